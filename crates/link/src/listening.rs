@@ -242,7 +242,7 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
 
 /// A NotificationResponse. Returns whether it is the client's.
 pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
-    if matches!(answers.server.state, ServerState::Listening) {
+    if matches!(answers.server.state(), ServerState::Listening) {
         answers.findings.words().notifications.push(body.to_vec());
         return false;
     }

@@ -183,10 +183,21 @@ impl Pool {
         self.servers.groups[group as usize] -= 1;
     }
 
-    /// Moves one of its servers to another state, and the counts with it.
+    /// Moves one of its servers to another state, and the counts with it. `way`: one of those in [`states`].
+    ///
+    /// [`states`]: connections::server::states
     #[inline]
-    pub fn turn(&mut self, now: Time, conn: ConnId, server: &mut Server, state: State, restless: &mut Vec<PoolId>) {
-        let (from, to) = (server.state.group(), state.group());
+    pub fn turn(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        server: &mut Server,
+        way: impl FnOnce(&mut Server),
+        restless: &mut Vec<PoolId>,
+    ) {
+        let from = server.state().group();
+        way(server);
+        let to = server.state().group();
         if from != to {
             self.leave(from);
             self.enter(to);
@@ -204,11 +215,10 @@ impl Pool {
                 restless.push(server.pool);
             }
         }
-        server.state = state;
         server.work.since = now;
     }
 
-    /// As [`Pool::turn`], where a session gets a server, which mostly is idle.
+    /// As [`Pool::turn`], where a session gets an idle server.
     #[inline]
     pub fn lend_to(
         &mut self,
@@ -218,22 +228,21 @@ impl Pool {
         session: ConnId,
         restless: &mut Vec<PoolId>,
     ) {
-        if !matches!(server.state, State::Idle) {
-            return self.turn(now, conn, server, State::Linked(session), restless);
-        }
+        debug_assert!(matches!(server.state(), State::Idle), "I3: only an idle server is handed out");
         self.leave(Group::Idle);
         self.enter(Group::Linked);
         self.leave_idle(conn);
         if self.exchange.homes > 1 {
             restless.push(server.pool);
         }
-        (server.state, server.work.since) = (State::Linked(session), now);
+        server.link(session);
+        server.work.since = now;
     }
 
     /// As [`Pool::turn`], where a session that has had a server gives it back.
     #[inline]
     pub fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, restless: &mut Vec<PoolId>) {
-        debug_assert!(matches!(server.state, State::Linked(_)), "it has served a session");
+        debug_assert!(matches!(server.state(), State::Linked(_)), "it has served a session");
         self.leave(Group::Linked);
         self.enter(Group::Idle);
         self.servers.idle.push_back(conn);
@@ -241,7 +250,8 @@ impl Pool {
         if self.exchange.homes > 1 {
             restless.push(server.pool);
         }
-        (server.state, server.work.since, server.work.worked_at) = (State::Idle, now, now);
+        server.free();
+        (server.work.since, server.work.worked_at) = (now, now);
     }
 
     /// A class has a server from now on.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use auth::{ClientExchange, Keys, Md5Hash, Secret};
 use connections::databases::Database;
-use connections::server::{Server, State};
+use connections::server::Server;
 use machine::action::Action;
 use machine::work::Job;
 use machine::{Settings, Step};
@@ -74,7 +74,7 @@ impl<'a> ServerLogin<'a, '_> {
     }
 
     fn message<'b>(&mut self, tag: u8, body: &'b [u8]) -> Result<End<'b>, Broken> {
-        let State::LoggingIn(login) = &mut self.server.state else { return Ok(End::Open) };
+        let Some(login) = self.server.login_mut() else { return Ok(End::Open) };
         match tag {
             tag::AUTHENTICATION => self.authenticate(Authentication::decode(body)?)?,
             tag::ERROR => return Ok(End::Refused(body)),
@@ -107,7 +107,7 @@ impl<'a> ServerLogin<'a, '_> {
     fn authenticate(&mut self, request: Authentication<'_>) -> Result<(), Broken> {
         let nonce = self.random.bytes();
         let (conn, pool) = (self.conn, self.pool);
-        let State::LoggingIn(login) = &mut self.server.state else { return Ok(()) };
+        let Some(login) = self.server.login_mut() else { return Ok(()) };
         if login.authenticated {
             return Err(Broken("authentication request after AuthenticationOk".to_owned()));
         }
@@ -157,7 +157,7 @@ impl<'a> ServerLogin<'a, '_> {
 
     fn challenged(&mut self, data: &[u8]) -> Result<(), Broken> {
         let (conn, pool) = (self.conn, self.pool);
-        let State::LoggingIn(login) = &mut self.server.state else { return Ok(()) };
+        let Some(login) = self.server.login_mut() else { return Ok(()) };
         let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
         let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
         let cached = pool.opening.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
@@ -192,7 +192,7 @@ pub fn go_on_with(
     pool: &mut Pool,
     keys: Keys,
 ) -> Result<(), Broken> {
-    let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
+    let Some(login) = server.login_mut() else { return Ok(()) };
     let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return Ok(()) };
     let end = respond(step, conn, scram, &keys);
     pool.opening.keys = Some((challenge, keys));
@@ -201,7 +201,7 @@ pub fn go_on_with(
 
 /// What a server that has logged in reported is what its pool's sessions begin with.
 pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) {
-    let State::LoggingIn(login) = &mut server.state else { return };
+    let Some(login) = server.login_mut() else { return };
     let reported = std::mem::take(&mut login.reported);
     let mut parameters = caches.tracked.empty();
     for (name, value) in &reported {

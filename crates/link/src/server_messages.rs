@@ -56,7 +56,7 @@ fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
             header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX
                 && matching::reads_description(answers.server, header.tag)
         }
-        tag::NOTIFICATION => answers.pool.rules.follows() || matches!(answers.server.state, State::Listening),
+        tag::NOTIFICATION => answers.pool.rules.follows() || matches!(answers.server.state(), State::Listening),
         _ => false,
     }
 }
@@ -67,7 +67,7 @@ fn reads_rows(server: &Server, owner: Answerer) -> bool {
 }
 
 fn asks_for_rows(server: &Server) -> bool {
-    matches!(server.state, State::Busy(chore) if chore.asks_for_rows())
+    matches!(server.state(), State::Busy(chore) if chore.asks_for_rows())
 }
 
 fn whole_len_max(server: &Server, header: Header) -> usize {
@@ -284,7 +284,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         }
         // What is left on the server stays unknown.
         Some(Answerer::Check) => {
-            if matches!(answers.server.state, State::Busy(Chore::Compare)) {
+            if matches!(answers.server.state(), State::Busy(Chore::Compare)) {
                 answers.findings.words().chore_error = Some(words());
             }
             false

@@ -45,7 +45,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for pool in &parts.pools {
         let mut groups = [0_u32; 5];
         for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id) {
-            groups[server.state.group() as usize] += 1;
+            groups[server.state().group() as usize] += 1;
         }
         groups[Group::Recovering as usize] += pool.servers.lent;
         let counted = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
@@ -132,7 +132,7 @@ fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> 
 /// transaction.
 fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
-        let idle = matches!(server.state, ServerState::Idle);
+        let idle = matches!(server.state(), ServerState::Idle);
         let clean = server.is_clean() && server.cancel.under_way == 0 && !server.hold.is_on;
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
     }

@@ -168,7 +168,7 @@ impl Worker {
         if rest.is_empty() {
             return;
         }
-        if matches!(server.state, ServerState::LoggingIn(_)) {
+        if matches!(server.state(), ServerState::LoggingIn(_)) {
             server.incoming.inbox = rest.to_vec();
             return;
         }
@@ -342,7 +342,7 @@ impl Worker {
 
     /// Bytes of a server.
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        match self.tables.servers.get(conn).map(|server| &server.state) {
+        match self.tables.servers.get(conn).map(|server| server.state()) {
             None => {}
             Some(ServerState::Connecting) => lost_servers::break_server(
                 &mut self.tables,
@@ -361,14 +361,8 @@ impl Worker {
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let others = definitions::other_workers(&self.tables);
         let server = &mut self.tables.servers[conn];
-        let client = match &mut server.state {
-            ServerState::Linked(session) => Some(*session),
-            ServerState::Draining { read, .. } => {
-                *read += bytes.len() as u64;
-                None
-            }
-            _ => None,
-        };
+        server.count_drained(bytes.len());
+        let client = server.session();
         let pool = &mut self.tables.pools[server.pool];
         let mut session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let mut stream = Stream::new(bytes, source, 0);
@@ -431,7 +425,7 @@ impl Worker {
             return;
         }
         let server = &mut self.tables.servers[conn];
-        match server.state {
+        match *server.state() {
             ServerState::Linked(session) => {
                 let (held, struck) = (server.hold.is_on, server.cancel.overdue == Overdue::Answered);
                 let pool = &mut self.tables.pools[server.pool];

@@ -1,21 +1,15 @@
 //! One connection to PostgreSQL: a value that refers to nothing of its worker but ids, so that it can be lent.
 //!
-//! ```text
-//!  Connecting ─► LoggingIn ─► Busy(Setup) ─► Idle ◄────────────────────────────┐
-//!                                            │  ▲                              │
-//!                                  link      ▼  │ release           clean      │
-//!                                          Linked ──► Draining ──► Busy(Rollback, Reset)
-//!                                                     (client vanished)        ▲
-//!                      Idle ─► Busy(Check) ─► Idle         Held: a cancel is in flight, or half a message
-//! ```
+//! Its states are in [`states`], and drawn in `docs/states.md`.
 
+mod chore;
 pub mod ledger;
 mod parts;
 mod sequences;
+pub mod states;
 
 use std::sync::Arc;
 
-use auth::{Challenge, ClientExchange};
 use session_state::base::Base;
 use session_state::parameters::{Parameters, Reported};
 use session_state::prepared::PreparedOnServer;
@@ -29,101 +23,13 @@ use crate::Verdict;
 use crate::databases::{Address, Database};
 use crate::flow::Flow;
 
+pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use parts::{
     BackendKey, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work,
 };
 pub use sequences::Sequences;
-
-/// What a server is doing.
-#[derive(Debug)]
-pub enum State {
-    Connecting,
-    LoggingIn(Box<Login>),
-    /// Answering something of the pooler's own.
-    Busy(Chore),
-    Idle,
-    Linked(ConnId),
-    /// It listens, for all sessions of its pool on this worker.
-    Listening,
-    /// Its client is gone; what it still owes is read and thrown away.
-    Draining {
-        read: u64,
-        cancelled: bool,
-    },
-    /// Nobody's, and not to be handed out yet (I3): a cancel for its last client is under way, half a message has been
-    /// read, or its socket has not taken everything.
-    Held,
-}
-
-/// What the pooler itself asks a server.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Chore {
-    /// `connect_query`
-    Setup,
-    /// `server_check_query`
-    Check,
-    /// Ends a transaction whose client is gone.
-    Rollback,
-    /// `server_reset_query`
-    Reset,
-    /// `chaos_poison`
-    Poison,
-    /// `chaos_check`
-    Compare,
-    /// Whether what names hide has changed.
-    Poll,
-    /// What names hide.
-    Catalogue,
-    /// The same, of a pool that knows nothing yet: its clients wait for it.
-    First,
-    /// A session that has left it listened.
-    Unlisten,
-    /// What the pool's servers wait for.
-    Waits,
-}
-
-impl Chore {
-    /// Whether it asks what names hide.
-    pub fn is_of_names(self) -> bool {
-        matches!(self, Chore::Poll | Chore::Catalogue | Chore::First)
-    }
-
-    /// Whether its answer's rows are read.
-    pub fn asks_for_rows(self) -> bool {
-        self.is_of_names() || self == Chore::Waits
-    }
-
-    /// As the log says it.
-    pub fn words(self) -> &'static str {
-        match self {
-            Chore::Setup => "connect query",
-            Chore::Check => "server check",
-            Chore::Rollback => "rollback",
-            Chore::Reset => "reset query",
-            Chore::Poison => "chaos_poison",
-            Chore::Compare => "chaos_check",
-            Chore::Poll => "catalogue poll",
-            Chore::Catalogue => "catalogue query",
-            Chore::First => "first catalogue query",
-            Chore::Unlisten => "unlisten",
-            Chore::Waits => "question about waits",
-        }
-    }
-}
-
-/// A login in progress.
-#[derive(Debug, Default)]
-pub struct Login {
-    pub scram: Option<ClientExchange>,
-    /// Asked of the hashing threads; the answer goes on with the exchange.
-    pub computing: Option<Challenge>,
-    /// The server has proved that it knows our keys too.
-    pub verified: bool,
-    pub authenticated: bool,
-    /// ParameterStatus as they came.
-    pub reported: Reported,
-}
+pub use states::{Group, Login, State};
 
 /// Whether what a server runs has taken longer than `query_timeout` allows, where that cancels and closes nothing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -136,36 +42,10 @@ pub enum Overdue {
     Answered,
 }
 
-/// The groups that a pool counts its servers by.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Group {
-    Opening,
-    /// Soon idle: checks and resets.
-    Returning,
-    /// Not soon: draining, held, asked about its database.
-    Recovering,
-    Idle,
-    /// In use.
-    Linked,
-}
-
-impl State {
-    pub fn group(&self) -> Group {
-        match self {
-            State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup) => Group::Opening,
-            // Whoever waits need not wait for these.
-            State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
-            State::Busy(_) => Group::Returning,
-            State::Idle => Group::Idle,
-            State::Linked(_) | State::Listening => Group::Linked,
-        }
-    }
-}
-
 /// One server connection.
 #[derive(Debug)]
 pub struct Server {
-    pub state: State,
+    state: State,
     pub pool: PoolId,
     pub flow: Flow,
     pub ledger: Ledger,

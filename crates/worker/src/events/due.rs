@@ -82,7 +82,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
         return;
     }
     let server = &tables.servers[conn];
-    match server.state {
+    match *server.state() {
         ServerState::Draining { cancelled: false, .. } => {
             cancellers::cancel_drain(tables, step, conn);
             timers::arm_server(tables, conn);

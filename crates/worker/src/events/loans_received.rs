@@ -63,7 +63,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
         taint(&mut server, news);
     }
-    server.state = ServerState::Held;
+    debug_assert!(matches!(server.state(), ServerState::Held), "its sender has withheld it");
     server.armed = units::deadline::Armed::default();
     server.flow.restart();
     // Versions are the other worker's.
@@ -79,7 +79,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
         Some(_) | None => {
             free_servers::free(tables, step, conn);
             let server = &mut tables.servers[conn];
-            if server.state.group() == Group::Idle {
+            if server.state().group() == Group::Idle {
                 // The way was no work.
                 server.work.since = idle_since;
             }

@@ -54,7 +54,7 @@ pub(crate) fn place(
     server_id: ConnId,
 ) -> Option<ConnId> {
     let server = tables.servers.get(server_id)?;
-    if server.state.group() != Group::Idle {
+    if server.state().group() != Group::Idle {
         return None;
     }
     let pool = tables.pools.get(server.pool)?;

@@ -38,7 +38,7 @@ pub(crate) fn retire_servers(
             continue;
         }
         server.end.close_needed = Some(why);
-        if matches!(server.state.group(), Group::Idle) || matches!(server.state, ServerState::Listening) {
+        if matches!(server.state().group(), Group::Idle) || matches!(server.state(), ServerState::Listening) {
             closed_servers::close_server(tables, step, conn, why);
         } else {
             closed_servers::close_fast(tables, step, conn);

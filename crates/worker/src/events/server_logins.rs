@@ -70,10 +70,10 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
 pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
     // It may have been given up meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
-    if !matches!(server.state, ServerState::Connecting) {
+    if !matches!(server.state(), ServerState::Connecting) {
         return;
     }
-    server.state = ServerState::LoggingIn(Box::default());
+    server.log_in();
     let mut words = "new connection to server".to_owned();
     if let Some(Ends { local, remote }) = ends.as_deref() {
         server.identity.local = Some(*local);

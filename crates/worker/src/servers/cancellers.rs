@@ -3,7 +3,7 @@
 //! A cancel travels on a connection of its own and strikes whatever its backend is then doing (I4). So it is sent only while
 //! the key's owner has an answer owed.
 
-use connections::server::{Answerer, State as ServerState};
+use connections::server::Answerer;
 use machine::Step;
 use units::ConnId;
 
@@ -52,10 +52,7 @@ pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: 
 /// A server that lost its client goes on answering: it is asked to stop.
 pub(crate) fn cancel_drain(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    let ServerState::Draining { cancelled, .. } = &mut server.state else {
-        unreachable!("only a server that drains is asked to stop");
-    };
-    if !std::mem::replace(cancelled, true) {
+    if server.cancel_drain() {
         start_cancel(tables, step, server_id);
     }
 }

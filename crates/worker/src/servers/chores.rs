@@ -4,7 +4,7 @@
 //!   Draining ──► Busy(Rollback) ──► Busy(Unlisten) ──► Busy(Reset) ──► Idle        each where there is something to do
 //! ```
 
-use connections::server::{Answerer, Chore, Expect, State as ServerState};
+use connections::server::{Answerer, Chore, Expect, Server, State as ServerState};
 use machine::Step;
 use units::ConnId;
 use wire::frontend::Query;
@@ -13,7 +13,7 @@ use crate::tables::timers::is_armed_idle;
 use crate::tables::{Tables, timers};
 
 pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
-    turn_server(tables, step, server_id, ServerState::Busy(chore));
+    turn_server(tables, step, server_id, |server| server.ask(chore));
     let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
@@ -22,15 +22,15 @@ pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: C
 }
 
 /// Moves a server to another state, and its pool's counts with it.
-pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, state: ServerState) {
+pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, way: impl FnOnce(&mut Server)) {
     let server = &mut tables.servers[conn];
     let pool = &mut tables.pools[server.pool];
-    let armed = match state {
+    pool.turn(step.now, conn, server, way, tables.agenda.unpublished());
+    let armed = match server.state() {
         ServerState::Linked(_) => true,
         ServerState::Idle => is_armed_idle(step.now, server, pool, &tables.settings),
         _ => false,
     };
-    pool.turn(step.now, conn, server, state, tables.agenda.unpublished());
     if !armed {
         timers::arm_server(tables, conn);
     }

@@ -23,12 +23,12 @@ pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// As [`close_server`], without a line in the log.
 pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let mut server = tables.servers.remove(conn).expect("a server is closed once");
-    let (id, group) = (server.pool, server.state.group());
+    let (id, group) = (server.pool, server.state().group());
     if let Some(chaos) = &mut tables.chaos {
         chaos.gone(conn);
     }
-    let listened = matches!(server.state, ServerState::Listening);
-    let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
+    let listened = matches!(server.state(), ServerState::Listening);
+    let greeted = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
     if greeted && !server.end.gone && server.flow.is_clear() && server.is_clean() {
         step.actions.send_new(conn, frontend::encode_terminate);
     }

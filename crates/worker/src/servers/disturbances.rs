@@ -1,6 +1,6 @@
 //! What tests do to servers on purpose, where servers are handed out and come back: see [`crate::chaos`].
 
-use connections::server::{Chore, Expect, Server, State as ServerState};
+use connections::server::{Chore, Expect, Server};
 use link::pool::Pool;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::{Settings, Step};
@@ -40,7 +40,7 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let pool = &tables.pools[server.pool];
     // Its turn is another time.
     let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
-    chores::turn_server(tables, step, conn, ServerState::Busy(question.chore));
+    chores::turn_server(tables, step, conn, |server| server.ask(question.chore));
     let server = &mut tables.servers[conn];
     server.ledger.sent(question.answerer, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;

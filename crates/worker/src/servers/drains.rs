@@ -45,13 +45,13 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
     if calm {
         chores::start_chore(tables, step, server_id, Chore::Rollback, b"ROLLBACK");
     } else {
-        chores::turn_server(tables, step, server_id, ServerState::Draining { read: 0, cancelled: false });
+        chores::turn_server(tables, step, server_id, Server::drain);
     }
 }
 
 pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
-    let ServerState::Draining { read, .. } = server.state else { unreachable!("a server that does not drain") };
+    let ServerState::Draining { read, .. } = *server.state() else { unreachable!("a server that does not drain") };
     // Its COPY may have begun, or its batch failed, only after the client had gone.
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
         hush(conn, server, step);

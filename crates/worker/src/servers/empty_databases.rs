@@ -21,8 +21,8 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
     for conn in tables.servers.ids() {
         let leaves = |server: &Server| {
-            let group = server.state.group();
-            let is_in_use = match server.state {
+            let group = server.state().group();
+            let is_in_use = match *server.state() {
                 ServerState::Listening => !listens_for_nobody,
                 _ => group == Group::Linked,
             };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connections::Verdict;
-use connections::server::{Chore, State as ServerState};
+use connections::server::{Chore, Server, State as ServerState};
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
 use machine::Step;
@@ -22,7 +22,7 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
     let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
     if (soiled || listens || resets) && server.cancel.under_way > 0 {
         // A cancel under way might strike the reset.
-        chores::turn_server(tables, step, server_id, ServerState::Draining { read: 0, cancelled: true });
+        chores::turn_server(tables, step, server_id, Server::outwait_cancel);
         return;
     }
     if soiled {
@@ -51,8 +51,8 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
     if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
         // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its
         // socket has not taken all of what it will ignore.
-        if !matches!(server.state, ServerState::Held) {
-            chores::turn_server(tables, step, server_id, ServerState::Held);
+        if !matches!(server.state(), ServerState::Held) {
+            chores::turn_server(tables, step, server_id, Server::withhold);
         }
         return;
     }
@@ -66,7 +66,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
     }
     tables.agenda.release(server.work.permits.take());
-    if matches!(server.state, ServerState::Idle)
+    if matches!(server.state(), ServerState::Idle)
         || tables.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
     {
         return;
@@ -81,14 +81,14 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
     if !server.flow.is_reading() {
         step.actions.watch(server_id, &mut server.flow, true);
     }
-    chores::turn_server(tables, step, server_id, ServerState::Idle);
+    chores::turn_server(tables, step, server_id, Server::free);
     tables.agenda.place(server_id);
 }
 
 pub(crate) fn balance_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     // What its socket took may be told of a connection that is closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
-    match server.state {
+    match *server.state() {
         ServerState::Linked(session) => backpressure::balance_session(tables, step, session),
         ServerState::Held if server.flow.is_clear() => {
             step.actions.watch(conn, &mut server.flow, true);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server, State as ServerState};
+use connections::server::{Answerer, Expect, Server};
 use link::checking::CLEAR;
 use link::session::{Session, State};
 use machine::Step;
@@ -36,7 +36,7 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// An idle server listens from now on.
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    chores::turn_server(tables, step, server_id, ServerState::Listening);
+    chores::turn_server(tables, step, server_id, Server::listen);
     let server = &mut tables.servers[server_id];
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
     let pool = &mut tables.pools[server.pool];

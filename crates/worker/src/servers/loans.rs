@@ -4,7 +4,7 @@
 //! asks where nobody waits; it is the sender's to answer for until the other side has acknowledged it. Does not open or close
 //! servers.
 
-use connections::server::{Group, Lent, State as ServerState};
+use connections::server::{Group, Lent, Server};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -17,7 +17,7 @@ use crate::tables::{Tables, timers};
 
 pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
     let idle_since = tables.servers[server_id].work.since;
-    chores::turn_server(tables, step, server_id, ServerState::Held);
+    chores::turn_server(tables, step, server_id, Server::withhold);
     let from = tables.id;
     let server = tables.servers.remove(server_id).expect("it is idle here");
     if let Some(chaos) = &mut tables.chaos {

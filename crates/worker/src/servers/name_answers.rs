@@ -75,7 +75,7 @@ fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
-        if server.pool != id || !taint(server, news) || server.state.group() != Group::Idle {
+        if server.pool != id || !taint(server, news) || server.state().group() != Group::Idle {
             continue;
         }
         match server.end.close_needed {

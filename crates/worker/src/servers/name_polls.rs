@@ -3,7 +3,7 @@
 //! Promises: no client waits for it as long as another server may be opened, but a pool's very first ones, who wait for
 //! [`units::limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
 
-use connections::server::{Chore, State as ServerState};
+use connections::server::Chore;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;
@@ -54,7 +54,7 @@ pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, i
 pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let id = tables.servers[server_id].pool;
     tables.pools[id].names.known.is_late();
-    chores::turn_server(tables, step, server_id, ServerState::Busy(Chore::Catalogue));
+    chores::turn_server(tables, step, server_id, |server| server.ask(Chore::Catalogue));
     tables.agenda.feed(id);
 }
 

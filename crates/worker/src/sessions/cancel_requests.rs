@@ -97,7 +97,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     // What it was to cancel may have ended with its server.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
     server.cancel.under_way -= 1;
-    match server.state {
+    match *server.state() {
         ServerState::Held if server.cancel.under_way == 0 => {
             // If more than the cancel held it, the wait for that begins now.
             server.work.since = step.now;

@@ -70,7 +70,7 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
 pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
     let server = &mut tables.servers[server_id];
     // It was let go already.
-    let ServerState::Linked(conn) = server.state else { return false };
+    let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool];
     let session = &mut tables.sessions[conn];
     let is_gated = server.hold.is_on && !(pool.wants_listener() && session.waits_for_listener());

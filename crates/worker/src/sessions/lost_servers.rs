@@ -34,7 +34,7 @@ pub(crate) fn server_hung_up(
     // It may have been closed in this very round.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     server.end.gone = true;
-    let why = match server.state {
+    let why = match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
         _ => "server conn crashed?",
     };
@@ -44,7 +44,7 @@ pub(crate) fn server_hung_up(
 /// A server that cannot be used any more, through no wish of ours.
 pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let server = &tables.servers[conn];
-    match server.state {
+    match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
             login_failed(tables, step, conn, why);
         }
@@ -66,7 +66,7 @@ pub(crate) fn server_lost(
 ) {
     let server = &tables.servers[conn];
     // Its client had gone before.
-    let ServerState::Linked(session) = server.state else { return break_server(tables, limiters, step, conn, why) };
+    let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
     let error_forwarded = server.end.fatal_error_forwarded;
     let answer_failed = server.transaction.answer_failed;

@@ -123,7 +123,7 @@ impl View<'_> {
     pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
         let server = self.servers.get(conn)?;
         let rules = &self.pools.get(server.pool)?.rules;
-        match server.state {
+        match *server.state() {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => Some((
                 server.identity.connected_at + self.settings.global.servers.server_connect_timeout?,
                 "connect timeout",

@@ -134,7 +134,7 @@ impl View<'_> {
 }
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
-    match server.state {
+    match *server.state() {
         ServerState::Linked(_) if server.cancel.under_way > 0 => "being_canceled",
         ServerState::Linked(_) | ServerState::Draining { .. } => "active",
         ServerState::Listening => "listening",
