@@ -15,7 +15,6 @@ use crate::host::{Aftermath, Host};
 use crate::inbox::LocalMail;
 use crate::letter::Letter;
 use crate::poll::Interest;
-use crate::residents::Resident;
 use crate::shared::ConsoleRequest;
 
 /// Neighbouring sends that go into one system call.
@@ -74,7 +73,7 @@ impl Host {
     pub(crate) fn tell_received(&mut self, who: usize, conn: ConnId, bytes: &[u8]) {
         self.serving = Some((who, Some(conn)));
         self.counters.steps += 1;
-        let Resident { machine, actions, .. } = &mut self.residents[who];
+        let (machine, actions) = self.residents.stepping(who);
         let list = machine.take_in(self.now, self.board.board(), conn, bytes, actions);
         self.see_through(who, list, bytes);
         if !self.aftermath.is_empty() {
@@ -86,7 +85,7 @@ impl Host {
         let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
         self.serving = Some((who, subject(&event)));
         self.counters.steps += 1;
-        let Resident { machine, actions, .. } = &mut self.residents[who];
+        let (machine, actions) = self.residents.stepping(who);
         let list = machine.decide(self.now, self.board.board(), event, actions);
         let acted = !list.is_empty();
         self.see_through(who, list, chunk);
@@ -97,7 +96,7 @@ impl Host {
     #[inline]
     fn see_through(&mut self, who: usize, mut list: Vec<Action>, chunk: &[u8]) {
         self.carry_out(who, &mut list, chunk);
-        let Resident { machine, actions, .. } = &mut self.residents[who];
+        let (machine, actions) = self.residents.stepping(who);
         actions.put_back(list);
         actions.clear(|buffer| machine.recycle(buffer));
     }
@@ -107,9 +106,9 @@ impl Host {
         while at < list.len() {
             if let Action::Send { conn, .. } = list[at] {
                 let goes_on = |action: &&Action| matches!(action, Action::Send { conn: next, .. } if *next == conn);
-                let count = list[at..].iter().take(GATHER_MAX).take_while(goes_on).count();
-                self.send(who, conn, &list[at..at + count], chunk);
-                at += count;
+                let more = list[at + 1..].iter().take(GATHER_MAX - 1).take_while(goes_on).count();
+                self.send(who, conn, &list[at..=at + more], chunk);
+                at += 1 + more;
             } else {
                 // Any action that owns nothing can stand in for the one taken out.
                 let action = std::mem::replace(&mut list[at], Action::Finished);

@@ -21,10 +21,10 @@ impl Clock {
     }
 
     /// Reads the clock.
+    #[inline]
     #[must_use]
     pub fn now(&self) -> Time {
-        let micros = self.zero.elapsed().as_micros();
-        Time(u64::try_from(micros).unwrap_or(u64::MAX - 1))
+        Time::ZERO + self.zero.elapsed()
     }
 
     /// What the wall clock showed, or will show, at a moment. Counts from the wall clock as it is set now.

@@ -50,7 +50,7 @@ pub(crate) const PASSERS_MAX: usize = 64;
 pub(crate) const PASSERS_ALONE_MAX: usize = 256;
 
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
-const WAIT_MAX: Duration = Duration::from_secs(3600);
+const WAIT_MS_MAX: u64 = 3_600_000;
 
 /// What a machine must be told after its list of actions was carried out.
 pub(crate) enum Aftermath {
@@ -155,22 +155,19 @@ impl Host {
     }
 
     /// Until the next deadline, in whole milliseconds rounded up: waking early would be a round for nothing.
-    fn timeout(&self) -> Option<Duration> {
-        let next = self.residents.deadlines().chain(self.gate.as_ref().and_then(Gate::deadline)).min()?;
+    fn timeout(&mut self) -> Option<Duration> {
+        let gate = self.gate.as_ref().and_then(Gate::deadline).unwrap_or(Time::NEVER);
+        let next = self.residents.await_all().deadline.min(gate);
         if next == Time::NEVER {
             return None;
         }
-        let wait = Duration::from_millis(next.micros_since(self.now).div_ceil(1000));
-        Some(wait.min(WAIT_MAX))
+        Some(Duration::from_millis(next.micros_since(self.now).div_ceil(1000).min(WAIT_MS_MAX)))
     }
 
     fn read_clock(&mut self) {
         self.now = self.shared.clock.now().max(self.now);
         self.counters.clock_reads += 1;
-        let log_filter = self.shared.log.filter();
-        for resident in self.residents.iter_mut() {
-            resident.actions.set_log_filter(log_filter);
-        }
+        self.residents.set_log_filter(self.shared.log.filter());
     }
 
     /// Reads the rows that this thread's worker wants to see. One worker alone has no need to.
@@ -179,7 +176,7 @@ impl Host {
             return;
         }
         for resident in self.residents.iter() {
-            for &pool in resident.machine.shared_pools() {
+            for &pool in resident.machine().shared_pools() {
                 self.board.refresh(&self.shared.board, pool);
             }
         }
@@ -369,10 +366,9 @@ impl Host {
 
     fn accept_from(&mut self, listener: usize) {
         let Host { gate, residents, connections, poll, now, .. } = self;
-        let door = residents.iter_mut().find(|resident| matches!(resident.place, Place::Door(_)));
-        let (Some(gate), Some(door)) = (gate.as_mut(), door) else { return };
+        let (Some(gate), Some(door)) = (gate.as_mut(), residents.door()) else { return };
         let admit = |poll: &mut Poll, fd: OwnedFd, peer| {
-            let Some(conn) = door.machine.accept(*now, peer) else { return Err(fd) };
+            let Some(conn) = door.accept(*now, peer) else { return Err(fd) };
             let parcel = Parcel { fd, registered: None };
             // Without kernel memory it is closed, and the machine's login deadline ends what it knows of it.
             let _ = connections.insert(poll, conn, parcel, Phase::Open, Interest::READ);
@@ -385,8 +381,11 @@ impl Host {
         if let Some(gate) = &mut self.gate {
             gate.end_pause(&mut self.poll, self.now);
         }
+        if self.residents.await_all().deadline > self.now {
+            return;
+        }
         for who in 0..self.residents.len() {
-            if self.residents[who].machine.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+            if self.residents.awaits(who).deadline <= self.now {
                 self.tell(who, Event::DeadlineReached);
             }
         }
@@ -399,14 +398,20 @@ impl Host {
             while let Some(letter) = self.inbox.next_local() {
                 self.deliver(letter);
             }
-            for who in 0..self.residents.len() {
-                if self.residents[who].machine.awaits_round_end() && self.tell(who, Event::RoundEnded) {
-                    self.read_board();
-                    self.tell(who, Event::RoundEnded);
-                }
+            if self.residents.await_all().round_end {
+                self.tell_round_end();
             }
             if !self.inbox.has_local() {
                 return;
+            }
+        }
+    }
+
+    fn tell_round_end(&mut self) {
+        for who in 0..self.residents.len() {
+            if self.residents.awaits(who).round_end && self.tell(who, Event::RoundEnded) {
+                self.read_board();
+                self.tell(who, Event::RoundEnded);
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use machine::{Actions, Event, Hangup, Level, Place};
+use machine::{Event, Hangup, Level, Place};
 use units::ConnId;
 use units::limits::CHUNK_LEN_MAX;
 
@@ -46,9 +46,7 @@ impl Supervisor {
         self.host.buffer = vec![0; CHUNK_LEN_MAX];
         self.host.aftermath.clear();
         self.host.in_hand = None;
-        for resident in self.host.residents.iter_mut() {
-            resident.actions = Actions::new();
-        }
+        self.host.residents.drop_actions();
         let Some((who, conn)) = self.host.serving.take() else {
             self.say(Level::Error, format!("panic in the event loop: {words}"));
             if self.panics_in_a_row >= PANICS_MAX {
@@ -71,7 +69,7 @@ impl Supervisor {
 
     /// What is wrong with a machine, if looking itself over does not panic too.
     fn fault(&self, who: usize) -> Option<String> {
-        let machine = &self.host.residents[who].machine;
+        let machine = self.host.residents[who].machine();
         catch_unwind(AssertUnwindSafe(|| machine.fault()))
             .unwrap_or_else(|_| Some("looking it over panicked too".to_owned()))
     }
@@ -85,7 +83,7 @@ impl Supervisor {
         }));
         if outcome.is_err() {
             self.host.counters.panics += 1;
-            self.host.residents[who].actions = Actions::new();
+            self.host.residents.drop_actions();
             self.host.aftermath.clear();
             self.renew(who, "it panicked again when the connection ended");
         }

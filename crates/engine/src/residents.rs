@@ -2,10 +2,10 @@
 //!
 //! Promises: one owner at most for each kind of connection. A machine that is unsound is made anew in its place.
 
-use std::ops::{Index, IndexMut};
+use std::ops::Index;
 use std::sync::Arc;
 
-use machine::{Actions, Place, Settings};
+use machine::{Actions, LogFilter, Place, Settings};
 use units::{ConnId, Kind, Time};
 
 use crate::shared::Builder;
@@ -14,8 +14,28 @@ use crate::tenant::Tenant;
 /// A machine and its list of actions.
 pub(crate) struct Resident {
     pub(crate) place: Place,
-    pub(crate) machine: Box<dyn Tenant>,
+    machine: Box<dyn Tenant>,
     pub(crate) actions: Actions,
+}
+
+impl Resident {
+    #[inline]
+    pub(crate) fn machine(&self) -> &dyn Tenant {
+        &*self.machine
+    }
+
+    fn awaits(&self) -> Awaits {
+        let deadline = self.machine.next_deadline().unwrap_or(Time::NEVER);
+        Awaits { deadline, round_end: self.machine.awaits_round_end() }
+    }
+}
+
+/// What machines want to be told of, whether anything happens to their connections or not.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Awaits {
+    /// [`Time::NEVER`]: no deadline.
+    pub(crate) deadline: Time,
+    pub(crate) round_end: bool,
 }
 
 /// All of a thread's, by number.
@@ -24,13 +44,17 @@ pub(crate) struct Residents {
     /// Which of them owns connections, by kind.
     owners: [Option<usize>; 4],
     builder: Builder,
+    /// What the first of all of them awaits. `None`: one was stepped since it was asked.
+    awaits: Option<Awaits>,
+    /// Lines of the log that their actions are told to write.
+    log_filter: Option<LogFilter>,
 }
 
 impl Residents {
     pub(crate) fn new(places: &[Place], builder: Builder, settings: &Arc<Settings>) -> Residents {
         let resident = |place| Resident { place, machine: builder(place, settings), actions: Actions::new() };
         let all = places.iter().copied().map(resident).collect();
-        Residents { all, owners: owners(places), builder }
+        Residents { all, owners: owners(places), builder, awaits: None, log_filter: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -41,8 +65,33 @@ impl Residents {
         self.all.iter()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Resident> {
-        self.all.iter_mut()
+    /// One is to be stepped, with the list of what it asks for.
+    #[inline]
+    pub(crate) fn stepping(&mut self, who: usize) -> (&mut dyn Tenant, &mut Actions) {
+        self.awaits = None;
+        let Resident { machine, actions, .. } = &mut self.all[who];
+        (&mut **machine, actions)
+    }
+
+    /// The door of this thread, to be stepped.
+    pub(crate) fn door(&mut self) -> Option<&mut dyn Tenant> {
+        let who = self.all.iter().position(|resident| matches!(resident.place, Place::Door(_)))?;
+        Some(self.stepping(who).0)
+    }
+
+    /// From now on only such lines are written.
+    #[inline]
+    pub(crate) fn set_log_filter(&mut self, filter: LogFilter) {
+        if self.log_filter != Some(filter) {
+            self.log_filter = Some(filter);
+            self.all.iter_mut().for_each(|resident| resident.actions.set_log_filter(filter));
+        }
+    }
+
+    /// What they asked for last, and has not been carried out, is given up.
+    pub(crate) fn drop_actions(&mut self) {
+        self.all.iter_mut().for_each(|resident| resident.actions = Actions::new());
+        self.log_filter = None;
     }
 
     /// The machine that a connection belongs to: a thread has one of each kind at most.
@@ -55,15 +104,28 @@ impl Residents {
         self.all.iter().position(|resident| resident.place == place)
     }
 
-    /// When each of them wants to be told of the time.
+    /// What any of them awaits: the first deadline, and whether it means anything to one that the round ends.
     #[inline]
-    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Time> {
-        self.all.iter().filter_map(|resident| resident.machine.next_deadline())
+    pub(crate) fn await_all(&mut self) -> Awaits {
+        let Residents { all, awaits, .. } = self;
+        *awaits.get_or_insert_with(|| {
+            let none = Awaits { deadline: Time::NEVER, round_end: false };
+            all.iter().map(Resident::awaits).fold(none, |first, next| Awaits {
+                deadline: first.deadline.min(next.deadline),
+                round_end: first.round_end || next.round_end,
+            })
+        })
+    }
+
+    /// What this one awaits.
+    pub(crate) fn awaits(&self, who: usize) -> Awaits {
+        self.all[who].awaits()
     }
 
     /// Makes a machine anew, empty.
     pub(crate) fn renew(&mut self, who: usize, settings: &Arc<Settings>) {
         self.all[who].machine = (self.builder)(self.all[who].place, settings);
+        self.awaits = None;
     }
 }
 
@@ -73,13 +135,6 @@ impl Index<usize> for Residents {
     #[inline]
     fn index(&self, who: usize) -> &Resident {
         &self.all[who]
-    }
-}
-
-impl IndexMut<usize> for Residents {
-    #[inline]
-    fn index_mut(&mut self, who: usize) -> &mut Resident {
-        &mut self.all[who]
     }
 }
 

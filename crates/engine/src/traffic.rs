@@ -16,7 +16,6 @@ use crate::connect::outcome;
 use crate::connections::Phase;
 use crate::host::{Aftermath, Host};
 use crate::poll::{Interest, SocketId};
-use crate::residents::Resident;
 
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
@@ -78,7 +77,7 @@ impl Host {
     /// Sends what the socket did not take before.
     pub(crate) fn drain(&mut self, conn: ConnId) {
         let (Some(fd), Some(who)) = (self.connections.fd(conn), self.resident_of(conn)) else { return };
-        let backlog = self.residents[who].machine.backlog(conn);
+        let backlog = self.residents[who].machine().backlog(conn);
         if backlog.is_empty() {
             self.connections.set_behind(conn, false);
             // Nothing to send: reported again and again it would keep the thread from sleeping.
@@ -104,7 +103,7 @@ impl Host {
     /// Carries out neighbouring sends to one connection; what the socket does not take goes to the machine's backlog.
     pub(crate) fn send(&mut self, who: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {
         let Some(outlet) = self.connections.outlet(conn) else { return };
-        let Resident { machine, actions, .. } = &mut self.residents[who];
+        let (machine, actions) = self.residents.stepping(who);
         let mut sent = 0;
         match outlet.phase {
             Phase::Deaf | Phase::Ended => return,

@@ -147,10 +147,9 @@ impl Actions {
         std::mem::take(&mut self.list)
     }
 
-    /// Returns the vector of [`Actions::take`], so that its memory is used again.
-    pub fn put_back(&mut self, mut list: Vec<Action>) {
+    /// Returns the vector of [`Actions::take`], so that its memory is used again once [`Actions::clear`] has emptied it.
+    pub fn put_back(&mut self, list: Vec<Action>) {
         debug_assert!(self.list.is_empty(), "actions were added while the last ones were carried out");
-        list.clear();
         self.list = list;
     }
 
