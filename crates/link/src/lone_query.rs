@@ -30,11 +30,10 @@ pub struct LoneQuery<'a> {
 }
 
 impl<'a> LoneQuery<'a> {
-    /// Its text, if it is one as far as that shows without reading the text.
+    /// Its text, if the bytes are one Query and nothing else.
     #[inline(always)]
     pub fn text(&self) -> Option<&'a [u8]> {
-        let text = text(&self.bytes[self.at..])?;
-        self.is_free_of_state().then_some(text)
+        text(&self.bytes[self.at..])
     }
 
     /// Whether nothing comes of its text but an answer.
@@ -91,7 +90,8 @@ impl<'a> LoneQuery<'a> {
     }
 
     /// Nothing that its client or its server did before has a say in what is to be done.
-    fn is_free_of_state(&self) -> bool {
+    #[inline(always)]
+    pub fn is_free_of_state(&self) -> bool {
         let LoneQuery { session, server, pool, .. } = self;
         let is_new = session.incoming.skip == 0
             && session.incoming.inbox.is_empty()

@@ -30,13 +30,9 @@ impl Unlinked<'_> {
     /// Deals with messages until one needs a server, or is not whole.
     #[inline]
     pub fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
-        if bytes.first() == Some(&tag::QUERY) && self.session.incoming.skip == 0 && !self.session.incoming.skipping {
+        if begins_with_work(bytes) && self.session.incoming.skip == 0 && !self.session.incoming.skipping {
             // Mostly.
-            if let Ok(Some(header)) = Header::parse(bytes)
-                && bytes.len() >= header.total_len()
-            {
-                return Ok(Begun::Needs(0));
-            }
+            return Ok(Begun::Needs(0));
         }
         self.read_any(bytes)
     }
@@ -142,6 +138,13 @@ impl Unlinked<'_> {
             _ => Ok(false),
         }
     }
+}
+
+/// Whether a whole message comes first that only a server can answer.
+#[inline]
+pub fn begins_with_work(bytes: &[u8]) -> bool {
+    let Some(&(tag::QUERY | tag::PARSE | tag::BIND)) = bytes.first() else { return false };
+    matches!(Header::parse(bytes), Ok(Some(header)) if bytes.len() >= header.total_len())
 }
 
 /// Whether so much of a message is at hand that a server can be put to work on it (or that it can be dealt with here):

@@ -15,12 +15,12 @@ use link::server_login::{End, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Line, Session, State};
 use link::stream::Stream;
+use link::unlinked::begins_with_work;
 use link::{client_messages, server_messages};
 use machine::Step;
 use machine::action::Source;
 use queueing::commented::Commented;
 use units::{ConnId, limits};
-use wire::frontend::tag;
 
 use crate::Worker;
 use crate::events::{chore_answers, findings, server_logins};
@@ -96,14 +96,16 @@ impl Worker {
         }
     }
 
-    /// Deals with a Query of a session without a server that has nothing else at hand, if the server that was used last is as
-    /// it wants one. False: nothing was done.
-    fn begin_query(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> bool {
+    /// Deals with the messages of a session without a server that has nothing else at hand, if a whole one that needs a server
+    /// comes first, and the server that was used last is as it wants one. False: nothing was done.
+    fn begin_at_once(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> bool {
         let is_special = self.tables.stopping.has_begun()
             || self.tables.chaos.is_some()
             || !self.tables.settings.classes.is_single();
-        let is_query = bytes.first() == Some(&tag::QUERY);
-        if !is_query || is_special || !self.limiters.is_none() || self.tables.settings.global.servers.server_round_robin
+        if !begins_with_work(bytes)
+            || is_special
+            || !self.limiters.is_none()
+            || self.tables.settings.global.servers.server_round_robin
         {
             return false;
         }
@@ -125,19 +127,20 @@ impl Worker {
             return false;
         }
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
-        // There is more at hand, or less.
-        let Some(text) = query.text() else { return false };
+        if !query.is_free_of_state() {
+            return false;
+        }
         self.halves.forget(conn);
         query.session.request_at = step.now;
         let (session, server) = ((conn, &mut *query.session), (server_id, &mut *query.server));
         join(step.now, &self.tables.settings, session, server, query.pool, self.tables.agenda.unpublished());
-        if query.is_harmless(text, &mut self.tables.caches) {
+        if query.text().is_some_and(|text| query.is_harmless(text, &mut self.tables.caches)) {
             query.send(step.now, step.actions);
             if cfg!(feature = "sabotage") {
                 links::release_if_done(&mut self.tables, step, server_id);
             }
         } else {
-            // Its text was read, and is read once more for what follows from it.
+            // A text that was read is read once more for what follows from it.
             self.read_requests(step, conn, bytes, Source::Chunk, 0, false);
         }
         true
@@ -200,7 +203,7 @@ impl Worker {
                 }
             }
             State::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
-                if !self.begin_query(step, conn, bytes) {
+                if !self.begin_at_once(step, conn, bytes) {
                     self.begin(step, conn, bytes, Source::Chunk);
                 }
             }
@@ -290,6 +293,7 @@ impl Worker {
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
         if may_be_lone
             && let Some(text) = query.text()
+            && query.is_free_of_state()
             && query.is_harmless(text, &mut self.tables.caches)
         {
             query.send(step.now, step.actions);
