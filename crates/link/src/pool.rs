@@ -398,6 +398,17 @@ impl Pool {
         self.welcome.waiting.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
+    /// Somebody waits, and there is nothing to do about it: all servers that may be opened at once are, none is idle, and neither
+    /// other workers nor the reserve have any. Mostly it is so where more clients are at work than there are servers.
+    #[inline]
+    pub fn asks_no_more(&self, now: Time) -> bool {
+        let is_alone = self.exchange.homes == 1 && self.rules.reserve_pool_size == 0;
+        is_alone
+            && self.servers.idle.is_empty()
+            && self.opening.retry_at <= now
+            && self.missing(limits::OPENING_MAX, 0) == 0
+    }
+
     /// How many more should be asked for now, where so many are to be had from other workers.
     pub fn missing(&self, opening_max: u32, lent: u32) -> u32 {
         let expected = self.count(Group::Opening) + self.opening.asked;

@@ -150,7 +150,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     let worker = tables.id;
     // It may have been forgotten in this very step.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    if pool.wanted() == 0 {
+    if pool.wanted() == 0 || pool.asks_no_more(step.now) {
         return;
     }
     rouse(tables, limiters, step, id);
