@@ -124,7 +124,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
         match entry.expect {
             Expect::Close(Some(id)) => answers.server.statements.prepared.add(id),
             Expect::Parse(Some(id)) => answers.server.statements.prepared.remove(id),
-            Expect::Shape(_) => matching::learn(answers, 0, None),
+            Expect::Shape(_) => matching::learn(answers, None),
             Expect::Execute if entry.owner == Answerer::Aside => answers.server.kept.on_server.take_back(),
             _ => {}
         }

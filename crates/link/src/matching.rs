@@ -216,17 +216,17 @@ pub(crate) fn described(answers: &mut Answers<'_>, id: StatementId, expect: Expe
             answers.server.statements.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
         }
         (Expect::Verdict(_), _) => {}
-        _ => learn(answers, id, Some(&shape)),
+        _ => learn(answers, Some((id, &shape))),
     }
     answers.server.statements.prepared.set_shape(id, Some(shape));
 }
 
 /// The session's statement that was asked about first is this, or was skipped.
-pub(crate) fn learn(answers: &mut Answers<'_>, id: StatementId, shape: Option<&Shape>) {
+pub(crate) fn learn(answers: &mut Answers<'_>, found: Option<(StatementId, &Shape)>) {
     if let Some((_, session)) = &mut answers.session
         && let Some(names) = &mut session.statements.names
     {
-        names.described(id, shape);
+        names.described(found);
     }
 }
 

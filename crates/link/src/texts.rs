@@ -45,8 +45,7 @@ pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>,
         .iter()
         .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
         .collect();
-    let first = statement.id.to_be_bytes();
-    let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
+    let meaning = std::iter::once(Some(statement.id.bytes())).chain(texts.iter().map(Option::as_deref));
     prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
 }
 

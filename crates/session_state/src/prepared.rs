@@ -11,6 +11,7 @@ mod on_server;
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -25,8 +26,29 @@ use crate::unnamed::Version;
 
 pub use on_server::PreparedOnServer;
 
-/// The digest that stands for a statement everywhere.
-pub type StatementId = u128;
+/// The digest that stands for a statement everywhere. Bytes need no alignment, so what holds one stays small: a server's ledger has
+/// an entry for each message.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StatementId([u8; 16]);
+
+impl From<u128> for StatementId {
+    fn from(number: u128) -> StatementId {
+        StatementId(number.to_be_bytes())
+    }
+}
+
+impl StatementId {
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// In 32 hexadecimal digits.
+impl fmt::Display for StatementId {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
 
 /// A statement's text and types, shared by all clients of a worker that use it.
 #[derive(Debug)]
@@ -43,7 +65,7 @@ pub struct Statement {
 
 impl Statement {
     fn new(id: StatementId, parse: &Parse<'_>, sketch: Sketch) -> Statement {
-        let name = format!("pgweir_{id:032x}").into_bytes().into();
+        let name = format!("pgweir_{id}").into_bytes().into();
         let varies = shape::varies(parse.query);
         Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch, varies }
     }
@@ -107,7 +129,7 @@ pub fn identify<'m>(
     digest.update(parse.types);
     let digest = digest.finalize();
     let half: [u8; 16] = digest[..16].try_into().expect("a SHA-256 digest has 32 bytes");
-    u128::from_be_bytes(half)
+    StatementId(half)
 }
 
 /// One copy of each statement on a worker.
@@ -270,13 +292,16 @@ impl StatementNames {
         self.asked.push_back(name.into());
     }
 
-    /// The oldest question was answered, or will not be.
-    pub fn described(&mut self, statement: StatementId, shape: Option<&Shape>) {
+    /// The oldest question was answered: a statement has this shape. `None`: nobody knows.
+    pub fn described(&mut self, found: Option<(StatementId, &Shape)>) {
         let Some(name) = self.asked.pop_front() else { return };
         self.pending_bytes -= name.len();
         let Some(named) = self.names.get_mut(&*name) else { return };
         named.is_asked = false;
-        if let Some(shape) = shape.filter(|_| named.statement.id == statement && named.shape.is_none()) {
+        if let Some((statement, shape)) = found
+            && named.statement.id == statement
+            && named.shape.is_none()
+        {
             named.shape = Some(shape.clone());
         }
     }
@@ -345,7 +370,7 @@ impl StatementNames {
     pub fn undo_all(&mut self) {
         self.trial = None;
         while !self.asked.is_empty() {
-            self.described(0, None);
+            self.described(None);
         }
         self.undo(self.pending.len());
     }
@@ -424,7 +449,7 @@ pub const RESERVED: &[u8] = b"pgweir_";
 
 /// The name that a statement has on servers, for closing it.
 pub fn server_name(id: StatementId) -> String {
-    format!("pgweir_{id:032x}")
+    format!("pgweir_{id}")
 }
 
 /// One that nobody else has.

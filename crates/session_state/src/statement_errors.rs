@@ -61,7 +61,7 @@ fn server_names(text: &[u8]) -> impl Iterator<Item = (Range<usize>, StatementId)
 fn statement_id(digits: &[u8]) -> Option<StatementId> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| is_digit(&byte)))?;
-    StatementId::from_str_radix(digits, 16).ok()
+    u128::from_str_radix(digits, 16).ok().map(StatementId::from)
 }
 
 #[cfg(test)]

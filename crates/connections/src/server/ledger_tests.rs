@@ -41,11 +41,12 @@ fn a_batch_without_sync_is_not_clear() {
 
 #[test]
 fn an_error_skips_to_the_next_sync() {
-    let batch = [Expect::Parse(Some(7)), Expect::Bind, Expect::Execute, Expect::Sync, Expect::Bind, Expect::Sync];
+    let batch =
+        [Expect::Parse(Some(7.into())), Expect::Bind, Expect::Execute, Expect::Sync, Expect::Bind, Expect::Sync];
     let mut ledger = ledger(&batch);
     let mut dropped = Vec::new();
     ledger.failed(|entry| dropped.push(entry.expect)).expect("an answer is owed");
-    assert_eq!(dropped, [Expect::Parse(Some(7)), Expect::Bind, Expect::Execute]);
+    assert_eq!(dropped, [Expect::Parse(Some(7.into())), Expect::Bind, Expect::Execute]);
     answer(&mut ledger, b"Z2Z");
     assert!(ledger.is_clear());
 }
@@ -227,8 +228,8 @@ fn an_answer_to_nothing_is_unexpected() {
 
 #[test]
 fn changes_of_a_statement_are_known_while_they_are_under_way() {
-    let mut ledger = ledger(&[Expect::Parse(Some(7)), Expect::Sync]);
-    assert!(ledger.awaits_ready() && ledger.is_changing_of(7) && !ledger.is_changing_of(8));
+    let mut ledger = ledger(&[Expect::Parse(Some(7.into())), Expect::Sync]);
+    assert!(ledger.awaits_ready() && ledger.is_changing_of(7.into()) && !ledger.is_changing_of(8.into()));
     answer(&mut ledger, b"1");
     assert!(ledger.awaits_ready() && !ledger.is_changing());
     answer(&mut ledger, b"Z");
@@ -259,7 +260,7 @@ fn the_counts_are_those_of_the_entries() {
     let mut below = move |bound: u32| random.secret().unsigned_abs() % bound;
     let (owners, mut ledger) = ([CLIENT, Answerer::Prepare, Answerer::Chore], Ledger::default());
     let expects =
-        [Expect::Query, Expect::Sync, Expect::Parse(Some(1)), Expect::Bind, Expect::Execute, Expect::FakeParse];
+        [Expect::Query, Expect::Sync, Expect::Parse(Some(1.into())), Expect::Bind, Expect::Execute, Expect::FakeParse];
     for _ in 0..20_000 {
         match below(40) {
             0..=19 => drop(ledger.sent(owners[below(3) as usize], expects[below(6) as usize])),

@@ -86,11 +86,11 @@ mod tests {
     #[test]
     fn the_least_recently_used_goes_first() {
         let mut prepared = PreparedOnServer::default();
-        (1..=3).for_each(|id| prepared.add(id));
-        assert!(prepared.touch(1).is_some() && prepared.touch(9).is_none());
+        (1..=3_u128).for_each(|id| prepared.add(id.into()));
+        assert!(prepared.touch(1.into()).is_some() && prepared.touch(9.into()).is_none());
         assert_eq!(prepared.surplus(4), None);
-        assert_eq!(prepared.surplus(3), Some(2));
-        prepared.remove(2);
-        assert_eq!(prepared.surplus(2), Some(3));
+        assert_eq!(prepared.surplus(3), Some(2.into()));
+        prepared.remove(2.into());
+        assert_eq!(prepared.surplus(2), Some(3.into()));
     }
 }
