@@ -32,8 +32,8 @@ Commands:
   fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
                          greedy, weights or crowd only these; --rounds (5), --slice-ms (4000)
   null                   PgBouncer beside itself: every interval should hold 1
-  sizing                 pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on; some 20 minutes, a part
-                         some 3 (--only SCRIPT[:CLIENTS],... where SCRIPT is select or tpcb and CLIENTS 50, 500 or 4000)
+  sizing                 pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on; some 45 minutes, a part
+                         some 7 (--only SCRIPT[:CLIENTS],... where SCRIPT is select or tpcb and CLIENTS 50, 500 or 4000)
   rates                  how exactly limits of 1, 100 and 10000 transactions, queries or logins (1000) a second hold with four
                          workers, delaying and rejecting; some 15 minutes (--only tps|qps|logins|RATE,...)
   logins                 what a login costs, pgweir beside PgBouncer: instructions, system calls, and 4,000 at once; some three minutes
@@ -79,7 +79,7 @@ struct Options {
     /// Fixed sizes of sizing
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     sizes: Vec<u32>,
-    /// Length of a slice of sizing (8) or rates (12)
+    /// Length of a slice of sizing (4) or rates (12)
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// Keeps sizing's tables for the next time
@@ -177,8 +177,8 @@ fn sizing(options: &Options) -> Result<bool, String> {
     let plan = sizing::SizingPlan {
         parts: if parts.is_empty() { Part::all() } else { parts },
         sizes: if options.sizes.is_empty() { sizing::SIZES.to_vec() } else { options.sizes.clone() },
-        rounds: options.rounds.unwrap_or(2) as usize,
-        measured: Duration::from_secs(options.seconds.unwrap_or(8)),
+        rounds: options.rounds.unwrap_or(7) as usize,
+        measured: Duration::from_secs(options.seconds.unwrap_or(4)),
     };
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
