@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::pool_parts::{Exchange, HiddenNames, Life, Measured, Opening, Pins, PoolCounts, Servers, Welcome};
+mod states;
+
+pub use crate::pool_parts::{Exchange, HiddenNames, Measured, Opening, Pins, PoolCounts, Servers, Welcome};
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
@@ -17,6 +19,7 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Time, limits};
 
 use crate::listener::Listener;
+use crate::pool::states::Life;
 use crate::session;
 use crate::session::Session;
 
@@ -110,7 +113,7 @@ pub struct Pool {
     pub pins: Pins,
     pub welcome: Welcome,
     pub exchange: Exchange,
-    pub life: Life,
+    life: Life,
     pub counts: PoolCounts,
     pub names: HiddenNames,
     pub measured: Measured,
@@ -133,7 +136,7 @@ impl Pool {
             pins: Pins::default(),
             welcome: Welcome::default(),
             exchange: Exchange::of(homes),
-            life: Life::default(),
+            life: Life::Used,
             counts: PoolCounts::default(),
             names: HiddenNames { known, generation: 0 },
             measured: Measured::default(),

@@ -108,17 +108,6 @@ impl Exchange {
     }
 }
 
-/// Whether it is used, and how long.
-#[derive(Debug, Default)]
-pub struct Life {
-    /// Until then its servers leave their database as soon as they are free.
-    pub vacant_until: Time,
-    /// A reload has taken the database away.
-    pub removed: bool,
-    /// Nobody uses it any more: it goes when nothing of it is left.
-    pub forgetting: bool,
-}
-
 /// What is counted.
 #[derive(Debug, Default)]
 pub struct PoolCounts {

@@ -287,13 +287,16 @@ impl Worker {
             let found = self.tables.settings.database(&pool.key.database);
             // Passwords may have changed with the rest.
             pool.opening.keys = None;
-            pool.life.removed = found.is_none();
+            match found {
+                Some(_) => pool.restore(),
+                None => pool.remove(),
+            }
             let changed = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             if let Some(found) = found {
                 pool.database = found;
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.tables.settings);
-            let removed = pool.life.removed;
+            let removed = pool.is_removed();
             // Its size may be given from now on.
             if let Some(waits) = &mut pool.measured.waits {
                 waits.forget();

@@ -123,7 +123,7 @@ pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at:
         }
         capacity::ask_for_reserve(tables, step, id);
         tables.agenda.feed(id);
-        if tables.pools.get(id).is_some_and(|pool| pool.life.forgetting) {
+        if tables.pools.get(id).is_some_and(|pool| pool.is_retired()) {
             forgotten_pools::try_to_forget(tables, step, id);
         }
     }

@@ -11,7 +11,7 @@ use crate::tables::Tables;
 
 pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     if let Some(pool) = tables.pools.get_mut(id) {
-        pool.life.forgetting = true;
+        pool.retire();
     }
     try_to_forget(tables, step, id);
 }

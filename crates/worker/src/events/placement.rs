@@ -75,9 +75,7 @@ pub(crate) fn place(
         let fault = machine::sabotage::misserves(&tables.settings);
         let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(&mut pool.queue, step.now, fault) else {
             let asks = pool.names.known.wants(step.now, pool.servers.idle.len() > 1);
-            if (asks || pool.life.vacant_until > step.now)
-                && !empty_databases::leaves_vacant(tables, step, id, server_id)
-            {
+            if (asks || pool.is_vacating(step.now)) && !empty_databases::leaves_vacant(tables, step, id, server_id) {
                 name_polls::ask_for_names(tables, step, server_id);
             }
             return None;

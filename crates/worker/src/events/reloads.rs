@@ -17,7 +17,7 @@ const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     // It may have said goodbye since the reload began: what it waited for came with another session's end.
     let Some(session) = tables.sessions.get(conn) else { return };
-    let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.life.removed);
+    let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
     let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);

@@ -107,7 +107,7 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
 /// A database that is to be empty, and is, may be gone: the next login asks PostgreSQL.
 pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     let pool = &mut tables.pools[id];
-    if pool.life.vacant_until <= now {
+    if !pool.is_vacating(now) {
         return;
     }
     let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];

@@ -16,7 +16,7 @@ const WHY: &str = "its database is to be empty";
 pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.life.vacant_until = step.now + limits::VACATING;
+    pool.vacate(step.now + limits::VACATING);
     let is_awaited = pool.queue.has_waiters() || !pool.welcome.waiting.is_empty();
     let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
     for conn in tables.servers.ids() {
@@ -37,7 +37,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// A server has no work: whether it leaves a database that is to be empty.
 pub(crate) fn leaves_vacant(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId) -> bool {
-    let leaves = tables.pools[id].life.vacant_until > step.now;
+    let leaves = tables.pools[id].is_vacating(step.now);
     if leaves {
         closed_servers::close_server(tables, step, conn, WHY);
     }

@@ -41,7 +41,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let own_user = arrival.key.user == arrival.identity.user;
     let entry = new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes);
     // A login that waited may come after the reload that has removed its database.
-    let configured = entry.as_ref().is_some_and(|entry| !entry.life.removed);
+    let configured = entry.as_ref().is_some_and(|entry| !entry.is_removed());
     let mut identity = arrival.identity;
     if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
         identity.share_names(&entry.key);
