@@ -333,6 +333,7 @@ impl Asks {
                 contest.sweep = Sweep { left, open: Vec::new(), began_at: Some(now) };
             }
         }
+        // Nothing is contested here.
         let Some(Contest { sweep, .. }) = self.contests.get_mut(cap) else { return false };
         while (sweep.open.len() as u32) < missing
             && let Some((pool, worker)) = sweep.left.pop()

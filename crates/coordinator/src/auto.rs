@@ -71,6 +71,7 @@ impl Auto {
         let seen = &mut self.seen;
         seen.waiting += counted.waiting;
         seen.open += counted.open;
+        // What a worker tells first is what it has counted since it began.
         let Some(before) = before else { return };
         let micros = |now: u64, then: u64| Duration::from_micros(now.saturating_sub(then));
         seen.span = seen.span.max(counted.at.since(before.at));

@@ -139,6 +139,7 @@ impl Group {
     /// Who is served before whom, the least first: whoever is below the whole part of its share, then below its share, then
     /// the others; among these, whoever is furthest behind.
     pub(crate) fn rank(&self, pool: PoolId, tokens: u32) -> (u8, i64) {
+        // One that takes no part in the sharing comes last.
         let Some(account) = self.accounts.get(&pool) else { return (2, 0) };
         let class = match u64::from(tokens) * UNIT {
             held if held + UNIT <= account.share => 0,
@@ -157,6 +158,7 @@ impl Group {
         // What comes back goes to whoever is next; what should have come back long ago is not waited for.
         let gone: u32 = after.iter().sum::<u32>() + claims.iter().map(|claim| claim.overdue).sum::<u32>();
         for _ in 0..limit.saturating_sub(gone) {
+            // Nobody wants what is left.
             let Some(next) = self.next_waiting(claims, &after) else { break };
             after[next] += 1;
         }

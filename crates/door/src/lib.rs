@@ -168,6 +168,7 @@ impl Door {
     }
 
     fn arm(&mut self, conn: ConnId) {
+        // Not set: a login takes as long as it takes.
         let Some(timeout) = self.settings.global.waiting.client_login_timeout else { return };
         if let Some(login) = self.logins.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut login.armed, login.since + timeout);
@@ -175,6 +176,7 @@ impl Door {
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
+        // Of a client that leaves nothing is read any more.
         let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
             return;
         };
@@ -191,6 +193,7 @@ impl Door {
     /// Goes on with a login as far as what is at hand allows.
     fn progress(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
         loop {
+            // What was read last may have been a cancel, whose connection ends with it.
             let Some(login) = self.logins.get_mut(conn) else { return };
             let step = match &mut login.phase {
                 Phase::Greeting => self.greet(now, conn, actions),
@@ -207,7 +210,7 @@ impl Door {
 
     /// Reads one startup packet. False: not all of it is there, or the login is over.
     fn greet(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
-        let Some(login) = self.logins.get_mut(conn) else { return Ok(false) };
+        let login = &mut self.logins[conn];
         let inbox = std::mem::take(&mut login.inbox);
         let Some((packet, used)) = frontend::parse_startup(&inbox)? else {
             login.inbox = inbox;
@@ -255,9 +258,9 @@ impl Door {
 
     /// The client is who it says: where does it live?
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
-        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        let login = &mut self.logins[conn];
         login.phase = Phase::Applying;
-        let Some(wish) = &mut login.wish else { return Ok(()) };
+        let wish = login.wish.as_mut().expect("it was asked for a proof of what it has said");
         let key = match wish.console {
             Some(_) => PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) },
             None => wish.key(&self.settings)?,
@@ -287,6 +290,7 @@ impl Door {
         actions: &mut Actions,
     ) {
         let login = self.take_out(conn);
+        // Its client has left since it applied.
         let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
             return;
         };
@@ -355,6 +359,7 @@ impl Door {
 
     fn refuse_in_words(&mut self, now: Time, conn: ConnId, last: &ErrorResponse<'_>, actions: &mut Actions) {
         let text = last.message;
+        // The coordinator's answer may come when its client has left.
         let Some(login) = self.logins.get(conn) else { return };
         let age = now.since(login.since).as_secs();
         if let Some(failure) = login.failure {
@@ -399,6 +404,7 @@ impl Door {
         if !actions.logs(level, topic) {
             return;
         }
+        // Its end may be told of when it has moved to its worker, which tells it.
         let Some(login) = self.logins.get(conn) else { return };
         let about = About::Client {
             conn,
@@ -412,7 +418,7 @@ impl Door {
 
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
         while let Some((at, owner)) = self.deadlines.pop_due(now) {
-            let Owner::Conn(conn) = owner else { continue };
+            let Owner::Conn(conn) = owner else { unreachable!("a door has no pools") };
             let login = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving));
             let live = login.is_some_and(|login| login.armed.spend(at));
             if live {

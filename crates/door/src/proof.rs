@@ -180,12 +180,11 @@ impl Door {
             .logs(Level::Log, Topic::Connections)
             .then(|| (shown(&wish.database), shown(&wish.user)))
             .map(|(database, user)| format!("login attempt: db={database} user={user} tls=no replication=no"));
-        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
-        login.wish = Some(Box::new(wish));
+        self.logins[conn].wish = Some(Box::new(wish));
         if let Some(attempt) = attempt {
             self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
         }
-        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        let login = &mut self.logins[conn];
         let proof = match auth_type {
             _ if trusted => return self.apply(conn, actions),
             AuthType::Any => return self.proved(conn, actions),
@@ -210,7 +209,7 @@ impl Door {
 
     /// Reads one message of the client's proof. False: not all of it is there, or the login has moved on.
     pub(super) fn prove(&mut self, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
-        let Some(login) = self.logins.get_mut(conn) else { return Ok(false) };
+        let login = &mut self.logins[conn];
         if login.inbox.first().is_some_and(|&first| first != tag::PASSWORD) {
             let text = "expected a password response".to_owned();
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
@@ -228,8 +227,11 @@ impl Door {
         }
         let message: Vec<u8> = login.inbox.drain(..header.total_len()).collect();
         let body = &message[HEADER_LEN..];
-        let Phase::Proving(proof) = std::mem::replace(&mut login.phase, Phase::Greeting) else { return Ok(false) };
-        let Some(user) = login.wish.as_ref().map(|wish| Arc::clone(&wish.user)) else { return Ok(false) };
+        let Phase::Proving(proof) = std::mem::replace(&mut login.phase, Phase::Greeting) else {
+            unreachable!("a proof is read of who was asked for one");
+        };
+        let wish = login.wish.as_ref().expect("it was asked for a proof of what it has said");
+        let user = Arc::clone(&wish.user);
         match proof {
             Proof::Clear => self.check_clear(conn, &user, body, actions)?,
             Proof::Md5 { salt } => {
@@ -424,6 +426,7 @@ impl Door {
 
     /// A hashing thread is done.
     pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
+        // Its client has left meanwhile, or was refused.
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         let Phase::Proving(Proof::Computing { given, of }) = &mut login.phase else { return Ok(()) };
         let given = std::mem::replace(given, Given::WrongProof);

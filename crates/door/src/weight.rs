@@ -28,6 +28,7 @@ impl Door {
 
     /// Looks at what a login keeps after something has happened to it.
     pub(super) fn weigh(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
+        // It has moved to its worker, or leaves.
         let Some(login) = self.logins.get_mut(conn).filter(|login| login.stands()) else {
             return;
         };

@@ -54,6 +54,7 @@ impl Change<'_> {
 
 /// A text is about to be sent that may change what names hide. False: not before the other workers know.
 pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, reading: Reading) -> bool {
+    // It defines nothing.
     let Some(change) = definition(requests, text, reading) else { return true };
     requests.server.traces.is_unsettled = true;
     let announcement = requests.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
@@ -99,6 +100,7 @@ fn announce(requests: &mut Requests<'_>, what: What, session: Option<ConnId>) ->
 }
 
 fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: Reading) -> Option<Change<'t>> {
+    // What cannot be read may define anything.
     let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
     if reading.redefines() {
         return Some(
@@ -133,6 +135,7 @@ fn tag_may_define(answers: &mut Answers<'_>, body: &[u8]) {
     // Where texts are read, what a block defines is known by its text.
     let is_block = body == b"DO\0" && !answers.pool.rules.follows();
     let what = if is_block { Some(What::Anything) } else { of_tag(body) };
+    // It defines nothing, or was the pooler's own.
     let Some(what) = what.filter(|_| answers.server.ledger.owner() == Some(Answerer::Client)) else { return };
     // A table says nothing of what comes behind it in the same transaction.
     answers.server.traces.is_unsettled = what == What::Anything;

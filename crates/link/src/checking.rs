@@ -75,6 +75,7 @@ pub fn may_leave(
 /// The server has said what its client has left on it. If that is something, the client is pinned from now on: its next
 /// statement may be under way already, and take long.
 pub(crate) fn check_answered(answers: &mut Answers<'_>) {
+    // The client that it was asked for has gone.
     let Some(tracker) = answers.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
     let circumstances = Circumstances {
         is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
@@ -90,6 +91,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
 
 /// Its client is gone. A server that is not fit for another as it is will be cleared, or closed where that is not enough.
 pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
+    // It has left nothing.
     let Some(mut tracker) = tracker else { return };
     let lasting = (tracker.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
@@ -106,7 +108,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
 
 /// What the session has set is what the server has now.
 fn hand_over(session: &mut Session, server: &mut Server) {
-    let Some(tracker) = &mut session.tracker else { return };
+    let tracker = session.tracker.as_mut().expect("it was settled just now");
     note_state(server, tracker.state());
     server.traces.soiled |= tracker.soils();
     tracker.leave();

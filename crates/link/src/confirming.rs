@@ -55,6 +55,7 @@ pub(crate) fn closed_prepared(answers: &mut Answers<'_>) {
 
 /// A statement has run whose effects were noted; `named`: it may be of the names that the protocol knows.
 fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
+    // Nobody is left whose state it would be, or nothing of it is followed.
     let Some((_, session)) = &mut answers.session else { return };
     let Some(tracker) = &mut session.tracker else { return };
     let places = Places {
@@ -77,9 +78,11 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
         }
         return clients;
     };
+    // It is too long to be kept.
     let Some(changed) = answers.server.kept.parameters.with(index, status.value) else { return clients };
     let before = Arc::clone(&answers.server.kept.parameters);
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
+    // It came of the pooler's own question: no client has set it.
     let Some((_, session)) = answers.session.as_mut().filter(|_| clients) else { return clients };
     let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting().is_reset(index));
     if is_restarting && session.reset_to.is_some() {
@@ -160,6 +163,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
         let unread = Marked { text: Arc::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
         session.tracker.get_or_insert_default().portals.parse_unnamed(Some(Arc::new(unread)));
     }
+    // Nobody is left who could name one, or nobody has.
     let Some(names) = answers.session.as_mut().and_then(|(_, session)| session.statements.names.as_mut()) else {
         return;
     };
@@ -173,6 +177,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
 /// Parameters that the client has reset are again what it began with. Its server may have another value: the next one
 /// is told. What it has set behind that is as the server tells.
 pub(crate) fn restart(answers: &mut Answers<'_>) {
+    // Nobody is left to be told, or it began with nothing of its own.
     let Some((conn, session)) = &mut answers.session else { return };
     let (Some(first), Some(tracker)) = (&session.reset_to, &session.tracker) else { return };
     let restarting = *tracker.restarting();
@@ -187,6 +192,7 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
             () if restarting.is_set(index) => answers.server.kept.parameters.get(index),
             () => None,
         };
+        // It is as it was, or too long to be kept.
         let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
         let Some(changed) = session.parameters.with(index, value) else { continue };
         session.parameters = answers.caches.interned.intern(changed);

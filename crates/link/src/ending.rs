@@ -31,6 +31,7 @@ pub fn checked_header(bytes: &[u8]) -> Result<Option<Header>, Ending> {
     let Some(len_max) = frontend::len_max(first).filter(|_| first != tag::PASSWORD) else {
         return Err(invalid_type(first));
     };
+    // Not all of it is there.
     let Some(header) = Header::parse(bytes)? else { return Ok(None) };
     if header.body_len() > len_max {
         return Err(invalid_length());

@@ -49,6 +49,7 @@ pub struct Experience {
 impl Experience {
     /// Whether transactions that begin so run long, as far as is known.
     pub fn expects_long(&mut self, origin: Origin, text: &[u8]) -> bool {
+        // What is not known is expected to be short.
         let Some(course) = self.known.get_mut(&origin) else { return false };
         self.uses += 1;
         course.used = self.uses;
@@ -70,6 +71,7 @@ impl Experience {
             }
             return;
         }
+        // Short ones are not remembered.
         let Some(after_us) = after_us.filter(|after| lasted_us >= *after) else { return };
         if self.known.len() >= KNOWN_MAX {
             let oldest = self.known.iter().min_by_key(|(_, course)| course.used).map(|(origin, _)| *origin);

@@ -21,6 +21,7 @@ use crate::{announcing, listening, remedies, texts, vacating};
 /// Whether a message must wait until what is under way has been answered: that decides how a text is to be read, or which
 /// statements there are by name.
 pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &[u8]) -> bool {
+    // Nothing is followed, so nothing is in doubt.
     let Some(tracker) = &requests.session.tracker else { return false };
     let is_text = matches!(message, tag::QUERY | tag::PARSE);
     let names = match message {
@@ -87,6 +88,7 @@ pub(crate) fn begin_pieces(requests: &mut Requests<'_>, text: &[u8]) {
     }
     let rules = texts::rules(requests.server, requests.session, requests.caches);
     let tracker = requests.session.tracker.get_or_insert_default();
+    // Its encoding is not one that texts are read in.
     let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &requests.pool.names.known) };
     let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
     pieces.add(text);
@@ -100,10 +102,11 @@ pub(crate) fn add_piece(requests: &mut Requests<'_>, count: usize, is_last: bool
     let piece = &requests.stream.rest()[..count];
     let end = piece.iter().position(|&byte| byte == 0);
     let piece = &piece[..end.unwrap_or(count)];
+    // Its end is to come.
     let Some(gathered) = tracker.long_text.add(piece, is_last || end.is_some()) else { return };
     let shape = gathered.finish();
     let reading = texts::read_text(requests, shape.as_deref());
-    let Some(tracker) = &mut requests.session.tracker else { return };
+    let tracker = requests.session.tracker.as_mut().expect("it has gathered the text");
     if reading.is_noted(true) {
         // What it has set cannot be noted any more: its answers may be here already.
         tracker.suspect_unread();

@@ -47,6 +47,7 @@ impl Listener {
 
     /// And does not any more.
     pub fn leave(&mut self, name: &[u8], session: ConnId) {
+        // Nobody listens to it any more.
         let Some(sessions) = self.channels.get_mut(name) else { return };
         sessions.remove(&session);
         if sessions.is_empty() {

@@ -45,6 +45,7 @@ pub const UNLISTEN: &[u8] = b"UNLISTEN *";
 
 /// What a message is about to do to the session's channels. False: not before the listener is ready for it.
 pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> bool {
+    // Whatever listens or has said something has a tracker.
     let Some(tracker) = &requests.session.tracker else { return true };
     let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.notifications.subscriptions().is_some();
     let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
@@ -67,7 +68,7 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
     }
     let is_new = choose_listeners(requests, effects);
     let (awaited, _) = requests.server.ledger.owing();
-    let Some(tracker) = &mut requests.session.tracker else { return true };
+    let tracker = requests.session.tracker.as_mut().expect("it had one above");
     // An UNLISTEN under way takes away what is committed, and what says LISTEN behind it is not yet.
     let has_more = tracker
         .notifications
@@ -120,6 +121,7 @@ pub(crate) fn calls_listener(requests: &mut Requests<'_>, body: &[u8]) -> bool {
         return false;
     }
     let there = requests.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+    // Whoever reads it tells what is wrong with it.
     let Some(parse) = Parse::decode(body).ok().filter(|_| !there && requests.server.is_clean()) else { return false };
     texts::read_text(requests, Some(parse.query));
     requests.session.tracker.get_or_insert_default();
@@ -147,6 +149,7 @@ fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool 
 }
 
 fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bool {
+    // Without either, what its own server tells it is enough.
     let (Some(tracker), Some(base)) = (&session.tracker, &pool.welcome.base) else { return false };
     if tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(name)) {
         return true;
@@ -215,8 +218,8 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
     // The answer to what was said last: nothing was sent behind it, so nothing has to wait with it.
     let alone = answers.server.ledger.depth() == 1;
     let last = alone && answers.server.hold.is_on;
-    let Some((conn, session)) = &mut answers.session else { return true };
-    let Some(tracker) = &mut session.tracker else { return true };
+    let (conn, session) = answers.session.as_mut().expect("a session has subscriptions");
+    let tracker = session.tracker.as_mut().expect("a tracker has subscriptions");
     if alone && tracker.missed().is_some() {
         // It would be told of this before it is told that it is ready, so that is all that it is told.
         answers.findings.withheld = true;
@@ -248,6 +251,7 @@ pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     }
     // Also while the server answers what the pooler asks it about its session.
     let is_chore = matches!(answers.server.ledger.owner(), Some(Answerer::Chore | Answerer::Nobody));
+    // Nobody has said LISTEN.
     let Some(tracker) = answers.tracker() else { return false };
     // It is notified of its other channels by the listener.
     let channel = Notification::decode(body).map(|said| said.channel);

@@ -142,7 +142,7 @@ fn may_try(server: &Server, session: &Session, len: usize) -> bool {
 
 fn begin_trial(server: &mut Server, session: &mut Session, name: &[u8], statement: StatementId) {
     let shape = server.statements.prepared.shape(statement).cloned();
-    let Some(names) = &mut session.statements.names else { return };
+    let names = session.statements.names.as_mut().expect("whoever may try has names");
     names.take_for(name, shape);
     names.trial = Some(Box::new(Trial { name: name.into(), bytes: Vec::new() }));
 }
@@ -242,6 +242,7 @@ pub(crate) fn tried(answers: &mut Answers<'_>) {
 /// The client is told what PostgreSQL would say.
 pub(crate) fn refused(answers: &mut Answers<'_>) {
     answers.flush();
+    // Its client has gone.
     let Some((conn, _)) = &answers.session else { return };
     if answers.server.ledger.front() == Some(Expect::TooLarge) {
         let (code, message) = (sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_LARGE);
@@ -271,6 +272,7 @@ pub(crate) fn refused(answers: &mut Answers<'_>) {
 
 /// Whether an error is of a statement that is tried, and not told.
 pub(crate) fn is_of_trial(answers: &Answers<'_>, fields: &Fields<'_>) -> bool {
+    // Its client has gone, and the trial with it.
     let Some((_, session)) = &answers.session else { return false };
     let tries = answers.server.ledger.front().is_some_and(Expect::is_trial)
         && session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
@@ -285,6 +287,7 @@ pub(crate) fn is_of_trial(answers: &Answers<'_>, fields: &Fields<'_>) -> bool {
 /// A batch has failed. If it was for a statement that was tried, this is prepared anew, and what the client has sent since
 /// comes again.
 pub(crate) fn end_trial(answers: &mut Answers<'_>, again: bool) {
+    // Its client has gone, or nothing of its was tried.
     let Some((_, session)) = &mut answers.session else { return };
     let Some(names) = &mut session.statements.names else { return };
     let Some(trial) = names.trial.take() else { return };

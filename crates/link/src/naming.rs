@@ -7,6 +7,7 @@ use crate::answers::Answers;
 
 /// An error of its client's names a statement as servers know it: the client gets it with its own name.
 pub fn says_it_by_name(answers: &mut Answers<'_>, body: &[u8]) -> bool {
+    // Its client has gone, or the error names none of its statements.
     let Some((conn, session)) = &answers.session else { return false };
     let renamed = session.statements.names.as_deref().and_then(|names| with_client_name(body, names));
     let (conn, Some(renamed)) = (*conn, renamed) else { return false };

@@ -48,7 +48,9 @@ pub(crate) fn says_it_was_late(answers: &mut Answers<'_>, fields: &Fields<'_>, b
     {
         return false;
     }
+    // It does not end as an error does: it is passed on as it is.
     let Some(body) = body.strip_suffix(&[0]) else { return false };
+    // A reload has taken the timeout away meanwhile.
     let Some(timeout) = answers.pool.rules.query_timeout else { return false };
     let ran = answers.now.since(answers.server.transaction.query_at).as_millis();
     let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);

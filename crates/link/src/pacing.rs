@@ -23,6 +23,7 @@ pub fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
 /// Whether all that has to come in front of a message can be sent now. If not, only as much is sent as may be, and the
 /// message waits.
 pub fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
+    // There is nothing to pace.
     let Some(first) = remedy.first() else { return true };
     let (first_len, mut len) = (first.len(), 0);
     let fitting = remedy.iter().take_while(|text| {

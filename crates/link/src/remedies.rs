@@ -29,6 +29,7 @@ pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement)
 
 /// Runs what a statement needs before its Bind or Describe. False: not before what is under way has been answered.
 pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>) -> bool {
+    // It needs nothing.
     let Some(marked) = marked.filter(|marked| marked.reading.names_statements()) else { return true };
     let Some(remedy) = remedy(requests, marked.reading, &marked.effects, &marked.text) else { return false };
     requests.run_aside(&remedy);
@@ -81,6 +82,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
     for name in executed.collect::<BTreeSet<_>>() {
         let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
+        // No statement is called so: the server says it.
         let Some(text) = text else { continue };
         let reading = texts::read_text(requests, Some(&text));
         texts::suspect(requests.session, requests.pool, reading, &text);

@@ -86,7 +86,7 @@ pub fn confirm(
     tracked: &Tracked,
     begun_with: &Parameters,
 ) {
-    let Some(base) = &pool.welcome.base else { return };
+    let base = pool.welcome.base.as_ref().expect("a server of its pool has logged in");
     let mut news = Vec::new();
     for (index, name) in tracked.names().enumerate() {
         let value = server.kept.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
@@ -117,6 +117,7 @@ pub fn confirm(
 /// A session that keeps its server for now has reset what it began with. The server knows nothing of that and has gone
 /// back to its own: it is told, in front of the client's next message.
 pub fn mend(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
+    // Something that was answered behind it has made it good.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     let stays = server.hold.is_on || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
     // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
@@ -125,7 +126,7 @@ pub fn mend(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, serve
     if !stays || !takes {
         return;
     }
-    let Some(found) = tracker.take_reverted() else { return };
+    let found = tracker.take_reverted().expect("it is reverted");
     let mut text = Vec::new();
     session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
     let risk = tracker.state().write_difference(&found, &mut text);

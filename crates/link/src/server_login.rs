@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use auth::{ClientExchange, Keys, Md5Hash, Secret};
 use connections::databases::Database;
-use connections::server::Server;
+use connections::server::{Login, Server};
 use machine::action::Action;
 use machine::work::Job;
 use machine::{Settings, Step};
@@ -74,7 +74,7 @@ impl<'a> ServerLogin<'a, '_> {
     }
 
     fn message<'b>(&mut self, tag: u8, body: &'b [u8]) -> Result<End<'b>, Broken> {
-        let Some(login) = self.server.login_mut() else { return Ok(End::Open) };
+        let login = logging_in(self.server);
         match tag {
             tag::AUTHENTICATION => self.authenticate(Authentication::decode(body)?)?,
             tag::ERROR => return Ok(End::Refused(body)),
@@ -107,7 +107,7 @@ impl<'a> ServerLogin<'a, '_> {
     fn authenticate(&mut self, request: Authentication<'_>) -> Result<(), Broken> {
         let nonce = self.random.bytes();
         let (conn, pool) = (self.conn, self.pool);
-        let Some(login) = self.server.login_mut() else { return Ok(()) };
+        let login = logging_in(self.server);
         if login.authenticated {
             return Err(Broken("authentication request after AuthenticationOk".to_owned()));
         }
@@ -157,28 +157,28 @@ impl<'a> ServerLogin<'a, '_> {
 
     fn challenged(&mut self, data: &[u8]) -> Result<(), Broken> {
         let (conn, pool) = (self.conn, self.pool);
-        let Some(login) = self.server.login_mut() else { return Ok(()) };
+        let login = logging_in(self.server);
         let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
         let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
         let cached = pool.opening.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
         let keys = match (cached, own_secret(pool, self.settings)) {
-            (Some(keys), _) => Some(keys.clone()),
-            (None, Some(Secret::Plain(_))) => None,
-            (None, _) => Some(pool.opening.client_keys.clone().ok_or_else(wrong_password_type)?),
+            (Some(keys), _) => keys.clone(),
+            (None, Some(Secret::Plain(password))) => {
+                let (salt, iterations) = (challenge.salt.clone(), challenge.iterations);
+                let job = Job::DeriveKeys { password: password.clone(), salt, iterations };
+                login.computing = Some(challenge);
+                self.step.actions.push(Action::Compute { conn, job });
+                return Ok(());
+            }
+            (None, _) => pool.opening.client_keys.clone().ok_or_else(wrong_password_type)?,
         };
-        if let Some(keys) = keys {
-            return respond(self.step, conn, scram, &keys);
-        }
-        let Some(Secret::Plain(password)) = own_secret(pool, self.settings) else { return Ok(()) };
-        let job = Job::DeriveKeys {
-            password: password.clone(),
-            salt: challenge.salt.clone(),
-            iterations: challenge.iterations,
-        };
-        login.computing = Some(challenge);
-        self.step.actions.push(Action::Compute { conn, job });
-        Ok(())
+        respond(self.step, conn, scram, &keys)
     }
+}
+
+/// The login of a server that is at it.
+fn logging_in(server: &mut Server) -> &mut Login {
+    server.login_mut().expect("whoever reads a login has seen that the server logs in")
 }
 
 /// Keys were derived that a login waits for.
@@ -192,6 +192,7 @@ pub fn go_on_with(
     pool: &mut Pool,
     keys: Keys,
 ) -> Result<(), Broken> {
+    // A server that asks twice gets the answer to what it asked last; by then it may have let us in.
     let Some(login) = server.login_mut() else { return Ok(()) };
     let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return Ok(()) };
     let end = respond(step, conn, scram, &keys);
@@ -201,7 +202,7 @@ pub fn go_on_with(
 
 /// What a server that has logged in reported is what its pool's sessions begin with.
 pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) {
-    let Some(login) = server.login_mut() else { return };
+    let login = logging_in(server);
     let reported = std::mem::take(&mut login.reported);
     let mut parameters = caches.tracked.empty();
     for (name, value) in &reported {

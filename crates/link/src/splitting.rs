@@ -109,6 +109,7 @@ fn may_name(statement: &Statement<'_>, is_last: bool) -> bool {
 
 /// Whether a ReadyForQuery is that of a first part, behind which the rest goes to the server.
 pub(crate) fn is_of_first_part(answers: &mut Answers<'_>) -> bool {
+    // Only what is followed is split.
     let Some(tracker) = answers.tracker() else { return false };
     tracker.split.take_if(|split| *split == Split::UnderWay).is_some()
 }

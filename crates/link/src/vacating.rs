@@ -12,6 +12,7 @@ pub fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
     if !reading.marks.any(Marks::EMPTY_DATABASE) {
         return;
     }
+    // In an encoding that is not read, nobody knows which database is meant.
     let Some(rules) = requests.caches.reader.rules(&requests.server.kept.parameters) else { return };
     let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
     // Which of several has succeeded, no command tag says.

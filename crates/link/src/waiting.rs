@@ -13,6 +13,7 @@ impl Session {
     /// How long it has waited for the server that it gets now, in microseconds.
     #[inline]
     pub fn waited_us(&self, now: Time) -> u64 {
+        // It gets one at once.
         let State::Waiting { since, deadline_ms, .. } = self.state() else { return 0 };
         let is_late = deadline_ms > 0 && now.micros_since(since) >= 1_000 * u64::from(deadline_ms);
         debug_assert!(!is_late, "I8: nobody is served past its deadline");
@@ -36,6 +37,7 @@ impl Session {
 
     /// What it has asked first will not be answered. True: that was all of the request, and it may ask the next.
     pub fn drop_request(&mut self) -> bool {
+        // It has asked nothing yet.
         let Ok(Some(header)) = Header::parse(&self.incoming.inbox) else { return true };
         if !matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) {
             self.incoming.skipping = true;
