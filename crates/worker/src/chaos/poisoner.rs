@@ -130,6 +130,7 @@ impl Poisoner {
 
     /// The stranger has all its answers, and goes.
     pub(super) fn leave(&self, conn: ConnId, server: &mut Server, caches: &mut Caches) {
+        // It had nothing to say, or was not allowed to.
         let Some(said) = self.said.get(&conn).filter(|said| !said.failed) else { return };
         let text = said.text.as_bytes();
         let mut tracker = Box::new(Tracker::default());

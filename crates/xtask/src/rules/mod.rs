@@ -8,6 +8,7 @@ mod glossary;
 mod layers;
 mod leaks;
 mod links;
+mod lookups;
 mod machines;
 mod names;
 mod panics;
@@ -45,6 +46,7 @@ fn of_a_source(source: &Source<'_>) -> Vec<Finding> {
     found.extend(panics::check(source));
     found.extend(names::check(source));
     found.extend(machines::check(source));
+    found.extend(lookups::check(source));
     found.extend(crate::cite::unreadable(source));
     found.retain(|finding| !source.is_excused(finding.line));
     found

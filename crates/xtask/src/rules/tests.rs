@@ -149,6 +149,16 @@ fn only_a_crates_root_passes_a_whole_machine() {
     );
 }
 
+#[test]
+fn a_lookup_in_vain_is_not_silent() {
+    let text = "//! A.\nfn f() {\n    let Some(a) = t.get(id) else { return };\n    // It has gone.\n    \
+         let Some(b) = t.get_mut(id).filter(|b| b.c) else {\n        return Ok(false);\n    };\n    \
+         let Some(c) = t.get(id) else { return g(id) };\n    let Some(d) = e else { return };\n    \
+         let f = t.get(id);\n}\n#[test]\nfn t() {\n    let Some(a) = t.get(id) else { return };\n}\n";
+    let expected = ["crates/worker/src/lib.rs:3: a look-up that may find nothing, silently"];
+    assert_eq!(found(&[("crates/worker/src/lib.rs", text), ("crates/sql/src/lib.rs", text)]), expected);
+}
+
 const LINTS: &str = "[lints]\nworkspace = true\n";
 
 fn manifest(rest: &str) -> String {
