@@ -75,11 +75,19 @@ pub fn during(
     load: impl FnOnce() -> Result<(), String>,
 ) -> Result<BTreeMap<String, u64>, String> {
     let pid = side.pid().ok_or("the direct connection makes no calls")?;
+    of_process(place, pid, || load().map_err(|error| side.blame(&error)))
+}
+
+/// Counts the calls that a process makes while `load` runs.
+pub fn of_process(
+    place: &Premises,
+    pid: u32,
+    load: impl FnOnce() -> Result<(), String>,
+) -> Result<BTreeMap<String, u64>, String> {
     let tracer = Tracer::attach(place, pid)?;
     let traced = load();
     let calls = tracer.detach()?;
-    traced.map_err(|error| side.blame(&error))?;
-    Ok(calls)
+    traced.map(|()| calls)
 }
 
 fn load(world: &mut World, side: &Side, mode: Mode, time: Duration) -> Result<(), String> {

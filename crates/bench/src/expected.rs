@@ -36,11 +36,14 @@ pub fn scenario(plan: &Plan, scenario: &Scenario, contestants: &[Contestant]) ->
         Kind::HalfLoad { .. } => (rounds(pace.slice) + START + plan.counting()) * 2 + Duration::from_secs(1),
         // Two sides.
         Kind::Instructions => INSTRUCTIONS_CASE * FIDELITY.len() as u32 * 2,
-        Kind::Pgbench { .. } => {
-            let (rounds, seconds) = plan.pgbench();
-            Duration::from_secs(rounds as u64 * seconds + 1) * sides
-        }
+        Kind::Pgbench { .. } => pgbench(plan.pgbench()) * sides,
+        Kind::Few { .. } => pgbench(plan.few()) * sides,
     }
+}
+
+/// With a round of a second to warm up.
+fn pgbench((rounds, seconds): (usize, u64)) -> Duration {
+    Duration::from_secs(rounds as u64 * seconds + 1)
 }
 
 /// What all scenarios need together, the cluster of pgbench and the counting of instructions with them.
@@ -53,7 +56,7 @@ pub fn whole<'a>(
     let mut cluster = Duration::ZERO;
     for (one, contestants) in scenarios {
         sum += scenario(plan, one, &contestants);
-        if matches!(one.kind, Kind::Pgbench { .. }) {
+        if matches!(one.kind, Kind::Pgbench { .. } | Kind::Few { .. }) {
             cluster = CLUSTER;
         }
     }

@@ -62,6 +62,13 @@ pub fn ratio(scenario: &Value, above: &str, below: &str, quantity: Quantity) -> 
     estimate(&ratios, SEED)
 }
 
+/// Median and interval of how much more of it the one has than the other in the same round.
+pub fn more(scenario: &Value, with: &str, without: &str, quantity: Quantity) -> Option<Estimate> {
+    let both = series(scenario, with, quantity).into_iter().zip(series(scenario, without, quantity));
+    let more: Vec<f64> = both.filter_map(|(with, without)| Some(with? - without?)).collect();
+    estimate(&more, SEED)
+}
+
 /// Contestants of a scenario, in the order of the record, with those that have a process first.
 pub fn names(scenario: &Value) -> Vec<String> {
     let Some(round) = scenario["rounds"].as_array().and_then(|rounds| rounds.first()) else { return Vec::new() };
@@ -95,9 +102,7 @@ pub fn calls_more(scenario: &Value, pair: Pair) -> Option<f64> {
 
 /// Median and interval of the CPU time per transaction that the one takes in a round and the other does not, in ns.
 pub fn cpu_more(scenario: &Value, pair: Pair) -> Option<Estimate> {
-    let both = series(scenario, pair.with, cpu_ns_each).into_iter().zip(series(scenario, pair.without, cpu_ns_each));
-    let more: Vec<f64> = both.filter_map(|(with, without)| Some(with? - without?)).collect();
-    estimate(&more, SEED)
+    more(scenario, pair.with, pair.without, cpu_ns_each)
 }
 
 /// Instructions per transaction that pgweir takes under a load and classic does not; `None` if they were not counted.

@@ -19,8 +19,9 @@ use measure::statistics::Seeded;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 
+use crate::calls;
 use crate::contestant::{Contestant, Premises, Running};
-use crate::scenario::{Kind, Scenario};
+use crate::scenario::Scenario;
 use crate::setup::{self, Placement, Upstream};
 use crate::style::USER;
 use client::{Connection, Gone, Place, Trusted, frontend};
@@ -156,11 +157,22 @@ impl Cluster {
 
     /// `pgbench -S` through a pooler on this port, so many transactions of each client. Errors: one of them failed.
     pub fn select(&self, room: &Premises, port: u16, style: &str, clients: u64, each: u64) -> Result<(), String> {
+        self.transactions(room, port, &format!("-S -M {style}"), clients, each)
+    }
+
+    /// pgbench with these arguments through a pooler on this port, so many transactions of each client. Errors: one of them failed.
+    fn transactions(&self, room: &Premises, port: u16, arguments: &str, clients: u64, each: u64) -> Result<(), String> {
         let mut command = room.command(&self.programs.pgbench, "pgbench.log")?;
-        command.args(["-n", "-S", "-j", "1", "-M", style, "-c", &clients.to_string(), "-t", &each.to_string()]);
+        command.args(arguments.split_whitespace());
+        command.args(["-n", "-j", "1", "-c", &clients.to_string(), "-t", &each.to_string()]);
         command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", USER, "bench"]);
         let text = finish(&mut command, "pgbench", room)?;
         parse(&text).map(|_| ()).ok_or(format!("pgbench said:\n{text}"))
+    }
+
+    /// Keeps PostgreSQL, and the server processes that it starts from now on, on these cores. Errors: it has ended.
+    pub fn pin(&self, cores: &[usize]) -> Result<(), String> {
+        process::pin(self.child.id(), cores)
     }
 
     fn say(&self, database: &str, sql: &str) -> Result<String, String> {
@@ -212,17 +224,32 @@ fn finish(command: &mut Command, name: &str, place: &Premises) -> Result<String,
     if status.success() { Ok(text) } else { Err(format!("{name} failed:\n{text}")) }
 }
 
-/// Runs the rounds of one scenario.
+/// How pgbench is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    pub arguments: &'static str,
+    pub rounds: usize,
+    /// Of each contestant in each round.
+    pub seconds: u64,
+    /// The poolers' system calls are counted, after the rounds.
+    pub counts_calls: bool,
+}
+
+/// Transactions of the short and the long run whose difference is the system calls of transactions alone, all clients together.
+const FEW_CALLS: u64 = 2_048;
+const MANY_CALLS: u64 = 10_240;
+
+/// Runs the rounds of one scenario; `placement` is where pgbench and the contestants run.
 pub fn run(
     place: &Premises,
     cluster: &Cluster,
     scenario: &Scenario,
     contestants: &[Contestant],
     placement: &Placement,
-    (rounds, seconds): (usize, u64),
+    terms: Run,
     random: &mut Seeded,
 ) -> Result<Map<String, Value>, String> {
-    let Kind::Pgbench { arguments } = scenario.kind else { return Err("no scenario for pgbench".to_owned()) };
+    let Run { arguments, rounds, seconds, counts_calls } = terms;
     let upstream = Upstream { host: "127.0.0.1".to_owned(), port: cluster.port };
     let mut sides = Vec::new();
     for contestant in contestants {
@@ -231,9 +258,7 @@ pub fn run(
         let running = contestant.program.as_ref().map(|_| start()).transpose()?;
         sides.push((contestant.name.clone(), running));
     }
-    // PostgreSQL and pgbench use every core; only the poolers are pinned.
-    let every = process::cores();
-    pin_self(&every)?;
+    pin_self(&placement.load)?;
     let mut result = Vec::new();
     for round in 0..=rounds {
         let mut order: Vec<usize> = (0..sides.len()).collect();
@@ -251,14 +276,42 @@ pub fn run(
             result.push(json!({ "order": order, "samples": samples }));
         }
     }
+    let mut calls = Map::new();
+    for (name, running) in sides.iter().filter(|_| counts_calls) {
+        let Some(running) = running else { continue };
+        calls.insert(name.clone(), calls_of(place, cluster, running, scenario.clients as u64, arguments)?);
+    }
     let inis: Map<String, Value> =
         sides.iter().filter_map(|(name, running)| Some((name.clone(), json!(running.as_ref()?.ini)))).collect();
     let mut map = Map::new();
     map.insert("rounds".to_owned(), json!(result));
     map.insert("seconds_a_run".to_owned(), json!(seconds));
+    if counts_calls {
+        map.insert("system_calls".to_owned(), json!(calls));
+    }
     map.insert("ini".to_owned(), json!(inis));
     map.insert("postgresql".to_owned(), cluster.described());
     Ok(map)
+}
+
+/// System calls of a pooler's transactions: what a long run makes more than a short one, so that logins do not count.
+fn calls_of(
+    place: &Premises,
+    cluster: &Cluster,
+    running: &Running,
+    clients: u64,
+    arguments: &str,
+) -> Result<Value, String> {
+    let run = |transactions: u64| {
+        let load = || cluster.transactions(place, running.port, arguments, clients, transactions / clients);
+        calls::of_process(place, running.pid(), load)
+    };
+    let (few, many) = (run(FEW_CALLS)?, run(MANY_CALLS)?);
+    let more = |(name, count): (&String, &u64)| {
+        (name.clone(), json!(count.saturating_sub(few.get(name).copied().unwrap_or(0))))
+    };
+    let calls: Map<String, Value> = many.iter().map(more).collect();
+    Ok(json!({ "transactions": MANY_CALLS - FEW_CALLS, "calls": calls }))
 }
 
 /// One run of pgbench: transactions a second, mean latency, and the pooler's CPU time.

@@ -43,4 +43,9 @@ impl Plan {
     pub fn pgbench(&self) -> (usize, u64) {
         if self.quick { (1, 1) } else { (21, 2) }
     }
+
+    /// The same where few clients are at work.
+    pub fn few(&self) -> (usize, u64) {
+        if self.quick { (1, 1) } else { (11, 2) }
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::figures::{
     self, Ceiling, Judgement, Quantity, calls_each, calls_more, calls_sum, client_bytes, cpu_ns_each,
-    instructions_more, latency_p50_us, latency_p99_us, lends_each, middle, ratio, speed, switches_each,
+    instructions_more, latency_p50_us, latency_p99_us, lends_each, middle, more, ratio, speed, switches_each,
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::{self, CLASSIC};
@@ -39,6 +39,7 @@ pub fn table(record: &Value) -> String {
     fidelity(&mut out, record);
     half_load(&mut out, record);
     pgbench(&mut out, record);
+    few(&mut out, record);
     instructions(&mut out, record);
     out
 }
@@ -317,6 +318,45 @@ fn pgbench(out: &mut String, record: &Value) {
                 number(middle(scenario, &name, latency).map(|figure| figure.median), 3),
                 number(middle(scenario, &name, cpu_ns_each).map(|figure| figure.median), 0),
                 unless("pgbouncer", "pgbouncer", &name, cpu_ns_each),
+            );
+        }
+    }
+}
+
+fn few(out: &mut String, record: &Value) {
+    let mut first = true;
+    for scenario in scenarios(record).filter(|one| one["kind"] == "few" && one["error"].is_null()) {
+        if std::mem::take(&mut first) {
+            line!(out, "\n## Few clients: the pooler on a core of its own, pgbench and PostgreSQL on the others\n");
+            line!(
+                out,
+                "{} rounds, {} s of pgbench for each contestant in each. What is added is the latency less that of the direct \
+                 connection in the same round.\n",
+                scenario["rounds"].as_array().map_or(0, Vec::len),
+                number(scenario["seconds_a_run"].as_f64(), 0),
+            );
+            line!(
+                out,
+                "| scenario | contestant | transactions/s | latency µs | added µs | CPU ns | PgBouncer's ÷ its | switches | system calls |\n|---|---|--:|--:|--:|--:|--:|--:|--:|"
+            );
+        }
+        let latency: Quantity = |sample| Some(sample["latency_ms"].as_f64()? * 1e3);
+        for name in figures::names(scenario) {
+            let is_pooler = name != "direct";
+            let median = |quantity: Quantity| middle(scenario, &name, quantity).map(|figure| figure.median);
+            let added = if is_pooler { more(scenario, &name, "direct", latency) } else { None };
+            let against = if name == "pgbouncer" { None } else { ratio(scenario, "pgbouncer", &name, cpu_ns_each) };
+            line!(
+                out,
+                "| {} | {name} | {} | {} | {} | {} | {} | {} | {} |",
+                text(scenario, "about"),
+                number(median(speed), 0),
+                number(median(latency), 1),
+                interval(added, 1),
+                number(median(cpu_ns_each), 0),
+                interval(against, 2),
+                number(median(switches_each), 2),
+                number(calls_sum(scenario, &name), 2),
             );
         }
     }

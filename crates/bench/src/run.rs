@@ -95,6 +95,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Idle => "idle",
         Kind::HalfLoad { .. } => "half-load",
         Kind::Pgbench { .. } => "pgbench",
+        Kind::Few { .. } => "few",
         Kind::Instructions => "instructions",
     }
 }
@@ -141,7 +142,8 @@ impl Bench<'_> {
             Kind::Logins(_) => self.load(&room, scenario, Mode::Storm { at_a_time: scenario.clients })?,
             Kind::Idle => self.idle(&room, scenario)?,
             Kind::HalfLoad { .. } => self.half_load(&room, scenario)?,
-            Kind::Pgbench { .. } => self.pgbench(&room, scenario)?,
+            Kind::Pgbench { arguments } => self.pgbench(&room, scenario, arguments, false)?,
+            Kind::Few { arguments } => self.pgbench(&room, scenario, arguments, true)?,
             Kind::Instructions => self.fidelity(&room)?,
         };
         result.insert("kind".to_owned(), json!(kind_name(scenario.kind)));
@@ -244,15 +246,31 @@ impl Bench<'_> {
         self.contestants.iter().find(|one| one.name == "pgweir")
     }
 
-    fn pgbench(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    /// `apart`: nobody but the pooler is on its core.
+    fn pgbench(
+        &mut self,
+        room: &Premises,
+        scenario: &Scenario,
+        arguments: &'static str,
+        apart: bool,
+    ) -> Result<Map<String, Value>, String> {
         pin_self(&self.cores)?;
         if self.cluster.is_none() {
             self.cluster = Some(Cluster::start(self.place, pgbench::TERMS)?);
         }
         let cluster = self.cluster.as_ref().ok_or("started above")?;
         let contestants = self.contestants_of(scenario)?;
-        let length = self.plan.pgbench();
-        pgbench::run(room, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
+        let contestant = self.placement().contestant;
+        let others: Vec<usize> = self.cores.iter().copied().filter(|core| !contestant.contains(core)).collect();
+        if apart && others.is_empty() {
+            return Err("this machine has one core".to_owned());
+        }
+        let load = if apart { others } else { self.cores.clone() };
+        cluster.pin(&load)?;
+        let (rounds, seconds) = if apart { self.plan.few() } else { self.plan.pgbench() };
+        let placement = Placement { load, contestant };
+        let terms = pgbench::Run { arguments, rounds, seconds, counts_calls: apart && !self.plan.bare };
+        pgbench::run(room, cluster, scenario, &contestants, &placement, terms, &mut self.random)
     }
 
     /// Instruction counts under each load; an error stands in the place of the counts.

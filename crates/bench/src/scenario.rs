@@ -27,8 +27,10 @@ pub enum Kind {
     Idle,
     /// One and two workers at half of what one can do: system calls and lends. pgweir only.
     HalfLoad { pool: u32 },
-    /// pgbench against a real PostgreSQL.
+    /// pgbench against a real PostgreSQL, all on every core but the pooler, which is on one.
     Pgbench { arguments: &'static str },
+    /// The same with nobody but the pooler on its core: each message wakes it, where few clients are at work.
+    Few { arguments: &'static str },
     /// Instructions of one client, with the same text each time and with another each time. pgweir only.
     Instructions,
 }
@@ -344,6 +346,30 @@ pub const SCENARIOS: &[Scenario] = &[
         kind: Kind::Pgbench { arguments: "-S -M prepared" },
         clients: 32,
         settings: &[("max_prepared_statements", "200")],
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "few-1",
+        about: "pgbench -S -M simple, 1 client",
+        kind: Kind::Few { arguments: "-S -M simple" },
+        clients: 1,
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "few-8",
+        about: "pgbench -S -M simple, 8 clients",
+        kind: Kind::Few { arguments: "-S -M simple" },
+        clients: 8,
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "few-64",
+        about: "pgbench -S -M simple, 64 clients on 20 servers",
+        kind: Kind::Few { arguments: "-S -M simple" },
+        clients: 64,
         direct: true,
         ..PLAIN
     },
