@@ -5,7 +5,7 @@ use std::time::Duration;
 
 mod states;
 
-pub use crate::pool_parts::{Exchange, HiddenNames, Measured, Opening, Pins, PoolCounts, Servers, Welcome};
+pub use crate::pool_parts::{Exchange, HiddenNames, Measured, Opening, Pause, Pins, PoolCounts, Servers, Welcome};
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
@@ -408,7 +408,7 @@ impl Pool {
         let is_alone = self.exchange.homes == 1 && self.rules.reserve_pool_size == 0;
         is_alone
             && self.servers.idle.is_empty()
-            && self.opening.retry_at <= now
+            && !self.opening.is_paused(now)
             && self.missing(limits::OPENING_MAX, 0) == 0
     }
 

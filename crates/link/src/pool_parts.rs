@@ -44,11 +44,8 @@ pub struct Opening {
     /// Since when some are, and none was granted.
     pub asked_since: Time,
     pub asked_reserve: bool,
-    /// After a failure nothing is opened before this; the pause doubles with each failure in a row.
-    pub retry_at: Time,
-    pub failures: u32,
-    /// When the last of them was counted.
-    pub failed_at: Time,
+    /// Where the last server that was opened did not log in.
+    pub pause: Option<Pause>,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub spare_after: Time,
     /// Which host is next.
@@ -57,6 +54,24 @@ pub struct Opening {
     pub keys: Option<(Challenge, Keys)>,
     /// Keys from a client's own SCRAM proof.
     pub client_keys: Option<Keys>,
+}
+
+impl Opening {
+    /// Nothing is opened for now, because it failed a moment ago.
+    #[inline]
+    pub fn is_paused(&self, now: Time) -> bool {
+        self.pause.is_some_and(|pause| now < pause.until)
+    }
+}
+
+/// Nothing is opened for a while after a server has failed to log in.
+#[derive(Copy, Clone, Debug)]
+pub struct Pause {
+    /// How many have failed in a row; the pause doubles with each.
+    pub failures: u32,
+    /// When the last of them was counted.
+    pub failed_at: Time,
+    pub until: Time,
 }
 
 /// Sessions that keep their servers.

@@ -157,7 +157,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         return;
     }
     let pool = &mut tables.pools[id];
-    if step.now < pool.opening.retry_at {
+    if pool.opening.is_paused(step.now) {
         timers::arm_pool(tables, step, id);
         return;
     }

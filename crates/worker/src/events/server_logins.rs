@@ -12,7 +12,7 @@ use machine::action::Action;
 use machine::mail::{Grant, ToCoordinator};
 use machine::observe::{Ends, Level, Topic};
 use machine::work::Done;
-use units::{ConnId, PoolId, Serial, Time};
+use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
@@ -37,7 +37,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             let spared = spare && now >= pool.opening.spare_after;
             // The one that has to go next need not be opened first.
             let goes = pool.takes_back().is_some();
-            !goes && !stopping && now >= pool.opening.retry_at && (spared || pool.wanted() > coming)
+            !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.wanted() > coming)
         }
         None => false,
     };
@@ -120,7 +120,7 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let id = tables.servers[conn].pool;
     let pool = &mut tables.pools[id];
     // Only now: a connect_query that fails is a failed login too.
-    (pool.opening.failures, pool.opening.failed_at, pool.opening.retry_at) = (0, Time::ZERO, Time::ZERO);
+    pool.opening.pause = None;
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);

@@ -18,7 +18,7 @@ pub(crate) fn ask_for_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let pool = &mut tables.pools[id];
     let waited = pool.queue.oldest().map(|waiter| step.now.since(waiter.since));
     let due = pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
-    if due && step.now >= pool.opening.retry_at {
+    if due && !pool.opening.is_paused(step.now) {
         pool.opening.asked_reserve = true;
         pool.opening.asked += 1;
         let ask = ToCoordinator::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };

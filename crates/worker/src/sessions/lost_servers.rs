@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use connections::server::{Chore, State as ServerState};
+use link::pool::Pause;
 use link::server_login::WRONG_PASSWORD_TYPE;
 use machine::Step;
 use machine::event::Hangup;
@@ -183,14 +184,15 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     let longest = tables.settings.global.servers.server_login_retry;
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
-    // Those that were under way when one failed tell nothing new.
-    if pool.opening.failures == 0 || began >= pool.opening.failed_at {
-        pool.opening.failures += 1;
-        pool.opening.failed_at = step.now;
-    }
-    let pause = RETRY_FIRST.saturating_mul(1 << (pool.opening.failures - 1).min(16)).min(longest);
+    let (failures, failed_at) = match pool.opening.pause {
+        // Those that were under way when one failed tell nothing new.
+        Some(last) if began < last.failed_at => (last.failures, last.failed_at),
+        last => (last.map_or(0, |last| last.failures) + 1, step.now),
+    };
+    let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(longest);
     // Up to a quarter sooner, so that pools whose PostgreSQL was away do not all come back at one moment.
-    pool.opening.retry_at = step.now + (pause - pause / 4 * jitter / (1 << 16));
+    let until = step.now + (pause - pause / 4 * jitter / (1 << 16));
+    pool.opening.pause = Some(Pause { failures, failed_at, until });
     if why == WRONG_PASSWORD_TYPE {
         refuse_waiting(tables, id, sqlstate::INVALID_AUTHORIZATION, why);
     }

@@ -47,7 +47,7 @@ pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
     let pool = &mut tables.pools[id];
-    if pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.opening.retry_at <= step.now {
+    if pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && !pool.opening.is_paused(step.now) {
         // Nothing below would apply; lends are refused only between homes.
         return;
     }
@@ -62,8 +62,8 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let at = if first > step.now { first } else { step.now + patience };
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
     }
-    if pool.opening.retry_at > step.now {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.opening.retry_at);
+    if let Some(pause) = pool.opening.pause.filter(|pause| pause.until > step.now) {
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pause.until);
         return;
     }
     if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, pool.lacks_reserve()) {
