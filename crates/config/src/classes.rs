@@ -15,7 +15,7 @@ use crate::problem::{Problem, clean, quoted};
 use crate::suggest;
 use ::settings::value::INT_MAX;
 
-/// Who is in no other class.
+/// The class of sessions that are in no other class.
 pub const DEFAULT: &str = "default";
 /// As long as a name of PostgreSQL's.
 const NAME_CHARS_MAX: usize = 63;

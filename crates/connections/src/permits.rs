@@ -14,7 +14,7 @@ pub struct Permits {
     pub statement: Option<u64>,
     pub since: Time,
     /// When its client sent it: before `since`, if it had to wait for the permit.
-    pub asked_at: Time,
+    pub requested_at: Time,
     /// When it got its server.
     pub linked_at: Option<Time>,
 }
@@ -23,6 +23,6 @@ impl Permits {
     /// None so far, of a transaction that was asked for then and comes to its first limit now.
     #[must_use]
     pub fn new(now: Time, asked_at: Time) -> Permits {
-        Permits { class: None, statement: None, since: now, asked_at, linked_at: None }
+        Permits { class: None, statement: None, since: now, requested_at: asked_at, linked_at: None }
     }
 }

@@ -1,4 +1,4 @@
-//! What the log is told of the first refusals of a pool: one line for all its workers.
+//! Log lines of a pool's first refusals: one for all its workers.
 //!
 //! Promises: of each class and reason, at most one line in a `stats_period`.
 
@@ -10,7 +10,7 @@ use machine::observe::{About, Fact, Level, Topic};
 use queueing::refusals::{News, Reason};
 use units::{PoolKey, Time};
 
-/// What was told, and when.
+/// What was logged, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Announced(Vec<(Arc<str>, Reason, Time)>);
 

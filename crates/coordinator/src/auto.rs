@@ -1,4 +1,4 @@
-//! A pool whose size is found: its controller, and what its homes have told.
+//! A pool whose size is found: its controller, and the counts that its homes have reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use machine::Settings;
 use machine::mail::Counted;
 use queueing::sizing::{Seen, Sizing, SizingSnapshot};
-use queueing::waits::WaitCounts;
+use queueing::wait_events::WaitCounts;
 use settings::{Effective, PoolMode, PoolSize};
 use units::Time;
 
 use crate::rules::Rules;
 
-/// How often PostgreSQL is asked what a pool's servers wait for whose size was found. Until then, at every look.
+/// How often wait events are read of a pool whose size was found. Until then, at every look.
 const WAITS_SELDOM: Duration = Duration::from_secs(2);
 
 /// A pool whose size is found.
 #[derive(Debug)]
 pub(crate) struct Auto {
     pub(crate) sizing: Sizing,
-    /// What each worker has told last.
+    /// What each worker has reported last.
     pub(crate) reported: Vec<Option<Counted>>,
-    /// What was told since the last look, and by how many it is still to be told.
+    /// What was reported since the last look, and how many workers have not reported yet.
     pub(crate) seen: Seen,
-    pub(crate) waits: WaitCounts,
-    /// When PostgreSQL is asked again what the pool's servers wait for.
-    waits_at: Time,
+    pub(crate) wait_counts: WaitCounts,
+    /// When the pool's wait events are read again.
+    wait_sampling_at: Time,
     pub(crate) awaited: usize,
     pub(crate) asked_at: Time,
     pub(crate) look_at: Option<Time>,
-    /// Somebody waited when it was looked at last.
+    /// Sessions waited when it was looked at last.
     pub(crate) is_crowded: bool,
     /// What workers show of it.
     pub(crate) shown: Option<Arc<SizingSnapshot>>,
@@ -41,8 +41,8 @@ impl Auto {
             sizing,
             reported: vec![None; workers],
             seen: Seen::default(),
-            waits: WaitCounts::default(),
-            waits_at: Time::ZERO,
+            wait_counts: WaitCounts::default(),
+            wait_sampling_at: Time::ZERO,
             awaited: 0,
             asked_at: Time::ZERO,
             look_at: None,
@@ -51,20 +51,20 @@ impl Auto {
         }
     }
 
-    /// Whether PostgreSQL is to be asked now: only while somebody waits, and more seldom once the size is found.
-    pub(crate) fn asks_for_waits(&mut self, now: Time) -> bool {
-        if !self.is_crowded || now < self.waits_at {
+    /// Whether wait events are to be read now: only while sessions wait, and more seldom once the size is found.
+    pub(crate) fn samples_waits(&mut self, now: Time) -> bool {
+        if !self.is_crowded || now < self.wait_sampling_at {
             return false;
         }
         let pause = if self.sizing.settled().is_some() { WAITS_SELDOM } else { Duration::ZERO };
-        self.waits_at = now + pause;
+        self.wait_sampling_at = now + pause;
         true
     }
 
-    /// Adds what a worker has counted since it told last.
+    /// Adds what a worker has counted since its last report.
     pub(crate) fn add(&mut self, mut counted: Counted) {
-        if let Some(waits) = counted.waits.take() {
-            self.waits.beside(&waits);
+        if let Some(waits) = counted.wait_events.take() {
+            self.wait_counts.beside(&waits);
         }
         let worker = usize::from(counted.worker.0);
         let before = self.reported[worker].replace(counted.clone());

@@ -1,7 +1,7 @@
-//! DROP DATABASE and its like fail while anybody is connected, idle servers of ours too. PostgreSQL gives those who leave
+//! DROP DATABASE and its like fail while anything is connected, idle servers of ours too. PostgreSQL gives connections that leave
 //! five seconds, so it is enough that they are told to leave when the statement is sent. PostgreSQL manual, DROP DATABASE.
 //!
-//! Whoever sends such a statement needs no right to it. So only those that are connected to the same server make anybody leave,
+//! A client can send such a statement without the right to it. So only clients connected to the same server make servers leave,
 //! and that once a minute as long as none has succeeded.
 
 use machine::Settings;
@@ -32,7 +32,7 @@ pub(crate) fn empty(pools: &mut Pools, settings: &Settings, now: Time, from: Poo
     leaving
 }
 
-/// A statement has succeeded that wanted these empty: the next need not wait.
+/// A statement has succeeded that needed these empty: the next need not wait.
 pub(crate) fn emptied(pools: &mut Pools, settings: &Settings, names: &[Word]) {
     for (_, entry) in pools.iter_mut().filter(|(_, entry)| entry.emptying.vacated_at.is_some()) {
         let database = settings.database(&entry.key.database);

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) homes: Vec<WorkerId>,
     /// Sessions, by worker.
     pub(crate) sessions: Vec<u32>,
-    /// Classes with work, as of the last ask, by worker.
+    /// Classes with work at the last request, by worker.
     pub(crate) at_work: Vec<ClassSet>,
     pub(crate) rules: Rules,
     /// How many servers it may have, without its reserve.
@@ -37,12 +37,12 @@ pub(crate) struct Entry {
 pub(crate) struct Emptying {
     /// Until when nothing is opened for min_pool_size.
     pub(crate) vacant_until: Time,
-    /// When its servers were told last to leave their database.
+    /// When its servers last had to leave their database.
     pub(crate) vacated_at: Option<Time>,
 }
 
 impl Entry {
-    /// A pool of this name, as the settings want it, that lives nowhere yet.
+    /// A pool of this name, as the settings describe it, that lives nowhere yet.
     pub(crate) fn new(key: PoolKey, workers: usize, settings: &Settings) -> Entry {
         let mut entry = Entry {
             key,
@@ -86,7 +86,7 @@ impl Entry {
         self.size + self.rules.reserve
     }
 
-    /// Whether it lacks a server that min_pool_size wants, and that may be opened without anybody waiting. One whose lifetime
+    /// Whether it lacks a server that min_pool_size requires, and that may be opened though no session waits. One whose lifetime
     /// is about to end does not count.
     pub(crate) fn is_short(&self, now: Time) -> bool {
         let inhabited = self.rules.forced || self.sessions.iter().any(|&sessions| sessions > 0);

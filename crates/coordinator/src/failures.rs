@@ -1,7 +1,7 @@
 //! What the log says of servers that cannot be opened: one line for all workers of a pool.
 //!
-//! Promises: a reason is told once in `server_login_retry` for each pool, however many workers try again meanwhile and however
-//! often; another reason is told at once. At most [`REASONS_MAX`] reasons are known of a pool: beyond them nothing is told.
+//! Promises: a reason is logged once in `server_login_retry` for each pool, however many workers try again meanwhile and however
+//! often; another reason is logged at once. At most [`REASONS_MAX`] reasons are known of a pool: beyond them nothing is logged.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use units::{PoolKey, Time};
 /// Several hosts may fail for several reasons.
 const REASONS_MAX: usize = 8;
 
-/// Reasons that were told, and when.
+/// Reasons that were logged, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Vec<(Box<str>, Time)>);
 

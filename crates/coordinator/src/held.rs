@@ -1,4 +1,4 @@
-//! The tokens of one pool: who has them, since when, and who was told to give one back.
+//! The tokens of one pool: which workers have them, since when, and which are to give one back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Held {
     over: u32,
     /// When they were given out, the oldest first.
     granted_at: VecDeque<Time>,
-    /// Workers that were told to give one back at their next release, and when.
+    /// Workers that were asked to give one back at their next release, and when.
     yields: Vec<(WorkerId, Time)>,
 }
 
@@ -71,13 +71,13 @@ impl Held {
         self.granted_at.iter().take_while(|at| **at + SLICE <= now).count() as u32
     }
 
-    /// Those that it was told to give back not longer ago than a slice, and before.
+    /// Those that it was asked to give back not longer ago than a slice, and before.
     pub(crate) fn yielding(&self, now: Time) -> (u32, u32) {
         let coming = self.yields.iter().filter(|(_, at)| now < *at + SLICE).count();
         (coming as u32, (self.yields.len() - coming) as u32)
     }
 
-    /// The worker that has most of those that it was not told to give back yet is told to give one.
+    /// The worker that has most tokens beyond those that it is to give back is asked to give one.
     pub(crate) fn yields_next(&mut self, now: Time) -> WorkerId {
         let to_give = |worker: usize| self.yields.iter().filter(|(asked, _)| usize::from(asked.0) == worker).count();
         let richest = (0..self.by_worker.len()).max_by_key(|&worker| self.by_worker[worker] - to_give(worker) as i32);
@@ -86,7 +86,7 @@ impl Held {
         worker
     }
 
-    /// A worker that was told to give one back has, or has none. Whether it was told.
+    /// A worker that was asked to give one back has, or has none. Whether it was asked.
     pub(crate) fn has_yielded(&mut self, worker: WorkerId) -> bool {
         let index = self.yields.iter().position(|(asked, _)| *asked == worker);
         index.map(|index| self.yields.remove(index)).is_some()
@@ -108,7 +108,7 @@ impl Held {
         held.map(|(worker, _)| WorkerId(worker as u16))
     }
 
-    /// The pool may have so many from now on: how many each worker is to give up, from whoever has most.
+    /// The pool may have so many from now on: how many each worker is to give up, from the one that has most.
     pub(crate) fn shrink(&mut self, most: u32) -> impl Iterator<Item = (WorkerId, u32)> {
         self.over = self.total().saturating_sub(most);
         let mut left = self.by_worker.clone();

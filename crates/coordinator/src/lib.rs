@@ -1,22 +1,21 @@
-//! Who lives where, and capacity as tokens: the one place that knows all limits.
+//! Which pool lives on which workers, and capacity as tokens: the one place that knows all limits.
 //!
-//! A token is the right to have one server connection. A worker asks for one before it opens a server, and the token
+//! A token is the right to have one server connection. A worker requests one before it opens a server, and the token
 //! comes back when that server is closed; a server that is lent takes its token along. So no limit is ever exceeded
 //! (I5), whatever the order in which messages arrive: everything late is late on the safe side.
 //!
 //! ```text
-//!   worker ──Ask──► coordinator ──Granted──► worker: opens, uses, closes ──Freed──► coordinator
+//!   worker ──RequestServer──► coordinator ──Granted──► worker: opens, uses, closes ──Freed──► coordinator
 //!                        └── at a shared cap: Recall ──► a worker with a server of another pool
 //! ```
 //!
-//! Who gets the next token, and who gives one back for it, is in `asks` and `sharing`.
+//! Which pool gets the next token, and which gives one back for it, is in `server_requests` and `sharing`.
 
 //!
 //! Each part has its own values, and knows none of the others: [`Coordinator`] takes the mail, asks the parts, and sends what they
 //! answer.
 
 mod announced;
-mod asks;
 mod auto;
 mod clients;
 mod counts;
@@ -28,6 +27,7 @@ mod homes;
 mod limits;
 mod pools;
 mod rules;
+mod server_requests;
 mod sharing;
 #[cfg(test)]
 mod sharing_tests;
@@ -39,7 +39,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asks::{Ask, Asks, View};
 use clients::Clients;
 use entry::Entry;
 use homes::{Burden, Homes};
@@ -54,6 +53,7 @@ use queueing::board::Board;
 use queueing::limiting::Limit;
 use queueing::refusals::News;
 use queueing::sizing::Sizing;
+use server_requests::{ServerRequest, ServerRequests, View};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
@@ -72,7 +72,7 @@ pub struct Coordinator {
     homes: Homes,
     clients: Clients,
     tokens: Tokens,
-    asks: Asks,
+    requests: ServerRequests,
     sizes: Sizes,
     limits: Limits,
     unused: Unused,
@@ -96,7 +96,7 @@ impl Coordinator {
             homes: Homes::new(workers),
             clients: Clients::default(),
             tokens: Tokens::default(),
-            asks: Asks::default(),
+            requests: ServerRequests::default(),
             sizes: Sizes::default(),
             unused: Unused::default(),
             serial: Serial::default(),
@@ -210,7 +210,7 @@ impl Coordinator {
         Some(id)
     }
 
-    /// A client that has logged in gets a home, or is told why not.
+    /// A client that has logged in gets a home, or an error.
     fn place(&mut self, application: Application, actions: &mut Actions) {
         let Application { login, door, key, user, console, exempt, peer, class: _ } = application;
         let is_new = !console && self.pools.id_of(&key).is_none();
@@ -230,7 +230,7 @@ impl Coordinator {
         actions.post_to_door(door, answer);
     }
 
-    /// Nobody has asked for this database before: it may be one of `*`.
+    /// No client has named this database before: it may be one of `*`.
     fn log_database(&self, login: ConnId, key: &PoolKey, peer: Peer, actions: &mut Actions) {
         let PoolKey { database, user } = key.clone();
         if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
@@ -293,7 +293,7 @@ impl Coordinator {
         let entry = &mut self.pools[pool];
         entry.held.freed(worker);
         self.tokens.freed(pool, &entry.key, entry.held.total());
-        self.asks.answered(pool, worker);
+        self.requests.answered(pool, worker);
     }
 
     /// A session or a token has come or gone.
@@ -305,74 +305,74 @@ impl Coordinator {
         View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens }
     }
 
-    /// Grants what can be granted, first to whoever is furthest behind, else in order of asking; then sees to it that
-    /// somebody gives back what others have a right to.
-    fn serve_asks(&mut self, now: Time, actions: &mut Actions) {
-        if self.asks.is_calm() {
+    /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
+    /// pools give back what others have a right to.
+    fn grant_requests(&mut self, now: Time, actions: &mut Actions) {
+        if self.requests.is_calm() {
             return;
         }
-        if self.asks.are_many() {
-            if self.asks.put_off(now) {
+        if self.requests.are_many() {
+            if self.requests.put_off(now) {
                 return;
             }
             self.grant_in_order(now, actions);
-            if !self.asks.is_contested() && self.tokens.is_opening_enough(now) {
+            if !self.requests.is_contested() && self.tokens.is_opening_enough(now) {
                 // Nothing can be granted, and nobody is to give anything back.
-                return self.asks.served(now, true);
+                return self.requests.served(now, true);
             }
         }
         let demand = self.grant_to_furthest_behind(now, actions);
-        for pool in self.asks.at_their_size(&self.view()) {
-            self.sizes.note_want(now, pool, &mut self.pools[pool]);
+        for pool in self.requests.at_their_size(&self.view()) {
+            self.sizes.note_need(now, pool, &mut self.pools[pool]);
         }
-        self.asks.served(now, self.asks.waits(now, &self.tokens));
-        for cap in self.asks.contested() {
+        self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
+        for cap in self.requests.contested() {
             let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
-            if let Some(from) = self.asks.seek(now, &cap, &demand, &view, actions) {
+            if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions) {
                 let worker = self.pools[from].held.yields_next(now);
                 actions.post_to_worker(worker, ToWorker::Recall { pool: from, busy: true });
             }
         }
     }
 
-    /// Grants one after the other, each to whoever is furthest behind then. Returns what is left to be wanted.
-    fn grant_to_furthest_behind(&mut self, now: Time, actions: &mut Actions) -> asks::Demand {
+    /// Grants one after the other, each to the pool that is furthest behind then. Returns the requests that are left.
+    fn grant_to_furthest_behind(&mut self, now: Time, actions: &mut Actions) -> server_requests::Demand {
         loop {
             let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
-            let demand = self.asks.measure(now, &view);
-            let Some(Ask { pool, worker, .. }) = self.asks.next_grant(now, &view) else { return demand };
+            let demand = self.requests.measure(now, &view);
+            let Some(ServerRequest { pool, worker, .. }) = self.requests.next_grant(now, &view) else { return demand };
             self.grant(now, pool, worker, false, actions);
         }
     }
 
     /// Grants what no cap and no size is in the way of, in order of asking, as long as nothing is contended.
     fn grant_in_order(&mut self, now: Time, actions: &mut Actions) {
-        if self.asks.is_contested() {
+        if self.requests.is_contested() {
             return;
         }
-        let asks = self.asks.take();
-        let mut left = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let may = !self.tokens.is_opening_enough(now) && self.view().obstacle(&ask) == Obstacle::None;
+        let requests = self.requests.take();
+        let mut left = Vec::with_capacity(requests.len());
+        for request in requests {
+            let may = !self.tokens.is_opening_enough(now) && self.view().obstacle(&request) == Obstacle::None;
             match may {
-                true => self.grant(now, ask.pool, ask.worker, false, actions),
-                false => left.push(ask),
+                true => self.grant(now, request.pool, request.worker, false, actions),
+                false => left.push(request),
             }
         }
-        self.asks.put_back(left);
+        self.requests.put_back(left);
     }
 
     /// A holder was asked for an idle server, or to give one back, and has none.
     fn nothing_idle(&mut self, pool: PoolId, worker: WorkerId, busy: bool) {
         if !(busy && self.pools[pool].held.has_yielded(worker)) {
-            self.asks.answered(pool, worker);
+            self.requests.answered(pool, worker);
         }
     }
 
     /// Retires what has been unused for long enough, and the oldest of what is too many.
     fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
         let old = self.unused.take_old(now, &self.settings);
-        self.asks.drop_of_unused(&old, actions);
+        self.requests.drop_of_unused(&old, actions);
         for pool in old {
             self.sizes.forget(pool);
             let homes = self.pools.retire(pool);
@@ -381,7 +381,7 @@ impl Coordinator {
         }
     }
 
-    /// Three times a second: opens what min_pool_size wants, one server a pool. Servers whose lifetime is about to end are
+    /// Three times a second: opens what min_pool_size requires, one server a pool. Servers whose lifetime is about to end are
     /// not counted, if there is room for others beside them: they are replaced ahead of need.
     fn maintain(&mut self, now: Time, actions: &mut Actions) {
         if self.stop.is_some() {
@@ -415,12 +415,12 @@ impl Coordinator {
         }
     }
 
-    /// A home has told what it has counted.
+    /// A home has reported what it has counted.
     fn counted(&mut self, now: Time, counted: Counted, actions: &mut Actions) {
         let pool = counted.pool;
-        let asked = self.asks.is_asked(pool);
-        if self.sizes.counted(now, counted, asked, &mut self.pools[pool], actions) {
-            self.serve_asks(now, actions);
+        let has_requests = self.requests.has_requests(pool);
+        if self.sizes.counted(now, counted, has_requests, &mut self.pools[pool], actions) {
+            self.grant_requests(now, actions);
         }
     }
 
@@ -437,13 +437,13 @@ impl Coordinator {
         self.limits.configure(now, &self.settings, actions);
         self.serve_limits(now, actions);
         // What is configured by name, and for how long the rest is kept, may have changed.
-        self.asks.drop_of_removed(now, &self.settings, &self.pools, actions);
+        self.requests.drop_of_removed(now, &self.settings, &self.pools, actions);
         self.unused.list(now, &self.settings, self.pools.iter());
         self.forget_unused(now, actions);
-        self.serve_asks(now, actions);
+        self.grant_requests(now, actions);
     }
 
-    /// Time has passed: who waits for a limit may go on.
+    /// Time has passed: requests that wait for a limit may go on.
     fn serve_limits(&mut self, now: Time, actions: &mut Actions) {
         for application in self.limits.serve(now, actions) {
             self.place(application, actions);
@@ -456,8 +456,8 @@ impl Coordinator {
             self.maintain_at = now + MAINTENANCE;
             self.maintain(now, actions);
         }
-        if self.asks.is_due(now) {
-            self.serve_asks(now, actions);
+        if self.requests.is_due(now) {
+            self.grant_requests(now, actions);
         }
         self.sizes.look(now, &mut self.pools, actions);
         self.forget_unused(now, actions);
@@ -467,25 +467,25 @@ impl Coordinator {
     fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
         match mail {
             ToCoordinator::Apply(application) => {
-                if let Some(application) = self.limits.login_wanted(now, &self.settings, *application, actions) {
+                if let Some(application) = self.limits.login_requested(now, &self.settings, *application, actions) {
                     self.place(application, actions);
                 }
             }
             ToCoordinator::Withdrawn { login } => self.limits.login_withdrawn(login),
-            ToCoordinator::Want { limit, worker, count } => {
-                self.limits.wanted(now, &self.settings, &limit, (worker, count), actions);
+            ToCoordinator::RequestAllowance { limit, worker, count } => {
+                self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
             }
             ToCoordinator::Unspent { limit, worker, count, missing } => {
                 self.limits.unspent(now, &limit, worker, (count, missing), actions);
             }
-            ToCoordinator::Ask { pool, worker, reserve, classes } => {
+            ToCoordinator::RequestServer { pool, worker, reserve, classes } => {
                 self.pools[pool].at_work[usize::from(worker.0)] = classes;
-                self.asks.push(Ask::new(pool, worker, reserve, now));
-                self.serve_asks(now, actions);
+                self.requests.push(ServerRequest::new(pool, worker, reserve, now));
+                self.grant_requests(now, actions);
             }
             ToCoordinator::Opened { pool } => {
                 self.tokens.login_over(pool);
-                self.serve_asks(now, actions);
+                self.grant_requests(now, actions);
             }
             ToCoordinator::Freed { pool, worker, fresh } => {
                 if fresh {
@@ -493,7 +493,7 @@ impl Coordinator {
                 }
                 self.freed(pool, worker);
                 self.note_use(now, pool);
-                self.serve_asks(now, actions);
+                self.grant_requests(now, actions);
             }
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
@@ -504,12 +504,12 @@ impl Coordinator {
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
             ToCoordinator::NothingIdle { pool, worker, busy } => {
                 self.nothing_idle(pool, worker, busy);
-                self.serve_asks(now, actions);
+                self.grant_requests(now, actions);
             }
-            ToCoordinator::Wants { pool, worker, count, classes } => {
+            ToCoordinator::StillNeeded { pool, worker, count, classes } => {
                 self.pools[pool].at_work[usize::from(worker.0)] = classes;
-                self.asks.confirm(now, pool, worker, count, actions);
-                self.serve_asks(now, actions);
+                self.requests.confirm(now, pool, worker, count, actions);
+                self.grant_requests(now, actions);
             }
             ToCoordinator::Departed { pool, worker, user } => {
                 self.departed(pool, worker, &user);
@@ -534,7 +534,7 @@ impl Coordinator {
     fn find_due(&self) -> Option<Time> {
         let maintain = self.maintains.then_some(self.maintain_at);
         let looks =
-            [self.asks.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
+            [self.requests.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
         maintain.into_iter().chain(looks.into_iter().flatten()).min()
     }
 }

@@ -1,8 +1,8 @@
-//! Limits over all workers: a rate source for each rate, permits for each limit of what happens at a time, and the line of logins.
+//! Limits over all workers: a rate source for each rate, permits for each concurrency limit, and the queue of logins.
 //!
 //! Promises: what workers were given is counted here until it comes back. A limit that a worker knows and this does not (a reload
 //! has come here and not yet there) holds nobody up. Tables are bounded: a class has four limits, permits of a statement are kept
-//! only while they are used, and the line of logins is as long as may be let in before the first of them would be ended for
+//! only while they are used, and the queue of logins is as long as may be let in before the first of them would be ended for
 //! waiting too long, and has [`limits::LOGIN_LINE_MAX`] places at most.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use queueing::limiting::rate_source::RateSource;
 use queueing::limiting::{Allowance, Limit, TICK, permit_source};
 use units::{ConnId, Time, WorkerId, limits};
 
-/// How often what came of logins is told.
+/// How often what came of logins is reported.
 const TELL: Duration = Duration::from_millis(100);
 
 /// All limits of the process.
@@ -32,32 +32,32 @@ pub(crate) struct Limits {
     permits: BTreeMap<Limit, PermitSource>,
     /// By class.
     logins: BTreeMap<Arc<str>, Logins>,
-    /// When what came of logins is to be told, and was.
+    /// When what came of logins is to be reported, and was last.
     report_at: Option<Time>,
     reported_at: Time,
 }
 
-/// Who wants to log in, of one class.
+/// Clients of one class that are about to log in.
 #[derive(Debug)]
 struct Logins {
     bucket: Bucket,
     over: Over,
-    waiting: Line,
+    waiting: LoginQueue,
     served_at: Option<Time>,
     /// Since the class has a limit.
     delayed: u64,
     rejected: u64,
 }
 
-/// Applicants in the order in which they came, who may leave from any place.
+/// Applicants in order of arrival, which may leave from any place.
 #[derive(Debug, Default)]
-struct Line {
+struct LoginQueue {
     by_ticket: BTreeMap<u64, Application>,
     tickets: BTreeMap<ConnId, u64>,
     next_ticket: u64,
 }
 
-impl Line {
+impl LoginQueue {
     fn len(&self) -> usize {
         self.by_ticket.len()
     }
@@ -92,19 +92,20 @@ impl Logins {
         (!self.waiting.is_empty()).then(|| self.bucket.next_at().max(paced))
     }
 
-    /// How long who comes now would wait: everybody who waits comes first.
-    fn wait(&self, now: Time) -> Duration {
+    /// How long a client that comes now would wait: all that wait come first.
+    fn expected_wait(&self, now: Time) -> Duration {
         let ahead = self.waiting.len() as u64 * 1_000_000 / u64::from(self.bucket.rate().per_second);
         Duration::from_micros(self.bucket.next_at().micros_since(now) + ahead)
     }
 
-    /// Whoever comes now would be ended before its turn, or there are too many.
+    /// A client that comes now would be ended before its turn, or there are too many.
     fn is_full(&self, now: Time, timeout: Option<Duration>) -> bool {
-        self.waiting.len() >= limits::LOGIN_LINE_MAX || timeout.is_some_and(|timeout| self.wait(now) >= timeout)
+        self.waiting.len() >= limits::LOGIN_LINE_MAX
+            || timeout.is_some_and(|timeout| self.expected_wait(now) >= timeout)
     }
 
     fn refusal(&self, now: Time) -> Refusal {
-        let retry_ms = self.wait(now).as_micros().div_ceil(1000).max(1);
+        let retry_ms = self.expected_wait(now).as_micros().div_ceil(1000).max(1);
         let retry_ms = u32::try_from(retry_ms).unwrap_or(u32::MAX);
         Refusal::LoginRate { limit: self.bucket.rate().per_second, retry_ms }
     }
@@ -131,7 +132,7 @@ impl Limits {
         }
     }
 
-    /// Permits that are to be called back are in what is returned, and who got some.
+    /// Returns the permits that are to be called back, and those that were granted.
     fn read(&mut self, now: Time, settings: &Settings) -> Vec<(Limit, permit_source::PermitChanges)> {
         let mut all_changes = Vec::new();
         let classes = &settings.classes.all;
@@ -146,7 +147,7 @@ impl Limits {
             kept
         });
         let is_limited = |name: &str| classes.iter().any(|class| *class.name == *name && class.limits.logins.is_some());
-        // Whoever waits is let in by the next look: it may have room for all.
+        // Clients that wait are let in by the next look: it may have room for all.
         self.logins.retain(|name, logins| is_limited(name) || !logins.waiting.is_empty());
         for class in classes {
             let over = class.limits.over;
@@ -161,7 +162,7 @@ impl Limits {
                 let logins = self.logins.entry(Arc::clone(&class.name)).or_insert_with(|| Logins {
                     bucket: Bucket::new(rate, now),
                     over,
-                    waiting: Line::default(),
+                    waiting: LoginQueue::default(),
                     served_at: None,
                     delayed: 0,
                     rejected: 0,
@@ -188,7 +189,7 @@ impl Limits {
         all_changes
     }
 
-    /// When somebody who waits may go on.
+    /// When the next that waits may go on.
     pub(crate) fn next_at(&self) -> Option<Time> {
         let rate_sources = self.rate_sources.values().filter_map(RateSource::next_serve);
         rate_sources.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.report_at).min()
@@ -217,8 +218,8 @@ impl Limits {
         self.permits.get_mut(limit)
     }
 
-    /// A worker wants so many more.
-    pub(crate) fn wanted(
+    /// A worker requests so many more.
+    pub(crate) fn requested(
         &mut self,
         now: Time,
         settings: &Settings,
@@ -227,11 +228,11 @@ impl Limits {
         actions: &mut Actions,
     ) {
         if let Some(rate_source) = self.rate_sources.get_mut(limit) {
-            let answers = rate_source.want(now, worker, count);
+            let answers = rate_source.request(now, worker, count);
             return post_allowances(limit, answers, actions);
         }
         if let Some(permits) = self.permits_of(limit, settings) {
-            let changes = permits.want(worker, count);
+            let changes = permits.request(worker, count);
             return post_changes(limit, changes, actions);
         }
         let free = Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
@@ -260,8 +261,8 @@ impl Limits {
         post_changes(limit, changes, actions);
     }
 
-    /// A client has proved who it is: it comes back if it gets a home now. Else it gets one once its class may, or is told.
-    pub(crate) fn login_wanted(
+    /// A client is authenticated: it is returned if it gets a home now. Else it gets one once its class may, or an error.
+    pub(crate) fn login_requested(
         &mut self,
         now: Time,
         settings: &Settings,
@@ -295,7 +296,7 @@ impl Limits {
         }
     }
 
-    /// Time has passed: who waits may go on. Returns the clients that get a home now.
+    /// Time has passed: waiting clients may go on. Returns those that get a home now.
     pub(crate) fn serve(&mut self, now: Time, actions: &mut Actions) -> Vec<Application> {
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         for (limit, rate_source) in
@@ -314,7 +315,7 @@ impl Limits {
         admitted
     }
 
-    /// The first worker is told what came of logins, where they are limited, ten times a second at most.
+    /// The first worker gets what came of logins, where they are limited, ten times a second at most.
     pub(crate) fn report_logins(&mut self, now: Time, actions: &mut Actions) {
         let due = self.report_at.is_some_and(|at| at <= now);
         if !due {

@@ -1,18 +1,18 @@
 //! How pools share the tokens of a cap: max_db_connections, max_user_connections, max_server_connections.
 //!
-//! Pure arithmetic over [`Claim`]s: it sends nothing and reads no settings. `asks` tells it who holds and who wants what,
+//! Pure arithmetic over [`Claim`]s: it sends nothing and reads no settings. `server_requests` tells it which pool holds and needs how much,
 //! and carries out the transfers that it names.
 //!
 //! What a pool may hold is its **share**: the cap, divided by weight among the pools that have work, none given more than it
-//! asks for, and none with work less than its guaranteed minimum, if the cap suffices for all of these. Whoever is below
-//! the whole part of its share gets a token from whoever is above its own. What remains of the shares behind the point is
-//! served by turns: a [`SLICE`] each, to the pool that is furthest behind.
+//! needs, and none with work less than its guaranteed minimum, if the cap suffices for all of these. A pool below
+//! the whole part of its share gets a token from one that is above its own. The fractions of the shares are
+//! served in turns: a [`SLICE`] each, to the pool that is furthest behind.
 //!
-//! How far a pool is behind is an account in server-seconds: its share less its tokens, times the time, while somebody
-//! under the cap waits. It is the lag of start-time fair queueing: whoever comes begins with nothing, neither credit for
+//! How far a pool is behind is an account in server-seconds: its share less its tokens, times the time, while a pool
+//! under the cap waits. It is the lag of start-time fair queueing: a pool that comes begins with nothing, neither credit for
 //! the time it was away nor debt from before.
 //!
-//! **The bound.** Over any time in which somebody waits in a pool and the others' work does not change, it gets at least its share
+//! **The bound.** Over any time in which sessions wait in a pool and the others' work does not change, it gets at least its share
 //! of the server time, less `ceil(its share in tokens) × (2 slices + the longest transaction + one opening)`, and
 //! less what it was ahead when that time began. Nobody's transaction is interrupted. One token is held up by one slice of its own and one of its rivals', and by
 //! the transaction that it waits for. Under one cap, transfers open at most one connection per [`PACE`] (62 a second), and at
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use units::{PoolId, Time};
 
-/// A token that was given to a pool where somebody waits stays there for so long: a connection costs PostgreSQL some 5 ms to open, and
+/// A token that was given to a pool with waiting sessions stays there for so long: a connection costs PostgreSQL some 5 ms to open, and
 /// this makes that two per cent.
 pub(crate) const SLICE: Duration = Duration::from_millis(250);
 
@@ -51,10 +51,10 @@ pub(crate) struct Claim {
     /// Tokens that are out for it.
     pub(crate) tokens: u32,
     /// Further ones that it could use, and this cap is all that is in the way.
-    pub(crate) wants: u32,
-    /// Of its tokens, those that it was told to give back, and not longer ago than a slice.
+    pub(crate) needed: u32,
+    /// Of its tokens, those that it was asked to give back, and not longer ago than a slice.
     pub(crate) coming: u32,
-    /// And those that it was told to give back before.
+    /// And those that it was asked to give back before.
     pub(crate) overdue: u32,
     /// Of its tokens, those that it has had for a slice.
     pub(crate) tenured: u32,
@@ -62,10 +62,10 @@ pub(crate) struct Claim {
 
 impl Claim {
     fn demand(&self) -> u32 {
-        self.tokens.saturating_add(self.wants)
+        self.tokens.saturating_add(self.needed)
     }
 
-    /// What it will hold when it has given back what it was told to.
+    /// What it will hold when it has given back what it was asked to.
     fn left(&self) -> u32 {
         self.tokens.saturating_sub(self.coming + self.overdue)
     }
@@ -91,12 +91,12 @@ struct Account {
     tokens: u32,
     weight: u32,
     has_waiters: bool,
-    /// When somebody last waited there, and when it was last there.
-    wanted_at: Time,
+    /// When a session last waited there, and when the pool was last under the cap.
+    needed_at: Time,
     seen_at: Time,
 }
 
-/// The pools under one cap, since somebody waits there.
+/// The pools under one cap, since sessions wait there.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     accounts: BTreeMap<PoolId, Account>,
@@ -110,7 +110,7 @@ pub(crate) struct Group {
 impl Group {
     /// Brings the accounts up to `now`, by what was held since the last time, and notes what is held from now on.
     pub(crate) fn settle(&mut self, now: Time, limit: u32, claims: &[Claim]) {
-        let contended = claims.iter().any(|claim| claim.wants > 0);
+        let contended = claims.iter().any(|claim| claim.needed > 0);
         let elapsed_us = if self.contended { now.micros_since(self.at) } else { 0 };
         let shares = shares(limit, claims);
         self.accounts.values_mut().for_each(|account| account.charge(elapsed_us));
@@ -119,7 +119,7 @@ impl Group {
         }
         self.accounts.retain(|_, account| {
             if account.seen_at < now {
-                // It has nothing and wants nothing.
+                // It has nothing and needs nothing.
                 (account.share, account.tokens, account.has_waiters) = (0, 0, false);
             }
             account.seen_at + SLICE > now
@@ -136,8 +136,8 @@ impl Group {
         !self.contended && self.contended_at + SLICE <= now
     }
 
-    /// Who is served before whom, the least first: whoever is below the whole part of its share, then below its share, then
-    /// the others; among these, whoever is furthest behind.
+    /// The order in which pools are served, least first: those below the whole part of their share, then those below their share, then
+    /// the others; among these, the one that is furthest behind.
     pub(crate) fn rank(&self, pool: PoolId, tokens: u32) -> (u8, i64) {
         // One that takes no part in the sharing comes last.
         let Some(account) = self.accounts.get(&pool) else { return (2, 0) };
@@ -155,14 +155,14 @@ impl Group {
             return None;
         }
         let mut after: Vec<u32> = claims.iter().map(Claim::left).collect();
-        // What comes back goes to whoever is next; what should have come back long ago is not waited for.
+        // What comes back goes to the pool that is next; what should have come back long ago is not waited for.
         let gone: u32 = after.iter().sum::<u32>() + claims.iter().map(|claim| claim.overdue).sum::<u32>();
         for _ in 0..limit.saturating_sub(gone) {
             // Nobody wants what is left.
             let Some(next) = self.next_waiting(claims, &after) else { break };
             after[next] += 1;
         }
-        let mut waiting: Vec<usize> = (0..claims.len()).filter(|&index| wants(&claims[index], after[index])).collect();
+        let mut waiting: Vec<usize> = (0..claims.len()).filter(|&index| needs(&claims[index], after[index])).collect();
         waiting.sort_by_key(|&index| self.rank(claims[index].pool, after[index]));
         waiting.into_iter().find_map(|to| {
             let from = self.giver(claims, &after, to)?;
@@ -176,11 +176,11 @@ impl Group {
     }
 
     fn next_waiting(&self, claims: &[Claim], after: &[u32]) -> Option<usize> {
-        let waiting = (0..claims.len()).filter(|&index| wants(&claims[index], after[index]));
+        let waiting = (0..claims.len()).filter(|&index| needs(&claims[index], after[index]));
         waiting.min_by_key(|&index| self.rank(claims[index].pool, after[index]))
     }
 
-    /// Who gives a token to this one: of those above their shares, one that is a whole token above if there is one, else
+    /// The pool that gives a token to this one: of those above their shares, one that is a whole token above if there is one, else
     /// the one furthest ahead.
     fn giver(&self, claims: &[Claim], after: &[u32], to: usize) -> Option<usize> {
         let (class, lag) = self.rank(claims[to].pool, after[to]);
@@ -204,8 +204,8 @@ impl Group {
     }
 }
 
-fn wants(claim: &Claim, after: u32) -> bool {
-    claim.wants > 0 && after < claim.demand()
+fn needs(claim: &Claim, after: u32) -> bool {
+    claim.needed > 0 && after < claim.demand()
 }
 
 impl Account {
@@ -218,17 +218,17 @@ impl Account {
     }
 
     fn renew(&mut self, now: Time, claim: &Claim, share: u64) {
-        let has_waiters = claim.wants > 0;
-        let returns = has_waiters && !self.has_waiters && self.wanted_at + SLICE <= now;
+        let has_waiters = claim.needed > 0;
+        let returns = has_waiters && !self.has_waiters && self.needed_at + SLICE <= now;
         if returns {
-            // No credit for the time in which it wanted nothing.
+            // No credit for the time in which it needed nothing.
             self.behind = self.behind.min(0);
         }
         (self.share, self.tokens, self.weight, self.has_waiters) =
             (share, claim.tokens, claim.weight.max(1), has_waiters);
         self.seen_at = now;
         if has_waiters {
-            self.wanted_at = now;
+            self.needed_at = now;
         }
     }
 
@@ -240,8 +240,8 @@ impl Account {
     }
 }
 
-/// What each may hold of `limit` tokens, in [`UNIT`]ths: by weight, but no more than it asks for, and no less than its
-/// minimum or what it asks for, if the limit suffices for that.
+/// What each may hold of `limit` tokens, in [`UNIT`]ths: by weight, but no more than it needs, and no less than its
+/// minimum or what it needs, if the limit suffices for that.
 pub(crate) fn shares(limit: u32, claims: &[Claim]) -> Vec<u64> {
     let most = |claim: &Claim| u64::from(claim.demand()) * UNIT;
     let guaranteed = |claim: &Claim| most(claim).min(u64::from(claim.min) * UNIT);
@@ -249,7 +249,7 @@ pub(crate) fn shares(limit: u32, claims: &[Claim]) -> Vec<u64> {
     let affordable = claims.iter().map(guaranteed).sum::<u64>() <= limit;
     let least = |claim: &Claim| if affordable { guaranteed(claim) } else { 0 };
     let mut shares: Vec<Option<u64>> = vec![None; claims.len()];
-    // Each round settles for good whoever would get too much, or whoever would get too little, whichever weighs more: what
+    // Each round settles for good the pools that would get too much, or those that would get too little, whichever weighs more: what
     // it changes for the rest only makes that truer.
     loop {
         let settled: u64 = shares.iter().flatten().sum();

@@ -12,7 +12,7 @@ use super::sharing::{Claim, Group, PACE, SLICE, UNIT, shares};
 use super::*;
 
 fn claim(pool: u32, weight: u32, tokens: u32, wants: u32) -> Claim {
-    Claim { pool: PoolId(pool), weight, min: 0, tokens, wants, coming: 0, overdue: 0, tenured: tokens }
+    Claim { pool: PoolId(pool), weight, min: 0, tokens, needed: wants, coming: 0, overdue: 0, tenured: tokens }
 }
 
 /// Shares in hundredths of a token.
@@ -58,10 +58,10 @@ fn no_share_is_lost_or_made() {
             .collect();
         let limit = random.range(1, 20) as u32;
         let found = shares(limit, &claims);
-        let demand: u64 = claims.iter().map(|claim| u64::from(claim.tokens + claim.wants)).sum();
+        let demand: u64 = claims.iter().map(|claim| u64::from(claim.tokens + claim.needed)).sum();
         let (sum, most) = (found.iter().sum::<u64>(), demand.min(u64::from(limit)) * UNIT);
         assert!(sum <= most && sum + claims.len() as u64 > most, "{limit}: {claims:?} get {found:?}");
-        let given = |(claim, share): (&Claim, &u64)| *share <= u64::from(claim.tokens + claim.wants) * UNIT;
+        let given = |(claim, share): (&Claim, &u64)| *share <= u64::from(claim.tokens + claim.needed) * UNIT;
         assert!(claims.iter().zip(&found).all(given), "{limit}: {claims:?} get {found:?}");
     }
 }
@@ -275,7 +275,7 @@ impl Play {
             }
             ToWorker::Inquire { .. } => {
                 let count = if entry.is_there(self.ms) { entry.wanted().saturating_sub(coming) } else { 0 };
-                Some(ToCoordinator::Wants { pool, worker, count, classes: entry.classes })
+                Some(ToCoordinator::StillNeeded { pool, worker, count, classes: entry.classes })
             }
             ToWorker::Dropped { count, .. } => {
                 entry.asked -= count;
@@ -327,7 +327,7 @@ impl Play {
                 self.tell(ToCoordinator::Freed { pool, worker, fresh: false });
             }
             for _ in 0..missing {
-                self.tell(ToCoordinator::Ask { pool, worker, reserve: false, classes });
+                self.tell(ToCoordinator::RequestServer { pool, worker, reserve: false, classes });
             }
         }
         if self.coordinator.next_deadline().is_some_and(|due| due <= at(self.ms)) {
@@ -365,7 +365,7 @@ impl Play {
 
     fn behind_us(&self, index: usize) -> i64 {
         let pool = PoolId(index as u32 + 1);
-        self.coordinator.asks.behind_us(pool)
+        self.coordinator.requests.behind_us(pool)
     }
 
     /// The bound of `sharing`, for every pool; and how many connections were opened by transfers.

@@ -1,14 +1,14 @@
 //! `pool_size = auto`: asks a pool's homes what they have counted, tells its controller, and carries out what that decides.
 //!
 //! Growing is granting tokens up to the new size; shrinking is `Shrink`, as after a reload. A pool is looked at from when a
-//! worker asks for a token that its size does not allow: before that, the size does not matter.
+//! worker requests a token that its size does not allow: before that, the size does not matter.
 //!
 //! ```text
-//!   Ask, and the pool is at its size ──► every 200 ms: Count ──► homes ──► Counted ──► Sizing::observe ──► Shrink, or Granted
+//!   RequestServer, and the pool is at its size ──► every 200 ms: Count ──► homes ──► Counted ──► Sizing::observe ──► Shrink, or Granted
 //!                                        (every second, where nobody waits)
 //! ```
 //!
-//! While somebody waits, a home that is asked to count also asks PostgreSQL what the pool's servers wait for, between two
+//! While sessions wait, a home that is asked to count also reads the wait events of the pool's servers, between two
 //! transactions of one of them; it tells when it counts the next time.
 
 use std::collections::BTreeSet;
@@ -48,22 +48,22 @@ pub(crate) fn show(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
     }
 }
 
-/// The pool's size is another one: tokens beyond it come back one by one, from whoever holds most.
+/// The pool's size is another one: tokens beyond it come back one by one, from the worker that holds most.
 pub(crate) fn resize(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
     for (worker, count) in entry.held.shrink(entry.most()) {
         actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
     }
 }
 
-/// Pools whose size is to be looked at.
+/// Pools with a size that is to be looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     looked_at: BTreeSet<PoolId>,
 }
 
 impl Sizes {
-    /// Somebody wants a server, and the pool's size is in the way.
-    pub(crate) fn note_want(&mut self, now: Time, pool: PoolId, entry: &mut Entry) {
+    /// A session needs a server, and the pool's size is in the way.
+    pub(crate) fn note_need(&mut self, now: Time, pool: PoolId, entry: &mut Entry) {
         // A size that is given stays as it is.
         if let Some(auto) = &mut entry.auto {
             auto.look_at.get_or_insert(now);
@@ -93,19 +93,19 @@ impl Sizes {
                 continue;
             }
             if auto.awaited > 0 {
-                // Whoever answers late is counted from then on.
+                // A home that answers late is counted from then on.
                 auto.reported.fill(None);
             }
             (auto.seen, auto.awaited, auto.asked_at) = (Seen::default(), entry.homes.len(), now);
             auto.look_at = Some(now + LOOK);
-            let waits = auto.asks_for_waits(now);
+            let waits = auto.samples_waits(now);
             for &home in &entry.homes {
-                actions.post_to_worker(home, ToWorker::Count { pool, waits });
+                actions.post_to_worker(home, ToWorker::Count { pool, with_wait_events: waits });
             }
         }
     }
 
-    /// A home has told what it has counted; `asked`: somebody waits for a token. Whether the size is another one now.
+    /// A home has reported what it has counted; `asked`: its pool waits for a token. Whether the size is another one now.
     pub(crate) fn counted(
         &mut self,
         now: Time,
@@ -124,7 +124,7 @@ impl Sizes {
         }
         let mut seen = std::mem::take(&mut auto.seen);
         auto.is_crowded = seen.waiting > 0;
-        auto.sizing.add_wait_counts(&std::mem::take(&mut auto.waits));
+        auto.sizing.add_wait_counts(&std::mem::take(&mut auto.wait_counts));
         let idle = seen.completed == 0 && seen.waiting == 0;
         // What is open of the reserve is not the size's.
         if seen.open <= most {

@@ -1,6 +1,6 @@
 //! Pools of databases that nobody configured by name (those made from `*`) are forgotten once nobody has used them for
 //! autodb_idle_timeout, so that their number is that of the databases in use. No more than [`limits::UNUSED_POOLS_MAX`] of them
-//! are kept: whoever names one database after another that does not exist makes the oldest ones go.
+//! are kept: a client that names one database after another that does not exist makes the oldest ones go.
 //!
 //! ```text
 //!   Used ◄──► Unused ──(autodb_idle_timeout, or too many)──► Retired ──(every home has forgotten it)──► Free: its id is used again
@@ -21,10 +21,10 @@ use crate::entry::{Entry, Life};
 
 /// While there are too many unused ones, they are looked at this often,
 const PAUSE: Duration = Duration::from_millis(100);
-/// and at once when they are so many more: who waits for servers is gone through once for all of these.
+/// and at once when they are so many more: requests for servers are gone through once for all of these.
 const BATCH: usize = limits::UNUSED_POOLS_MAX / 4;
 
-/// Pools that are forgotten unless somebody comes, those that have been unused for longest first.
+/// Pools that are forgotten unless a client comes, those that have been unused for longest first.
 #[derive(Debug, Default)]
 pub(crate) struct Unused {
     listed: BTreeSet<(Time, PoolId)>,

@@ -121,13 +121,13 @@ impl Host {
     fn carry_out_one(&mut self, who: usize, action: Action) {
         match action {
             Action::Send { .. } => unreachable!("sends are gathered before"),
-            Action::Interest { conn, read, write } => self.connections.want(conn, Interest { read, write }),
+            Action::Interest { conn, read, write } => self.connections.set_interest(conn, Interest { read, write }),
             Action::Close { conn, last_words } => self.close(conn, last_words),
             Action::Open { conn, address } => {
                 let dial = self.dialer.begin(conn, &address);
                 self.dial(conn, dial);
             }
-            Action::Compute { conn, job } => self.shared.computers.ask(conn, job, self.inbox.mailbox()),
+            Action::Compute { conn, job } => self.shared.computers.submit(conn, job, self.inbox.mailbox()),
             Action::Post { mail, carrying } => self.post(mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
@@ -227,7 +227,7 @@ impl Host {
         let (fd, phase, interest) = match dial {
             Dial::Watch(fd) => (fd, Phase::Connecting, Interest::WRITE),
             Dial::Standing(fd) => (fd, Phase::Open, Interest::READ),
-            Dial::Resolve(name) => return self.shared.resolver.ask(conn, name, self.inbox.mailbox()),
+            Dial::Resolve(name) => return self.shared.resolver.submit(conn, name, self.inbox.mailbox()),
             Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
         };
         let parcel = Parcel { fd, registered: None };

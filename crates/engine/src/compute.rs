@@ -39,7 +39,7 @@ impl Computers {
         Ok(Computers { queue })
     }
 
-    pub(crate) fn ask(&self, conn: ConnId, job: Job, answer: &Arc<Letterbox>) {
+    pub(crate) fn submit(&self, conn: ConnId, job: Job, answer: &Arc<Letterbox>) {
         let asked = JobRequest { conn, job, answer: Arc::clone(answer) };
         // The threads live as long as this queue; a derivation that panics is caught below.
         let _ = self.queue.send(asked);

@@ -29,7 +29,7 @@ struct Socket {
     id: SocketId,
     conn: ConnId,
     fd: Option<OwnedFd>,
-    wanted: Interest,
+    interest: Interest,
     /// As the kernel knows it; `None`: not registered.
     in_epoll: Option<Interest>,
     phase: Phase,
@@ -88,7 +88,7 @@ impl Connections {
     #[inline]
     pub(crate) fn occupied(&self, id: SocketId) -> Option<(ConnId, Phase, Interest)> {
         let socket = self.sockets.get(id.number())?;
-        (socket.id == id && socket.fd.is_some()).then_some((socket.conn, socket.phase, socket.wanted))
+        (socket.id == id && socket.fd.is_some()).then_some((socket.conn, socket.phase, socket.interest))
     }
 
     /// The socket that this id was made for, if the entry is still that socket's.
@@ -122,7 +122,7 @@ impl Connections {
     /// How far a connection is, and what is wanted of it.
     #[inline]
     pub(crate) fn outlook(&self, conn: ConnId) -> Option<(Phase, Interest)> {
-        self.socket(conn).map(|socket| (socket.phase, socket.wanted))
+        self.socket(conn).map(|socket| (socket.phase, socket.interest))
     }
 
     pub(crate) fn set_behind(&mut self, conn: ConnId, behind: bool) {
@@ -132,7 +132,7 @@ impl Connections {
     }
 
     pub(crate) fn wanted(&self, conn: ConnId) -> Interest {
-        self.socket(conn).map_or(Interest::NONE, |socket| socket.wanted)
+        self.socket(conn).map_or(Interest::NONE, |socket| socket.interest)
     }
 
     /// Takes a socket in under a name.
@@ -172,7 +172,7 @@ impl Connections {
         table[conn.slot()] = id.number() as u32;
         let socket = &mut self.sockets[id.number()];
         debug_assert!(socket.fd.is_none(), "a seat is left before it is taken again");
-        *socket = Socket { id, conn, fd: Some(fd), wanted, in_epoll: Some(wanted), phase, behind: false };
+        *socket = Socket { id, conn, fd: Some(fd), interest: wanted, in_epoll: Some(wanted), phase, behind: false };
         Ok(())
     }
 
@@ -184,7 +184,15 @@ impl Connections {
         let id = SocketId::first(self.sockets.len(), serves);
         let nobody = ConnId::from_bits(u64::MAX);
         let (wanted, phase) = (Interest::NONE, Phase::Ended);
-        self.sockets.push(Socket { id, conn: nobody, fd: None, wanted, in_epoll: None, phase, behind: false });
+        self.sockets.push(Socket {
+            id,
+            conn: nobody,
+            fd: None,
+            interest: wanted,
+            in_epoll: None,
+            phase,
+            behind: false,
+        });
         id
     }
 
@@ -210,13 +218,13 @@ impl Connections {
     }
 
     /// From now on, report this.
-    pub(crate) fn want(&mut self, conn: ConnId, wanted: Interest) {
+    pub(crate) fn set_interest(&mut self, conn: ConnId, wanted: Interest) {
         let Some(socket) = self.socket_mut(conn) else { return };
         // A connection that is being opened has no reader yet, one that has ended has nothing more to report.
-        if socket.wanted == wanted || matches!(socket.phase, Phase::Connecting | Phase::Ended) {
+        if socket.interest == wanted || matches!(socket.phase, Phase::Connecting | Phase::Ended) {
             return;
         }
-        socket.wanted = wanted;
+        socket.interest = wanted;
         self.changed.push(conn);
     }
 
@@ -227,13 +235,13 @@ impl Connections {
             let Some(socket) = self.socket_mut(conn) else { continue };
             let Some(fd) = &socket.fd else { continue };
             let result = match socket.in_epoll {
-                Some(in_epoll) if in_epoll == socket.wanted => continue,
-                Some(_) => poll.modify(fd, Token::Socket(socket.id), socket.wanted),
+                Some(in_epoll) if in_epoll == socket.interest => continue,
+                Some(_) => poll.modify(fd, Token::Socket(socket.id), socket.interest),
                 None if socket.phase == Phase::Ended => continue,
-                None => poll.add(fd, Token::Socket(socket.id), socket.wanted),
+                None => poll.add(fd, Token::Socket(socket.id), socket.interest),
             };
             // Both fail only for want of kernel memory; the connection then stays silent until its deadline ends it.
-            socket.in_epoll = result.is_ok().then_some(socket.wanted);
+            socket.in_epoll = result.is_ok().then_some(socket.interest);
         }
         self.changed = changed;
     }

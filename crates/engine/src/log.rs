@@ -98,7 +98,7 @@ impl Log {
 
     /// Writes a fact of a moment, if its topic and level are switched on. Never waits.
     pub fn tell(&self, now: Time, fact: Fact) {
-        if self.wants(fact.level, fact.topic) {
+        if self.logs(fact.level, fact.topic) {
             self.put(Line::Fact(now, fact));
         }
     }
@@ -109,8 +109,8 @@ impl Log {
         self.tell(self.clock.now(), fact);
     }
 
-    fn wants(&self, level: Level, topic: Topic) -> bool {
-        self.filter().wants(level, topic)
+    fn logs(&self, level: Level, topic: Topic) -> bool {
+        self.filter().passes(level, topic)
     }
 
     /// Which lines are written now.

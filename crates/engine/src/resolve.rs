@@ -51,7 +51,7 @@ impl Resolver {
         Ok(Resolver { queue })
     }
 
-    pub(crate) fn ask(&self, conn: ConnId, name: String, answer: &Arc<Letterbox>) {
+    pub(crate) fn submit(&self, conn: ConnId, name: String, answer: &Arc<Letterbox>) {
         let asked = LookupRequest { conn, name, answer: Arc::clone(answer) };
         // The threads live as long as this queue, and looking a name up does not panic.
         let _ = self.queue.send(asked);

@@ -63,7 +63,7 @@ impl Host {
         match self.dialer.verdict(conn, error) {
             None => {
                 self.connections.set_phase(conn, Phase::Open);
-                self.connections.want(conn, Interest::READ);
+                self.connections.set_interest(conn, Interest::READ);
                 self.aftermath.push_back(Aftermath::Opened(conn));
             }
             Some(next) => {
@@ -82,7 +82,7 @@ impl Host {
             self.connections.set_behind(conn, false);
             // Nothing to send: reported again and again it would keep the thread from sleeping.
             let read = self.connections.wanted(conn).read;
-            self.connections.want(conn, Interest { read, write: false });
+            self.connections.set_interest(conn, Interest { read, write: false });
             return;
         }
         self.counters.sends += 1;

@@ -45,7 +45,7 @@ pub fn may_leave(
     let is_strict = pool.rules.fidelity == Fidelity::Strict;
     let tracker = session.tracker.get_or_insert_default();
     match tracker.settle(step.now, is_strict) {
-        Settled::Ask(check) => {
+        Settled::MustCheck(check) => {
             pool.counts.fidelity.checks += 1;
             server.ledger.sent(Answerer::Check, Expect::Query);
             server.statements.unnamed = session_state::unnamed::NONE;

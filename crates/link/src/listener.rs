@@ -37,7 +37,7 @@ pub struct Listener {
 
 impl Listener {
     /// A session listens to a channel.
-    pub fn want(&mut self, name: &[u8], session: ConnId) {
+    pub fn listen(&mut self, name: &[u8], session: ConnId) {
         let sessions = self.channels.entry(name.into()).or_default();
         if sessions.is_empty() {
             self.unsent.push((true, name.into()));
@@ -57,18 +57,18 @@ impl Listener {
     }
 
     /// A session waits for what was wanted up to now to be so.
-    pub fn wait(&mut self, session: ConnId) {
+    pub fn join_next_round(&mut self, session: ConnId) {
         self.waiting.push(session);
     }
 
     /// And does not any more.
-    pub fn wait_no_more(&mut self, session: ConnId) {
+    pub fn leave_round(&mut self, session: ConnId) {
         self.waiting.retain(|&waiting| waiting != session);
         self.served.retain(|&served| served != session);
     }
 
     /// There are sessions to serve and no connection.
-    pub fn is_wanted(&self) -> bool {
+    pub fn needs_connection(&self) -> bool {
         self.server.is_none() && !self.waiting.is_empty()
     }
 
@@ -129,30 +129,30 @@ mod tests {
     #[test]
     fn a_channel_is_told_once_and_taken_back_when_the_last_has_left() {
         let mut listener = Listener::default();
-        listener.want(b"a", session(1));
-        listener.wait(session(1));
-        listener.want(b"a", session(2));
-        listener.wait(session(2));
-        assert!(listener.is_wanted());
+        listener.listen(b"a", session(1));
+        listener.join_next_round(session(1));
+        listener.listen(b"a", session(2));
+        listener.join_next_round(session(2));
+        assert!(listener.needs_connection());
         assert_eq!(round(&mut listener).as_deref(), Some("LISTEN \"a\";"));
         assert_eq!(listener.answered(), [session(1), session(2)]);
         assert_eq!(round(&mut listener), None);
         listener.leave(b"a", session(1));
         assert_eq!((round(&mut listener), listener.audience(b"a").count()), (None, 1));
         listener.leave(b"a", session(2));
-        listener.want(b"a", session(1));
+        listener.listen(b"a", session(1));
         assert_eq!(round(&mut listener).as_deref(), Some("UNLISTEN \"a\";LISTEN \"a\";"));
     }
 
     #[test]
     fn who_comes_during_a_round_waits_for_the_next() {
         let mut listener = Listener::default();
-        listener.wait(session(1));
+        listener.join_next_round(session(1));
         assert_eq!(round(&mut listener).as_deref(), Some(""));
-        listener.wait(session(2));
+        listener.join_next_round(session(2));
         assert_eq!(listener.answered(), [session(1)]);
         assert_eq!(round(&mut listener).as_deref(), Some(""));
-        listener.wait_no_more(session(2));
+        listener.leave_round(session(2));
         assert!(listener.answered().is_empty() && listener.is_unused());
     }
 
@@ -160,9 +160,9 @@ mod tests {
     fn a_round_is_bounded_and_whoever_waits_waits_for_all_of_its_channels() {
         let mut listener = Listener::default();
         for number in 0..=limits::CHANNELS_PER_ROUND_MAX {
-            listener.want(format!("c{number}").as_bytes(), session(1));
+            listener.listen(format!("c{number}").as_bytes(), session(1));
         }
-        listener.wait(session(1));
+        listener.join_next_round(session(1));
         assert!(round(&mut listener).is_some() && listener.answered().is_empty());
         let last = format!("LISTEN \"c{}\";", limits::CHANNELS_PER_ROUND_MAX);
         assert_eq!(round(&mut listener), Some(last));

@@ -29,7 +29,7 @@
 use connections::server::{Answerer, Expect, Server, State as ServerState};
 use machine::pids::virtual_pid;
 use session_state::parameters::Tracked;
-use session_state::state::{Effect, Effects, Pins, Reading, Wait, is_portable, write_identifier};
+use session_state::state::{Effect, Effects, ListenerWait, Pins, Reading, is_portable, write_identifier};
 use session_state::tracker::Tracker;
 use units::ConnId;
 use wire::backend::{Notification, Status};
@@ -54,10 +54,13 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
     let failed = requests.server.transaction.status == Status::Failed && requests.server.ledger.is_clear();
     if !(ends || listens || leaves) || failed {
         // It may have waited all the same: answers that came meanwhile have shown that it need not. What comes next is to wait anew.
-        if let Some(tracker) =
-            requests.session.tracker.as_mut().filter(|tracker| tracker.notifications.wait() == Wait::MaySend)
+        if let Some(tracker) = requests
+            .session
+            .tracker
+            .as_mut()
+            .filter(|tracker| tracker.notifications.listener_wait() == ListenerWait::MaySend)
         {
-            tracker.notifications.subscriptions_mut().wait = Wait::Nothing;
+            tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::Nothing;
         }
         return true;
     }
@@ -78,20 +81,20 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
     // What is under way may end the transaction that the server was in when it told last.
     let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.awaits_own_ready();
     let commits = uncommitted && (ends || alone);
-    match tracker.notifications.wait() {
-        Wait::ToSend { .. } | Wait::ToBeReady => false,
-        Wait::Nothing if !(is_new || commits || leaves) => true,
-        Wait::MaySend if !is_new => {
+    match tracker.notifications.listener_wait() {
+        ListenerWait::ToSend { .. } | ListenerWait::ToBeReady => false,
+        ListenerWait::Nothing if !(is_new || commits || leaves) => true,
+        ListenerWait::MaySend if !is_new => {
             let subscriptions = tracker.notifications.subscriptions_mut();
-            subscriptions.wait = Wait::Nothing;
+            subscriptions.listener_wait = ListenerWait::Nothing;
             if commits {
                 subscriptions.commits(awaited);
             }
             true
         }
-        Wait::Nothing | Wait::MaySend => {
-            tracker.notifications.subscriptions_mut().wait = Wait::ToSend { since: requests.now };
-            requests.pool.listener.get_or_insert_default().wait(requests.conn);
+        ListenerWait::Nothing | ListenerWait::MaySend => {
+            tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::ToSend { since: requests.now };
+            requests.pool.listener.get_or_insert_default().join_next_round(requests.conn);
             requests.attends = true;
             false
         }
@@ -142,7 +145,7 @@ fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool 
         let subscriptions = requests.session.tracker.get_or_insert_default().notifications.subscriptions_mut();
         if subscriptions.take_interest(name) {
             is_new = true;
-            requests.pool.listener.get_or_insert_default().want(name, requests.conn);
+            requests.pool.listener.get_or_insert_default().listen(name, requests.conn);
         }
     }
     is_new
@@ -230,7 +233,7 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
         return true;
     }
     if tracker.notifications.take_said() && !tracker.is_deaf() {
-        tracker.notifications.subscriptions_mut().wait = Wait::ToBeReady;
+        tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::ToBeReady;
         answers.findings.withheld = true;
         return false;
     }

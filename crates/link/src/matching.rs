@@ -87,7 +87,7 @@ fn make_match(
     };
     let is_there = found.is_some();
     let Some(shape) = named.shape().cloned() else {
-        if named.is_asked && is_there {
+        if named.shape_requested && is_there {
             return Match::Yes;
         }
         if found.is_some_and(|found| found != UNKNOWN) && may_try(requests.server, requests.session, len) {
@@ -119,7 +119,7 @@ pub(crate) fn describe_for(requests: &mut Requests<'_>, name: &[u8], statement: 
         return;
     }
     if let Some(names) = &mut requests.session.statements.names {
-        names.ask(name);
+        names.request_shape(name);
         describe_statement(requests, statement, Expect::Shape(statement.id));
     }
 }

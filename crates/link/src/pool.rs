@@ -162,7 +162,7 @@ impl Pool {
 
     /// A row of an answer to the pooler itself.
     pub fn answer_row(&mut self, server: ConnId, body: &[u8]) {
-        match self.measured.waits.as_deref_mut().filter(|waits| waits.is_asking(server)) {
+        match self.measured.wait_sampling.as_deref_mut().filter(|waits| waits.samples(server)) {
             Some(waits) => waits.row(body),
             None => self.names.known.row(body),
         }
@@ -297,15 +297,15 @@ impl Pool {
     /// Whether nobody and nothing is here or on its way from here.
     pub fn is_deserted(&self) -> bool {
         let servers: u32 = self.servers.groups.iter().sum();
-        self.counts.sessions + self.wanted() + servers + self.servers.lent + self.counts.cancels == 0
+        self.counts.sessions + self.servers_needed() + servers + self.servers.lent + self.counts.cancels == 0
     }
 
-    pub fn leave_line(&mut self, line: session::Line, class: ClassId, ticket: u64) {
-        match line {
-            session::Line::Server | session::Line::Login => self.queue.leave(class, ticket),
-            session::Line::Pin => self.pins.queue.leave(ticket),
+    pub fn leave_queue(&mut self, wait_for: session::WaitFor, class: ClassId, ticket: u64) {
+        match wait_for {
+            session::WaitFor::Server | session::WaitFor::Login => self.queue.leave(class, ticket),
+            session::WaitFor::Pin => self.pins.queue.leave(ticket),
             // Its worker's, not the pool's.
-            session::Line::Limit => {}
+            session::WaitFor::Limit => {}
         }
     }
 
@@ -316,13 +316,13 @@ impl Pool {
     }
 
     /// How many servers somebody waits for.
-    pub fn wanted(&self) -> u32 {
+    pub fn servers_needed(&self) -> u32 {
         let to_welcome = u32::from(!self.welcome.waiting.is_empty());
-        self.queue.wanted().max(to_welcome) + u32::from(self.wants_listener())
+        self.queue.servable().max(to_welcome) + u32::from(self.needs_listener())
     }
 
-    pub fn wants_listener(&self) -> bool {
-        self.listener.as_ref().is_some_and(|listener| listener.is_wanted())
+    pub fn needs_listener(&self) -> bool {
+        self.listener.as_ref().is_some_and(|listener| listener.needs_connection())
     }
 
     /// Whether there are more servers here than this home's share of min_pool_size.
@@ -331,25 +331,25 @@ impl Pool {
         self.servers.groups.iter().sum::<u32>() > share
     }
 
-    /// Somebody is about to wait in its class's line.
+    /// A session is about to wait in its class's queue.
     #[inline]
-    pub fn line_grows(&mut self, now: Time, class: ClassId) {
+    pub fn queue_grows(&mut self, now: Time, class: ClassId) {
         if self.queue.waiting(class) == 0 {
-            self.line_begins(now, class);
+            self.queue_begins(now, class);
         }
     }
 
     #[inline(never)]
-    fn line_begins(&mut self, now: Time, class: ClassId) {
+    fn queue_begins(&mut self, now: Time, class: ClassId) {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         // Those serve nobody else.
         let kept = self.pins.count + u32::from(listens);
-        self.queue.line_begins(class, now, self.servers.service_us, self.count(Group::Linked).saturating_sub(kept));
+        self.queue.queue_begins(class, now, self.servers.service_us, self.count(Group::Linked).saturating_sub(kept));
     }
 
     /// Where somebody stands, and how long it is expected to wait from now on.
-    pub fn standing(&self, now: Time, line: session::Line, class: ClassId, ticket: u64) -> Option<String> {
-        if line == session::Line::Pin {
+    pub fn standing(&self, now: Time, wait_for: session::WaitFor, class: ClassId, ticket: u64) -> Option<String> {
+        if wait_for == session::WaitFor::Pin {
             let (len, max) = (self.pins.queue.len(), self.rules.max_pinned);
             return self.pins.queue.place(ticket).map(|place| format!("place={place} of {len} max_pinned={max}"));
         }
@@ -364,7 +364,7 @@ impl Pool {
     /// Whether nothing will come for the waiters there are but what others let go: servers were asked for, and none is granted.
     pub fn has_all_it_gets(&self, now: Time, class: ClassId) -> bool {
         let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening);
-        let refused = self.opening.asked > 0 && now.since(self.opening.asked_since) >= limits::GRANT;
+        let refused = self.opening.requested > 0 && now.since(self.opening.requested_since) >= limits::GRANT;
         coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
@@ -414,22 +414,22 @@ impl Pool {
 
     /// How many more should be asked for now, where so many are to be had from other workers.
     pub fn missing(&self, opening_max: u32, lent: u32) -> u32 {
-        let expected = self.count(Group::Opening) + self.opening.asked;
+        let expected = self.count(Group::Opening) + self.opening.requested;
         let room = opening_max.saturating_sub(expected);
         if room == 0 {
             // Mostly: whoever waits has asked before.
             return 0;
         }
         let coming = lent + self.count(Group::Idle) + self.count(Group::Returning) + expected;
-        self.wanted().saturating_sub(coming).min(room)
+        self.servers_needed().saturating_sub(coming).min(room)
     }
 
     /// Whether a server of the reserve would serve somebody, and none is asked for: more wait than servers are idle or about to be, and
     /// not for the pool's names.
     pub fn lacks_reserve(&self) -> bool {
         let coming = self.count(Group::Idle) + self.count(Group::Returning);
-        let may_have = self.rules.reserve_pool_size > 0 && !self.opening.asked_reserve;
-        may_have && !self.names.known.is_awaited() && self.wanted() > coming
+        let may_have = self.rules.reserve_pool_size > 0 && !self.opening.requested_reserve;
+        may_have && !self.names.known.is_awaited() && self.servers_needed() > coming
     }
 
     /// Learns how long a link lasted.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use auth::{Challenge, Keys};
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
-use queueing::queue::Line;
+use queueing::queue::ClassQueue;
 use queueing::sizing::SizingSnapshot;
-use queueing::waits::WaitSampling;
+use queueing::wait_events::WaitSampling;
 use session_state::base::Base;
 use session_state::catalogue::Known;
 use session_state::spelling::Learnt;
@@ -40,10 +40,10 @@ pub struct Servers {
 #[derive(Debug, Default)]
 pub struct Opening {
     /// Tokens asked for and not granted yet.
-    pub asked: u32,
+    pub requested: u32,
     /// Since when some are, and none was granted.
-    pub asked_since: Time,
-    pub asked_reserve: bool,
+    pub requested_since: Time,
+    pub requested_reserve: bool,
     /// Where the last server that was opened did not log in.
     pub pause: Option<Pause>,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
@@ -78,7 +78,7 @@ pub struct Pause {
 #[derive(Debug, Default)]
 pub struct Pins {
     /// Who wants to keep a server, while as many do as may.
-    pub queue: Line,
+    pub queue: ClassQueue,
     /// Sessions with the right to keep a server, and those that keep one without.
     pub count: u32,
 }
@@ -150,5 +150,5 @@ pub struct Measured {
     /// What the coordinator has told of its size, if that is found.
     pub account: Option<Arc<SizingSnapshot>>,
     /// What its servers wait for, if its size is looked for.
-    pub waits: Option<Box<WaitSampling>>,
+    pub wait_sampling: Option<Box<WaitSampling>>,
 }

@@ -63,15 +63,15 @@ fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
 
 /// Whether the rows of its answer are for the pooler itself.
 fn reads_rows(server: &Server, owner: Answerer) -> bool {
-    owner == Answerer::Check || owner == Answerer::Chore && asks_for_rows(server)
+    owner == Answerer::Check || owner == Answerer::Chore && chore_reads_rows(server)
 }
 
-fn asks_for_rows(server: &Server) -> bool {
-    matches!(server.state(), State::Busy(chore) if chore.asks_for_rows())
+fn chore_reads_rows(server: &Server) -> bool {
+    matches!(server.state(), State::Busy(chore) if chore.reads_rows())
 }
 
 fn whole_len_max(server: &Server, header: Header) -> usize {
-    let of_catalogue = header.tag == tag::DATA_ROW && asks_for_rows(server);
+    let of_catalogue = header.tag == tag::DATA_ROW && chore_reads_rows(server);
     if of_catalogue { limits::CATALOGUE_ROW_LEN_MAX } else { limits::SERVER_MESSAGE_LEN_MAX }
 }
 
@@ -227,7 +227,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             matching::describes(answers.server, header.tag, body)?;
             Ok(false)
         }
-        tag::DATA_ROW if asks_for_rows(answers.server) => {
+        tag::DATA_ROW if chore_reads_rows(answers.server) => {
             answers.pool.answer_row(answers.server_id, body);
             Ok(false)
         }
@@ -322,7 +322,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
                 answers.pool.counts.fidelity.count_transaction(tracker.pins());
             }
         }
-        answers.server.cancel.is_wanted = false;
+        answers.server.cancel.is_requested = false;
         if status == Status::Idle {
             confirming::renew_statements(answers);
         }

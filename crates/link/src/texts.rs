@@ -104,7 +104,7 @@ pub(crate) fn sequences(requests: &mut Requests<'_>, reading: Reading, text: &[u
 
 #[inline(never)]
 fn sequences_used(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> bool {
-    let (advances, asks) = (reading.advances_sequences(), reading.asks_for_currval());
+    let (advances, asks) = (reading.advances_sequences(), reading.calls_currval());
     let (askers, application) =
         (&mut requests.pool.names.known.askers, requests.session.parameters.get(Tracked::APPLICATION_NAME));
     if asks {

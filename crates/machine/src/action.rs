@@ -105,7 +105,7 @@ impl Actions {
 
     /// Whether a line would be written: to make its text costs more than to ask.
     pub fn logs(&self, level: Level, topic: Topic) -> bool {
-        self.log_filter.wants(level, topic)
+        self.log_filter.passes(level, topic)
     }
 
     pub fn tell(&mut self, mut fact: Fact) {

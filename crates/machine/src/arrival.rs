@@ -8,7 +8,7 @@ use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 use crate::observe::Peer;
 use crate::startup_parameters::StartupParameters;
 
-/// Who a client is. Set at login and never changed.
+/// A client's identity. Set at login and never changed.
 #[derive(Debug)]
 pub struct Identity {
     pub serial: Serial,
@@ -16,7 +16,7 @@ pub struct Identity {
     pub name: ConnId,
     /// As the client named it.
     pub database: Arc<str>,
-    /// Who logged in; the pool's user may be a forced one.
+    /// The user that logged in; the pool's user may be a forced one.
     pub user: Arc<str>,
     pub peer: Peer,
     pub connected_at: Time,
@@ -55,11 +55,11 @@ pub struct Arrival {
     pub console: Option<ConsoleRights>,
     /// As the client wrote them.
     pub parameters: StartupParameters,
-    /// Whether it asks for its server's own process id; `None`: its pool's setting decides.
+    /// Whether it has requested its server's own process id; `None`: its pool's setting decides.
     pub stable_backend_pid: Option<bool>,
     /// How long it can wait for a server, in milliseconds, where that is not a setting that is followed; 0: it does not say.
     pub deadline_ms: u32,
-    /// Whether it asks to be told how much its limits leave.
+    /// Whether it has requested reports of how much its limits leave.
     pub reports_limits: bool,
     /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
     pub keys: Option<Keys>,

@@ -31,7 +31,7 @@ pub enum Event<'a> {
     Returned(Exchange),
     /// `Machine::next_deadline` has passed.
     DeadlineReached,
-    /// All events of this round of the loop have been told. Told again after the actions of the first telling were
+    /// The machine has been stepped with all events of this round of the loop. It is stepped with this again after its actions were
     /// carried out and the board was read anew, if there were any.
     RoundEnded,
 }

@@ -6,7 +6,7 @@
 pub enum Sabotage {
     /// A server is released at the first ReadyForQuery, whatever is still owed on it (breaks I2, I3).
     ReleaseAtFirstReady,
-    /// A cancel is forwarded to the server a session had last, although that is somebody else's now (breaks I4).
+    /// A cancel is forwarded to the server a session had last, although that is another session's now (breaks I4).
     ForwardLateCancel,
     /// A lent server never arrives (breaks I12).
     LoseLentServer,
@@ -20,7 +20,7 @@ pub enum Sabotage {
     OldestOfAnyClass,
     /// A server that was lent may be lent on before it has served anybody: it travels for ever (breaks I6).
     LendWhatWasLent,
-    /// Clients' events are told before servers', so that a session is linked to a server whose FATAL is unread. The
+    /// Clients' events come before servers', so that a session is linked to a server whose FATAL is unread. The
     /// fault is the caller's: nothing in this crate changes.
     LinkBeforeFatal,
     /// Of a cancel's secret only one half is compared (breaks I4).
@@ -29,15 +29,15 @@ pub enum Sabotage {
     KeepUserLimit,
     /// A COPY whose client has gone is not ended (breaks I12).
     LeaveCopyOpen,
-    /// Whoever says UNLISTEN says it for all (breaks I9, I11).
+    /// One session's UNLISTEN is one for all (breaks I9, I11).
     UnlistenForAll,
-    /// An idle client is not told of notifications until its next request (breaks I9).
+    /// An idle client gets notifications with its next request only (breaks I9).
     WithholdNews,
     /// A server is read although its client does not take what it says (breaks I10).
     ReadOn,
     /// A pool keeps one server fewer than min_pool_size (breaks I12).
     OneTooFew,
-    /// Nobody asks for the reserve (breaks I6).
+    /// No worker requests the reserve (breaks I6).
     LeaveReserve,
     /// A server that is lent is as good as new (breaks I5).
     RejuvenateLent,
@@ -45,7 +45,7 @@ pub enum Sabotage {
     KeepStatements,
     /// Clients may stay idle in a transaction for as long as they like (breaks I8).
     ForgiveIdleTransactions,
-    /// Clients of a removed database are not told (breaks I8).
+    /// Clients of a removed database get no error (breaks I8).
     RemoveSilently,
 }
 

@@ -11,7 +11,7 @@ use queueing::classes::{ClassId, ClassSet};
 use queueing::limiting::{Allowance, CallBack, Limit};
 use queueing::refusals::News;
 use queueing::sizing::SizingSnapshot;
-use queueing::waits::WaitCounts;
+use queueing::wait_events::WaitCounts;
 use session_state::catalogue::Definition;
 use sql::Word;
 use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
@@ -38,7 +38,7 @@ pub enum Mail {
 }
 
 impl Mail {
-    /// Whose mailbox it belongs into.
+    /// The machine that it is for.
     #[must_use]
     pub fn place(&self) -> Place {
         match self {
@@ -114,22 +114,22 @@ pub enum ToDoor {
 pub enum ToCoordinator {
     // From doors: where does this login live?
     Apply(Box<Application>),
-    /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in line.
+    /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in the queue.
     Withdrawn {
         login: ConnId,
     },
 
     // Capacity is tokens, one a server connection.
     /// May I open a server? `reserve`: its oldest waiter has waited for reserve_pool_timeout.
-    Ask {
+    RequestServer {
         pool: PoolId,
         worker: WorkerId,
         reserve: bool,
-        /// Whose work there is in the pool there.
+        /// The classes with work in the pool there.
         classes: ClassSet,
     },
     /// The answer to `Inquire`: so many more servers are waited for than are coming without a further token.
-    Wants {
+    StillNeeded {
         pool: PoolId,
         worker: WorkerId,
         count: u32,
@@ -161,8 +161,8 @@ pub enum ToCoordinator {
     },
 
     // Limits: of events a second, and of transactions at a time.
-    /// So many more events of a limit are wanted, or so many more transactions at a time.
-    Want {
+    /// A worker needs so many more tokens of a rate, or permits of a concurrency limit.
+    RequestAllowance {
         limit: Limit,
         worker: WorkerId,
         count: u32,
@@ -186,7 +186,7 @@ pub enum ToCoordinator {
     Forgotten {
         pool: PoolId,
     },
-    /// A statement was sent that wants nobody in databases with some of these names: DROP DATABASE.
+    /// A statement was sent that needs databases with some of these names empty: DROP DATABASE.
     Empty {
         /// Of the session that sends it.
         pool: PoolId,
@@ -227,11 +227,11 @@ pub enum ToWorker {
         pool: PoolId,
         busy: bool,
     },
-    /// You have asked for servers a while ago: do you still want them?
+    /// You have requested servers a while ago: do you still need them?
     Inquire {
         pool: PoolId,
     },
-    /// So many of your asks are dropped, since nobody waits for them any more; `reserve`: that for the reserve is one.
+    /// So many of your requests are dropped, since nobody waits for them any more; `reserve`: that for the reserve is one.
     Dropped {
         pool: PoolId,
         count: u32,
@@ -242,7 +242,7 @@ pub enum ToWorker {
         pool: PoolId,
         count: u32,
     },
-    /// Close what is idle, and the rest when it is released: somebody wants the database empty.
+    /// Close what is idle, and the rest when it is released: a client needs the database empty.
     Vacate {
         pool: PoolId,
     },
@@ -252,9 +252,9 @@ pub enum ToWorker {
     },
 
     // From the coordinator: limits.
-    /// The answer to `Want`, or a part of it.
+    /// The answer to `RequestAllowance`, or a part of it.
     Allow(Box<(Limit, Allowance)>),
-    /// Another worker wants to do something too.
+    /// Another worker needs permits of this limit.
     CallBack(Box<(Limit, CallBack)>),
     /// What came of limits of logins, to be shown. To the first worker only.
     LoginsCounted(Box<[LimitCounts]>),
@@ -263,7 +263,7 @@ pub enum ToWorker {
     /// What has happened in this pool so far? `Counted` answers. `waits`: the next answer is to tell what its servers wait for.
     Count {
         pool: PoolId,
-        waits: bool,
+        with_wait_events: bool,
     },
     /// The size that was found for this pool, and why: to be shown.
     Sized {
@@ -315,7 +315,7 @@ pub enum ToWorker {
 pub enum Exchange {
     /// A server, its connection with it. Counted by the sender until `Received` comes back.
     Lend(Box<Lent>),
-    /// Somebody waits here in this pool and the board says that you have an idle server.
+    /// Sessions wait here in this pool, and the board says that you have an idle server.
     Beg { pool: PoolId, from: WorkerId },
 }
 
@@ -328,14 +328,14 @@ pub struct Counted {
     pub transactions: u64,
     /// Microseconds in which servers were in transactions.
     pub transaction_us: u64,
-    /// Microseconds for which those had waited who were given a server.
+    /// Microseconds for which the sessions had waited that were given a server.
     pub wait_us: u64,
-    /// Who waits now.
+    /// How many wait now.
     pub waiting: u32,
     /// Servers that have logged in.
     pub open: u32,
-    /// What those with work waited for in PostgreSQL, if that was asked, and answered since the last time.
-    pub waits: Option<WaitCounts>,
+    /// Wait events of servers with work, if they were read since the last time.
+    pub wait_events: Option<WaitCounts>,
 }
 
 /// A token: the right to one server connection.
@@ -361,17 +361,17 @@ pub struct Failure {
     pub address: Arc<Address>,
     /// What tells one failure from another.
     pub why: Box<str>,
-    /// What the log is told.
+    /// Log lines.
     pub lines: Vec<String>,
 }
 
-/// A login that has proved who it is and wants a home.
+/// An authenticated client that needs a home.
 #[derive(Clone, Debug)]
 pub struct Application {
     pub login: ConnId,
     pub door: DoorId,
     pub key: PoolKey,
-    /// The user who logged in, before forcing: what max_user_client_connections counts.
+    /// The user that logged in, before forcing: what max_user_client_connections counts.
     pub user: Arc<str>,
     /// For the console, which has no servers.
     pub console: bool,

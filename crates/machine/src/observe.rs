@@ -1,4 +1,4 @@
-//! Facts told to whoever writes the log. Text in the log is an interface: words and shapes as PgBouncer's.
+//! Facts for the log. Its text is an interface: words and shapes as PgBouncer's.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl Default for LogFilter {
 
 impl LogFilter {
     #[must_use]
-    pub fn wants(self, level: Level, topic: Topic) -> bool {
+    pub fn passes(self, level: Level, topic: Topic) -> bool {
         let topic = match topic {
             Topic::Connections => self.connections,
             Topic::Disconnections => self.disconnections,
@@ -152,10 +152,12 @@ mod tests {
     fn a_line_is_wanted_by_its_topic_and_its_level() {
         let hearing = |on: bool, debug| LogFilter { connections: on, disconnections: on, pooler_errors: on, debug };
         for topic in [Topic::Connections, Topic::Disconnections, Topic::PoolerErrors] {
-            assert!(hearing(true, false).wants(Level::Log, topic) && hearing(true, true).wants(Level::Debug, topic));
-            assert!(!hearing(true, false).wants(Level::Debug, topic) && !hearing(false, true).wants(Level::Log, topic));
+            assert!(hearing(true, false).passes(Level::Log, topic) && hearing(true, true).passes(Level::Debug, topic));
+            assert!(
+                !hearing(true, false).passes(Level::Debug, topic) && !hearing(false, true).passes(Level::Log, topic)
+            );
         }
-        assert!(hearing(false, false).wants(Level::Log, Topic::General));
-        assert!(!hearing(false, false).wants(Level::Debug, Topic::General));
+        assert!(hearing(false, false).passes(Level::Log, Topic::General));
+        assert!(!hearing(false, false).passes(Level::Debug, Topic::General));
     }
 }

@@ -1,8 +1,8 @@
-//! The process ids that clients are told.
+//! The process ids that clients get.
 
 use units::ConnId;
 
-/// The pid a client is told: its worker and slot, above every pid that a kernel gives out (2²²), so that
+/// The pid that a client gets: its worker and slot, above every pid that a kernel gives out (2²²), so that
 /// `pg_terminate_backend` with it hits nobody.
 ///
 /// ```text

@@ -30,7 +30,7 @@ mod switched {
         early
     }
 
-    /// Whom a queue serves, if it is not who is next.
+    /// The session that a queue serves, if it is not the next.
     pub fn misserves(settings: &Settings) -> Option<Sabotage> {
         settings.sabotage.filter(|fault| matches!(fault, Sabotage::NewestWaiterFirst | Sabotage::OldestOfAnyClass))
     }

@@ -1,4 +1,4 @@
-//! Everything the decisions can be told to do differently: one immutable value, replaced whole on reload.
+//! Everything that changes decisions: one immutable value, replaced whole on reload.
 //!
 //! `config` makes it from the user's words; nothing here is text that should have been a number. Names and defaults are
 //! PgBouncer's (`//= pgbouncer config.md`). A timeout that is switched off is `None`.
@@ -18,15 +18,15 @@ pub struct Settings {
     /// The `*` entry: any other name, with `name` and `dbname` filled in at login.
     pub fallback: Option<Arc<Database>>,
     pub users: BTreeMap<String, UserSettings>,
-    /// `auth_file`: who may log in, and as what they log in at the server.
+    /// `auth_file`: which users may log in, and as what they log in at the server.
     pub secrets: BTreeMap<String, Secret>,
     /// `[pgbouncer]`; databases and users may have some otherwise: see [`Settings::effective`].
     pub global: Global,
     /// Threads that own sessions and servers; at least 1. From `workers` and the machine's cores.
     pub workers: u16,
-    /// Where pools begin whose size is `auto`. From the machine's cores.
+    /// The first size of pools with `pool_size = auto`. From the machine's cores.
     pub auto_pool_size_start: u32,
-    /// Who shares servers with whom, and how.
+    /// Classes: how clients share servers.
     pub classes: Arc<Classes>,
     /// Whether servers are asked what names hide. Off only in tests of something else.
     pub reads_catalogue: bool,

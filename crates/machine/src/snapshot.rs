@@ -40,7 +40,7 @@ pub struct Snapshot {
 pub struct LimitCounts {
     pub class: Arc<str>,
     pub kind: LimitKind,
-    /// What was left when the coordinator told this worker last, and when that was; none: nobody here has asked.
+    /// What was left when the coordinator reported to this worker last, and when that was; none: this worker has requested nothing.
     pub left: Option<(u32, Time)>,
     /// Of what was given to this worker.
     pub unused: u32,
@@ -184,11 +184,11 @@ pub struct FidelityCounts {
     pub pins: u64,
     /// Among them, beyond max_pinned: it was in a transaction already, or nobody could know before.
     pub over: u64,
-    /// How often a server was told what its next session had set.
+    /// How often a server was sent what its next session had set.
     pub replays: u64,
     /// How often a server was asked what was left on it.
     pub checks: u64,
-    /// Among them, those that found what no text had told. Only pool_fidelity = strict asks without suspicion.
+    /// Among them, those that found what no text had shown. Only pool_fidelity = strict asks without suspicion.
     pub missed: u64,
     /// By [`Pins`], in their order.
     pub by_kind: [PinCounts; Pins::KINDS],
@@ -287,7 +287,7 @@ pub struct ClientSnapshot {
     pub name: ConnId,
     pub conn: ConnId,
     pub key: PoolKey,
-    /// The user who logged in.
+    /// The user that logged in.
     pub user: Arc<str>,
     /// `active`, `waiting`, `idle`: PgBouncer's words (`active` also covers idle clients in older ones).
     pub state: &'static str,
@@ -302,7 +302,7 @@ pub struct ClientSnapshot {
     pub pid: i32,
     /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
     pub fidelity: Option<Fidelity>,
-    /// As of when it last asked for a server.
+    /// What it was when it last needed a server.
     pub class: ClassId,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
@@ -312,7 +312,7 @@ pub struct ClientSnapshot {
 #[derive(Copy, Clone, Debug)]
 pub struct ClientTimes {
     pub connected_at: Time,
-    /// When it last asked for a server.
+    /// When it last needed a server.
     pub request_at: Time,
     /// Since when it waits, if it does.
     pub waiting_since: Option<Time>,

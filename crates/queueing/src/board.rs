@@ -1,4 +1,4 @@
-//! What workers need to know of each other at once: who waits in which pool, and who has idle servers.
+//! What workers need to know of each other at once: in which pools sessions wait, and where servers are idle.
 //!
 //! The board is an argument of every step, read anew once a round of the loop, so it may be late; decisions taken from
 //! it must be right all the same. A worker first publishes its own cell and then looks at the others' (the second
@@ -15,7 +15,7 @@ pub struct Cell {
     pub waiting_since: Time,
     /// Servers without work.
     pub idle: u32,
-    /// Those that wait, and the servers that they wait for: as of the last change of the others.
+    /// Sessions that wait, and the servers that they wait for, counted when one of the other fields changed last.
     pub waiting: u32,
     pub servers: u32,
     /// Idle servers that it will not miss: more than it has clients for.
@@ -38,7 +38,7 @@ impl Cell {
     }
 }
 
-/// What one worker tells of one class in one pool, where classes are told apart.
+/// What one worker shows of one class in one pool, where the pool has classes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ClassCell {
     /// Since when its oldest waiter waits that may be served; [`Time::NEVER`]: nobody does.
@@ -92,13 +92,13 @@ impl Board {
         self.cells[index] = cell;
     }
 
-    /// What a worker tells of a pool's classes; empty where nothing was told yet. Indexed by [`crate::classes::ClassId`].
+    /// What a worker shows of a pool's classes; empty where it has shown nothing yet. Indexed by [`crate::classes::ClassId`].
     #[must_use]
     pub fn classes(&self, pool: PoolId, worker: WorkerId) -> &[ClassCell] {
         self.classes.get(&(pool, worker)).map_or(&[], |row| &row.cells)
     }
 
-    /// Grows when they may be others; 0: nothing was told yet.
+    /// Grows when the cells may have changed; 0: the worker has shown nothing yet.
     #[must_use]
     pub fn classes_version(&self, pool: PoolId, worker: WorkerId) -> u64 {
         self.classes.get(&(pool, worker)).map_or(0, |row| row.version)

@@ -1,4 +1,4 @@
-//! Classes: whose work it is that waits for servers, and what share of them it may claim.
+//! Classes: kinds of clients and statements, and the share of a pool's servers that each may claim.
 //!
 //! ```text
 //!   database, user, application_name, comment tags ──rules, first match──► class ──► weight, priority, min, max
@@ -20,7 +20,7 @@ use crate::commented::{self, Commented};
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
-/// Who is in no other class.
+/// The class of sessions that are in no other class.
 pub const DEFAULT: ClassId = ClassId(0);
 
 /// No more classes than that: what each decision may cost is bounded by it.
@@ -79,7 +79,7 @@ pub struct Class {
     pub name: Arc<str>,
     /// Its share of server time beside other classes that have work, relative to theirs. At least 1.
     pub weight: u32,
-    /// Higher goes first, whatever the weights; whoever waits for [`Classes::ageing`] counts one higher.
+    /// Higher goes first, whatever the weights; a session that has waited for [`Classes::ageing`] counts one higher.
     pub priority: u8,
     /// With fewer servers than that, and work, it goes before everybody else.
     pub min: u32,
@@ -87,7 +87,7 @@ pub struct Class {
     pub max: Option<u32>,
     /// No more sessions of it may wait in a pool.
     pub max_waiting: Option<u32>,
-    /// Who goes when one more wants to wait.
+    /// Which session is refused when one more is about to wait.
     pub overflow: Overflow,
     pub limits: Limits,
     /// Where its long transactions go.
@@ -101,7 +101,7 @@ pub struct Class {
 pub struct Long {
     /// Which has no `long` of its own that would matter.
     pub class: ClassId,
-    /// Whoever has had a server for so long is long.
+    /// A transaction that has had its server for this time is long.
     pub after: Duration,
 }
 
@@ -153,13 +153,13 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// Who is told an error when a class's queue is full.
+/// Which session gets an error when a class's queue is full.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Who comes.
+    /// The session that comes last.
     #[default]
     RejectNewest,
-    /// Who has waited longest.
+    /// The session that has waited longest.
     DropOldest,
 }
 
@@ -203,7 +203,7 @@ impl Pattern {
     }
 }
 
-/// A tag that a rule asks for, in a comment of a transaction's first text.
+/// A tag that a rule requires, in a comment of a transaction's first text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagPattern {
     pub key: Box<[u8]>,
@@ -240,18 +240,18 @@ impl Rule {
     }
 }
 
-/// What the rules leave to a text's tags once it is known who asks: what a session need not find out anew for every transaction.
+/// The rules that depend on a text's tags once the session is known: a session looks at them alone for every transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The keys of the tags that are asked for, each once, and that of deadlines before them.
+    /// The keys of the tags that rules require, each once, and that of deadlines before them.
     keys: WantedTags,
-    /// What is asked of them, in the order of the rules, up to the first that asks for no tag.
-    asked: Box<[TagCondition]>,
-    /// Of whom none of these fits.
+    /// What rules require of them, in the order of the rules, up to the first that requires no tag.
+    conditions: Box<[TagCondition]>,
+    /// The class of a text that none of these fits.
     otherwise: ClassId,
 }
 
-/// A rule asks for a tag.
+/// A rule's requirement of a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TagCondition {
     /// Of [`Standing::keys`].
@@ -264,10 +264,10 @@ impl Standing {
     /// Whether the class hangs on the text.
     #[must_use]
     pub fn reads_tags(&self) -> bool {
-        !self.asked.is_empty()
+        !self.conditions.is_empty()
     }
 
-    /// The class of whom no tag puts elsewhere.
+    /// The class of texts whose tags put them in no other.
     pub fn otherwise(&self) -> ClassId {
         self.otherwise
     }
@@ -276,15 +276,17 @@ impl Standing {
     #[must_use]
     pub fn class_of(&self, text: &[u8]) -> (ClassId, Commented) {
         // Those that could still come first.
-        let mut asked = &*self.asked;
+        let mut conditions = &*self.conditions;
         let (mut class, mut commented) = (self.otherwise, Commented::Nothing);
         self.keys.each(text, |key, value| {
             if key == DEADLINE_KEY {
                 commented.note(&value);
             }
-            if let Some(first) = asked.iter().position(|asked| asked.key == key && asked.value.fits(&value)) {
-                class = asked[first].class;
-                asked = &asked[..first];
+            if let Some(first) =
+                conditions.iter().position(|conditions| conditions.key == key && conditions.value.fits(&value))
+            {
+                class = conditions[first].class;
+                conditions = &conditions[..first];
             }
         });
         (class, commented)
@@ -294,24 +296,24 @@ impl Standing {
 /// Of [`Standing::keys`].
 const DEADLINE_KEY: usize = 0;
 
-/// Of whom the class is asked for.
+/// What rules look at to find a session's class.
 #[derive(Copy, Clone, Debug)]
 pub struct Subject<'a> {
     /// As the client names it.
     pub database: &'a [u8],
-    /// Who logged in.
+    /// The user that logged in.
     pub user: &'a [u8],
     /// Empty: none.
     pub application: &'a [u8],
 }
 
-/// All classes, and who is in them.
+/// All classes, and the rules that say which sessions are in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
     /// The first is `default`; [`CLASSES_MAX`] at most.
     pub all: Vec<Class>,
     pub rules: Vec<Rule>,
-    /// Who has waited for so long counts as of one priority more, and so on.
+    /// A session's priority counts one higher for each time of this length that it has waited.
     pub ageing: Duration,
 }
 
@@ -340,9 +342,9 @@ impl Classes {
         !self.is_single() || self.all[0].max.is_some()
     }
 
-    /// Whether some class's line is bounded.
+    /// Whether the queue of some class is bounded.
     #[must_use]
-    pub fn bounds_lines(&self) -> bool {
+    pub fn bounds_queues(&self) -> bool {
         self.all.iter().any(|class| class.max_waiting.is_some())
     }
 
@@ -359,7 +361,7 @@ impl Classes {
         self.standing_by(&tagged, otherwise)
     }
 
-    /// Which rules ask for tags of whoever this is, in their order, up to the first that does not: its class, or the default one.
+    /// Which rules require tags of this session's texts, in their order, up to the first that does not: its class, or the default one.
     pub fn tagged_rules(&self, of: &Subject<'_>, tagged: &mut Vec<u32>) -> ClassId {
         for (index, rule) in (0..).zip(&self.rules).filter(|(_, rule)| rule.suits(of)) {
             if rule.tags.is_empty() {
@@ -372,17 +374,17 @@ impl Classes {
 
     /// What those rules leave to a text's tags.
     pub fn standing_by(&self, tagged: &[u32], otherwise: ClassId) -> Standing {
-        let (mut keys, mut asked) = (vec![Box::<[u8]>::from(commented::TAG)], Vec::new());
+        let (mut keys, mut conditions) = (vec![Box::<[u8]>::from(commented::TAG)], Vec::new());
         for rule in tagged.iter().filter_map(|index| self.rules.get(*index as usize)) {
             for tag in &rule.tags {
                 let key = keys.iter().position(|key| *key == tag.key).unwrap_or_else(|| {
                     keys.push(tag.key.clone());
                     keys.len() - 1
                 });
-                asked.push(TagCondition { key, value: tag.value.clone(), class: rule.class });
+                conditions.push(TagCondition { key, value: tag.value.clone(), class: rule.class });
             }
         }
-        Standing { keys: WantedTags::new(keys), asked: asked.into(), otherwise }
+        Standing { keys: WantedTags::new(keys), conditions: conditions.into(), otherwise }
     }
 
     #[must_use]

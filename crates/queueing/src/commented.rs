@@ -1,6 +1,6 @@
 //! What comments of a transaction's first text say of how long it can wait.
 //!
-//! Whoever reads them for their class notes this as well, so that no text is read twice. Does not know which text is the first.
+//! They are read together with the tags that decide the class, so that no text is read twice. Does not know which text is the first.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,8 @@
 //! Who waits and what is shared: the queue and its classes, limits of rate and of concurrency, the size of a pool, and the
 //! board that workers read of each other.
 //!
-//! Values that know no worker, no session and no server but by their ids. They say whose turn it is, who may begin, and how
-//! many servers a pool should have; who asks them, and acts on it, are the machines in `pooling`.
+//! Values that know workers, sessions and servers by their ids only. They say which session is next, which may begin, and how
+//! many servers a pool should have; the machines ask them, and act on it.
 
 pub mod board;
 pub mod classes;
@@ -12,4 +12,4 @@ pub mod limiting;
 pub mod queue;
 pub mod refusals;
 pub mod sizing;
-pub mod waits;
+pub mod wait_events;

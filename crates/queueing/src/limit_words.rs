@@ -100,7 +100,7 @@ impl LimitWords {
         self.active.is_none() && self.rates.iter().all(|rate| rate.per_second.is_none())
     }
 
-    /// Puts them into `limits`; what becomes of who is over them stays.
+    /// Puts them into `limits`; whether what is over a limit waits or is refused stays as it is.
     pub fn apply(&self, limits: &mut Limits) {
         let [transactions, queries, logins] = self.rates.map(RateWords::rate);
         *limits = Limits { transactions, queries, logins, active: self.active, over: limits.over };

@@ -1,7 +1,7 @@
 //! Requests that were refused before any server had seen them: how many, of which pool and class, and why.
 //!
 //! Promises: counts for `SHOW EVENTS` since the start; and of each pool, class and reason the first refusal after a
-//! `stats_period` without any is to be told to the log at once. How many follow, the control plane tells once a period.
+//! `stats_period` without any is to be logged at once. How many follow, the control plane logs once a period.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Reason {
         }
     }
 
-    /// What the client is told.
+    /// The error that the client gets.
     #[must_use]
     pub fn code(self) -> SqlState {
         match self {
@@ -65,7 +65,7 @@ pub struct News {
     pub pool: PoolId,
     pub class: Arc<str>,
     pub reason: Reason,
-    /// As its client was told.
+    /// The text of its client's error.
     pub message: String,
 }
 
@@ -80,7 +80,7 @@ struct Tally {
 pub struct Refusals(BTreeMap<(PoolId, Arc<str>, Reason), Tally>);
 
 impl Refusals {
-    /// Counts one. True: the log is to be told.
+    /// Counts one. True: it is to be logged.
     pub fn count(&mut self, now: Time, quiet: Duration, pool: PoolId, class: Arc<str>, reason: Reason) -> bool {
         let tally = self.0.entry((pool, class, reason)).or_insert(Tally { count: 0, last_at: Time::ZERO });
         let is_news = tally.count == 0 || now >= tally.last_at + quiet;

@@ -19,7 +19,7 @@ pub struct Base {
     pub parameters: Arc<Parameters>,
     /// Such a server counts what changes in its catalogues, and the counts can be relied on.
     pub counts_changes: bool,
-    /// All of them as messages, for whoever has nothing of its own.
+    /// All of them as messages, for a client that has nothing of its own.
     encoded: Vec<u8>,
     /// Of each: where its message lies, and which tracked one it is.
     places: Vec<(Range<usize>, Option<usize>)>,
@@ -38,7 +38,7 @@ impl Base {
         Base { reported, parameters, counts_changes, encoded, places }
     }
 
-    /// Appends what a client with these values is told; `others`: of parameters that are not tracked.
+    /// Appends the ParameterStatus messages for a client with these values; `others`: those of parameters that are not tracked.
     pub fn write(&self, own: &Parameters, others: &Reported, out: &mut Vec<u8>) {
         // What lies between two values of the client's own is copied in one run.
         let mut from = 0;

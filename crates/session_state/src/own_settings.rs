@@ -1,7 +1,7 @@
 //! Settings of the pooler's own, `pgweir.*`: which there are, when they may be set, and what they may be.
 //!
 //! To PostgreSQL they are custom settings, which may have any name and any value. Here a wrong one is refused as PostgreSQL
-//! refuses a wrong one of its own: at login by the door; behind it PostgreSQL is made to raise the error in front of the
+//! refuses a wrong one of its own: at login by the door; later PostgreSQL is made to raise the error in front of the
 //! statement, so that a transaction fails by it as by any other.
 //!
 //! Judges only names and values that mean the same however they are read; others go to PostgreSQL as they are.
@@ -15,11 +15,11 @@ use wire::{SqlState, sqlstate};
 pub const DEADLINE: &[u8] = b"pgweir.deadline_ms";
 /// What a client asks for that must know the process id of its server as PostgreSQL has it: it is pinned for life.
 pub const STABLE_BACKEND_PID: &[u8] = b"pgweir.stable_backend_pid";
-/// What a client asks for that wants to know how much its limits leave.
+/// The parameter by which a client requests reports of how much its limits leave.
 pub const REPORT_LIMITS: &[u8] = b"pgweir.report_limits";
 
 const PREFIX: &[u8] = b"pgweir.";
-/// What it is told then, as parameters.
+/// The parameters in which it gets these reports.
 const REPORTED: [&[u8]; 2] = [b"pgweir.limit_remaining", b"pgweir.limit_retry_after_ms"];
 
 /// The tag and the quotes of the statement that raises an error.
@@ -105,7 +105,7 @@ pub fn at_login(key: &[u8], value: &[u8]) -> Option<Refusal> {
     }
 }
 
-/// What is wrong with setting one by a statement, or with resetting it (`value`: none, or one that cannot be told).
+/// What is wrong with setting one by a statement, or with resetting it (`value`: none, or one that is unknown).
 pub(crate) fn by_statement(key: &[u8], value: Option<&[u8]>) -> Option<Refusal> {
     let is_name = key.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'));
     if !is_own(key) || !is_name || key.len() > limits::SHOWN_NAME_LEN_MAX {

@@ -151,7 +151,7 @@ pub(crate) fn is_list_of_names(name: &[u8]) -> bool {
 ///
 /// The bytes of a value that is not ASCII are in the client's encoding, and the server that is to have it may be in
 /// another's. Worse: in SJIS, BIG5, GBK, UHC, JOHAB and GB18030 the second byte of a character may be a backslash, and
-/// whoever doubles it gives the server a character and a backslash that takes the quote behind it. So such bytes are not
+/// doubling it gives the server a character and a backslash that takes the quote behind it. So such bytes are not
 /// quoted at all but sent as hexadecimal digits, with the encoding's name; PostgreSQL refuses them if they are not in it.
 ///
 /// PostgreSQL manual, "9.4. String Functions" (`convert_from`), "9.28. System Administration Functions" (`set_config`).

@@ -186,8 +186,8 @@ pub struct StatementNames {
     bytes: usize,
     /// What `pending` keeps besides: names, and texts that may come back.
     pending_bytes: usize,
-    /// Whose shapes have been asked for, in the order of the server's ledger.
-    asked: VecDeque<Box<[u8]>>,
+    /// Names whose shapes have been requested, in the order of the server's ledger.
+    shapes_requested: VecDeque<Box<[u8]>>,
     pub trial: Option<Box<Trial>>,
     /// Names that are not here are the server's: the session keeps it.
     pub passes: bool,
@@ -200,7 +200,7 @@ pub struct Named {
     /// What it was when the client prepared it, or used it first; `None`: not known yet.
     shape: Option<Shape>,
     /// Its shape has been asked for.
-    pub is_asked: bool,
+    pub shape_requested: bool,
     /// Once SQL's EXECUTE has named it.
     in_sql: InSql,
     /// What its words hid when its client used it last.
@@ -284,20 +284,20 @@ impl StatementNames {
     }
 
     /// What this name stands for was asked for.
-    pub fn ask(&mut self, name: &[u8]) {
+    pub fn request_shape(&mut self, name: &[u8]) {
         if let Some(named) = self.names.get_mut(name) {
-            named.is_asked = true;
+            named.shape_requested = true;
         }
         self.pending_bytes += name.len();
-        self.asked.push_back(name.into());
+        self.shapes_requested.push_back(name.into());
     }
 
     /// The oldest question was answered: a statement has this shape. `None`: nobody knows.
     pub fn described(&mut self, found: Option<(StatementId, &Shape)>) {
-        let Some(name) = self.asked.pop_front() else { return };
+        let Some(name) = self.shapes_requested.pop_front() else { return };
         self.pending_bytes -= name.len();
         let Some(named) = self.names.get_mut(&*name) else { return };
-        named.is_asked = false;
+        named.shape_requested = false;
         if let Some((statement, shape)) = found
             && named.statement.id == statement
             && named.shape.is_none()
@@ -321,7 +321,13 @@ impl StatementNames {
         }
         let before = self.set(
             name,
-            Some(Named { statement, shape: None, is_asked: false, in_sql: InSql::default(), note: Cell::default() }),
+            Some(Named {
+                statement,
+                shape: None,
+                shape_requested: false,
+                in_sql: InSql::default(),
+                note: Cell::default(),
+            }),
         );
         self.push(NameChange { name: name.into(), before });
         true
@@ -369,7 +375,7 @@ impl StatementNames {
     /// None of the messages under way will be answered.
     pub fn undo_all(&mut self) {
         self.trial = None;
-        while !self.asked.is_empty() {
+        while !self.shapes_requested.is_empty() {
             self.described(None);
         }
         self.undo(self.pending.len());
@@ -393,7 +399,7 @@ impl StatementNames {
     }
 
     fn weigh_pending(&mut self) {
-        let asked: usize = self.asked.iter().map(|name| name.len()).sum();
+        let asked: usize = self.shapes_requested.iter().map(|name| name.len()).sum();
         self.pending_bytes = asked + self.pending.iter().map(NameChange::len).sum::<usize>();
     }
 

@@ -1,7 +1,7 @@
 //! How PostgreSQL writes what a client has written in its startup packet: `german` is `German, DMY`.
 //!
 //! A client is let in before any server has its parameters. What PostgreSQL documents is known by a table; all else a pool
-//! learns from the first server that a client's first statement runs on, for everybody who begins with the same.
+//! learns from the first server that a client's first statement runs on, for all clients that begin with the same.
 //!
 //! //= pg18 runtime-config-client#GUC-DATESTYLE
 
@@ -132,7 +132,7 @@ impl Learnt {
 
     pub fn learn(&mut self, key: Box<[u8]>, reported: ReportedParameters) {
         if self.0.len() >= limits::LEARNT_MAX && !self.0.contains_key(&key) {
-            // Whoever asks for another thing each time shall not keep all others from being known.
+            // A client that begins with other values each time shall not keep all others from being known.
             self.0.clear();
         }
         self.0.insert(key, reported);

@@ -2,13 +2,13 @@
 //! will do. Most sessions have none.
 //!
 //! Promises: an effect is noted when the server has confirmed it, in the server's order, and taken back when the server
-//! takes it back. What cannot be told is looked for ([`Check`]), and until then the server stays.
+//! takes it back. What stays unknown is looked for ([`Check`]), and until then the server stays.
 //!
 //! ```text
 //!   UnderWay        what was sent will do        Journal         what the session has set, through its transaction
 //!   Meaning         how texts are read till then SqlStatements   what SQL's PREPARE has prepared
 //!   Restarting      what is being reset          Portals         what an Execute will do
-//!   LongText        a text in pieces             Notifications   its place at the listener, and what it was not told yet
+//!   LongText        a text in pieces             Notifications   its place at the listener, and what it was not sent yet
 //!   Pinning         why it keeps its server      Inspection      what the server is asked
 //! ```
 //!
@@ -49,7 +49,7 @@ use crate::state::check::{Check, Pair};
 use crate::state::effects::{Effect, Effects, is_identity, is_passing};
 use crate::state::journal::Journal;
 use crate::state::{Again, Pins, Reading, SettingChange, State};
-use inspection::{Asked, Inspection};
+use inspection::{CheckUnderWay, Inspection};
 use long_text::LongText;
 use meaning::Meaning;
 use notifications::Notifications;
@@ -65,7 +65,7 @@ pub enum Settled {
     /// Another may have it.
     Free,
     /// It must be asked first.
-    Ask(Check),
+    MustCheck(Check),
     /// It stays with this session.
     Pinned,
 }
@@ -87,9 +87,9 @@ pub struct Tracker {
     pub portals: Portals,
     pub long_text: LongText,
     pub notifications: Notifications,
-    /// What it is about to define, while the other workers are told.
+    /// What it is about to define, while that is announced to the other workers.
     pub announcement: Option<Box<Announcement>>,
-    /// What its client was told at login of parameters that are not tracked, where that is not what its pool's servers begin with.
+    /// Values of untracked parameters that were reported to its client at login, where its pool's servers begin with others.
     pub reported_at_login: Option<Arc<Reported>>,
     /// A text is being sent in two messages.
     pub split: Option<Split>,
@@ -161,12 +161,12 @@ impl Tracker {
 
     /// Nothing is pinned, suspected, or under way: its state is all there is.
     pub fn is_settled(&self) -> bool {
-        !self.pinning.keeps() && !self.long_text.is_passing() && !self.inspection.is_asked() && self.sent.is_empty()
+        !self.pinning.keeps() && !self.long_text.is_passing() && !self.inspection.is_under_way() && self.sent.is_empty()
     }
 
     /// Whether its server may be lost without it: whatever it has can be on another.
     pub fn outlives_server(&self) -> bool {
-        !self.pinning.keeps() && !self.inspection.is_asked() && !self.state().is_bound()
+        !self.pinning.keeps() && !self.inspection.is_under_way() && !self.state().is_bound()
     }
 
     /// Whether something that is taken back may be noted.
@@ -204,7 +204,7 @@ impl Tracker {
         self.suspect_listening(left);
         if hidden.any(Hidden::SETTINGS) {
             names.extend(known.settings().map(Box::from));
-            self.ask_for(&names, false);
+            self.query_settings(&names, false);
         }
         self.pinning.note(left, text);
     }
@@ -317,7 +317,9 @@ impl Tracker {
                 self.restarting.reset_all();
                 self.pinning.end(Pins::SEQUENCE);
             }
-            Effect::Asked { names, parameters, others } => self.ask_for(&names, others || !parameters.is_empty()),
+            Effect::QueryAgain { names, parameters, others } => {
+                self.query_settings(&names, others || !parameters.is_empty())
+            }
             Effect::Restart(name) => {
                 let Some(index) = places.tracked.index(&name) else { return };
                 self.meaning.set(index, places.first.and_then(|first| first.get(index)), places.reported);
@@ -343,10 +345,10 @@ impl Tracker {
         }
     }
 
-    fn ask_for(&mut self, names: &[Box<[u8]>], others: bool) {
+    fn query_settings(&mut self, names: &[Box<[u8]>], others: bool) {
         let mut is_known = !others;
         for name in names {
-            is_known &= self.inspection.want(name);
+            is_known &= self.inspection.query_setting(name);
         }
         if !is_known {
             self.pinning.add(Pins::DYNAMIC);
@@ -367,7 +369,7 @@ impl Tracker {
         }
     }
 
-    /// A long text has passed of which nothing is known, or more than can be noted: whose rights it has set, and which
+    /// A long text has passed of which nothing is known, or more than can be noted: which role's rights it has set, and which
     /// settings of the application's own, nobody can list.
     pub fn suspect_unread(&mut self) {
         self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC);
@@ -382,7 +384,7 @@ impl Tracker {
         self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &beginning, known);
     }
 
-    /// What texts are read by, and mean, as far as that is not what the server has told.
+    /// What texts are read by, and mean, as far as that is not what the server has reported.
     pub fn meaning(&self) -> &Meaning {
         &self.meaning
     }
@@ -415,7 +417,7 @@ impl Tracker {
         let wanted = if is_strict { suspects | Pins::ANYTHING } else { suspects };
         if self.inspection.is_due() && wanted.any(Pins::CHECKABLE) {
             let suspected = self.pinning.take_suspects() | self.pins();
-            return Settled::Ask(self.inspection.ask(wanted, suspected, self.journal.now().is_hasty()));
+            return Settled::MustCheck(self.inspection.begin(wanted, suspected, self.journal.now().is_hasty()));
         }
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pinning.replace(Pins::SETTING, bound);
@@ -428,10 +430,12 @@ impl Tracker {
     }
 
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
-    /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had told; a value that was changed out of sight shows only
+    /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had shown; a value that was changed out of sight shows only
     /// where the setting's name was not known.
     pub fn answered(&mut self, tracked: &Tracked, circumstances: Circumstances) -> bool {
-        let Some((Asked { check, wanted, suspected }, row)) = self.inspection.answered() else { return false };
+        let Some((CheckUnderWay { check, checked: wanted, suspected }, row)) = self.inspection.answered() else {
+            return false;
+        };
         let Some(checked) = row.and_then(|row| check.read(&row)) else {
             if !circumstances.is_readable {
                 // Kept is what a text says that it makes, and nothing for not being understood.
@@ -441,7 +445,7 @@ impl Tracker {
                 return false;
             }
             self.pinning.suspect(wanted);
-            self.inspection.want_again(check.names);
+            self.inspection.query_again(check.names);
             self.pinning.add(Pins::UNKNOWN);
             return false;
         };
@@ -464,7 +468,7 @@ impl Tracker {
         hidden || others && !suspected.any(Pins::LISTED)
     }
 
-    /// The server has told of one setting.
+    /// The server has reported one setting.
     fn learn(&self, state: &mut State, (name, value): &Pair, tracked: &Tracked, circumstances: Circumstances) {
         let name = name.to_ascii_lowercase();
         if tracked.index(&name).is_some() || is_passing(&name) {

@@ -1,7 +1,7 @@
 //! A client's unnamed statement, in transaction and statement mode.
 //!
 //! On a direct connection it lasts until the next unnamed Parse, an unnamed Close, or a simple Query; so a client may parse
-//! in one round and bind in the next, when it has another server. Its text is kept here, and told to that server right
+//! in one round and bind in the next, when it has another server. Its text is kept here, and sent to that server right
 //! before the Bind.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
@@ -27,7 +27,7 @@ pub const UNKNOWN: Version = Version::MAX;
 #[derive(Debug, Default)]
 struct LastParse {
     version: Version,
-    /// Text and types, as in the Parse message behind its name.
+    /// Text and types, as in the Parse message after its name.
     body: Vec<u8>,
 }
 
@@ -113,7 +113,7 @@ impl Unnamed {
         self.in_batch
     }
 
-    /// Whether it can be told to another server, if there is one.
+    /// Whether it can be sent to another server, if there is one.
     pub fn is_kept(&self) -> bool {
         self.version() == NONE || self.parse().is_some()
     }

@@ -5,7 +5,7 @@
 //!
 //! Does not tell anything in other worlds: there the question is an error of syntax.
 
-use queueing::waits::QUESTION;
+use queueing::wait_events::QUESTION;
 use wire::backend;
 
 use crate::backend::say;

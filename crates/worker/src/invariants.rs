@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use connections::server::{Group, Server, State as ServerState};
 use link::pool::Pool;
-use link::session::{Line, Session, State};
+use link::session::{Session, State, WaitFor};
 use machine::Violation;
 use units::{ConnId, PoolId, Time, limits};
 
@@ -59,8 +59,8 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state() {
-                State::Waiting { line: Line::Server | Line::Login, .. } => waiting += 1,
-                State::Waiting { line: Line::Pin, .. } => to_pin += 1,
+                State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } => waiting += 1,
+                State::Waiting { wait_for: WaitFor::Pin, .. } => to_pin += 1,
                 _ => {}
             }
             pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));

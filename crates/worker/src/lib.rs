@@ -196,7 +196,9 @@ impl Worker {
             ToWorker::Dropped { pool, count, reserve } => capacity::dropped(&mut self.tables, pool, count, reserve),
             ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.tables, step, pool),
             ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.tables, step, pool),
-            ToWorker::Count { pool, waits } => wait_samples::count(&mut self.tables, step, pool, waits),
+            ToWorker::Count { pool, with_wait_events: waits } => {
+                wait_samples::count(&mut self.tables, step, pool, waits)
+            }
             ToWorker::Sized { pool, account } => wait_samples::sized(&mut self.tables, pool, account),
             ToWorker::Allow(allowance) => {
                 admission::allowed(&mut self.tables, &mut self.limiters, step, &allowance.0, &allowance.1)
@@ -298,7 +300,7 @@ impl Worker {
             pool.rules = Rules::new(&pool.key, &pool.database, &self.tables.settings);
             let removed = pool.is_removed();
             // Its size may be given from now on.
-            if let Some(waits) = &mut pool.measured.waits {
+            if let Some(waits) = &mut pool.measured.wait_sampling {
                 waits.forget();
             }
             if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {

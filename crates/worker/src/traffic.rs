@@ -13,7 +13,7 @@ use link::replaying;
 use link::requests::Requests;
 use link::server_login::{End, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
-use link::session::{Admission, Line, Session, State};
+use link::session::{Admission, Session, State, WaitFor};
 use link::stream::Stream;
 use link::unlinked::begins_with_work;
 use link::{client_messages, server_messages};
@@ -25,7 +25,7 @@ use units::{ConnId, limits};
 use crate::Worker;
 use crate::events::{chore_answers, findings, server_logins};
 use crate::limits::admission::Goes;
-use crate::limits::{admission, classes, deadlines, full_lines, linked, permits, pin_line};
+use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
 use crate::servers::idle_servers::{expired, is_stale};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::links::join;
@@ -74,7 +74,7 @@ impl Worker {
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
         let entry = &self.tables.pools[pool];
         let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned > 0);
-        if bounded && pin_line::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
+        if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
             deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
             return;
@@ -88,10 +88,10 @@ impl Worker {
             },
             None => {
                 // Who waits is not read any more once it has enough at hand.
-                waiters::wait(&mut self.tables, step, conn, Line::Server);
+                waiters::begin_waiting(&mut self.tables, step, conn, WaitFor::Server);
                 backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
                 deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
-                full_lines::bound_line(&mut self.tables, &mut self.limiters, step, conn);
+                full_queues::bound_queue(&mut self.tables, &mut self.limiters, step, conn);
             }
         }
     }
@@ -457,7 +457,7 @@ impl Worker {
                         return;
                     }
                 }
-                cancellers::cancel_if_wanted(&mut self.tables, step, conn);
+                cancellers::cancel_if_requested(&mut self.tables, step, conn);
                 if self.tables.servers[conn].ledger.depth() < limits::OWED_MAX / 2 {
                     backpressure::balance_if_paused(&mut self.tables, step, session);
                 }

@@ -24,7 +24,7 @@ pub enum Chore {
     /// A session that has left it listened.
     Unlisten,
     /// What the pool's servers wait for.
-    Waits,
+    WaitEvents,
 }
 
 impl Chore {
@@ -34,8 +34,8 @@ impl Chore {
     }
 
     /// Whether its answer's rows are read.
-    pub fn asks_for_rows(self) -> bool {
-        self.is_of_names() || self == Chore::Waits
+    pub fn reads_rows(self) -> bool {
+        self.is_of_names() || self == Chore::WaitEvents
     }
 
     /// As the log says it.
@@ -51,7 +51,7 @@ impl Chore {
             Chore::Catalogue => "catalogue query",
             Chore::First => "first catalogue query",
             Chore::Unlisten => "unlisten",
-            Chore::Waits => "question about waits",
+            Chore::WaitEvents => "question about waits",
         }
     }
 }

@@ -150,7 +150,7 @@ impl Server {
         if self.cancel.overdue != Overdue::No {
             self.cancel.overdue = if self.cancel.under_way > 0 { Overdue::Answered } else { Overdue::No };
             // One that waited for an answer of our own to go comes too late.
-            self.cancel.is_wanted = false;
+            self.cancel.is_requested = false;
         }
     }
 

@@ -141,7 +141,7 @@ pub struct Cancelling {
     /// Cancel connections under way for whoever is, or was, linked.
     pub under_way: u32,
     /// Its client asked for a cancel before it was answered itself.
-    pub is_wanted: bool,
+    pub is_requested: bool,
     pub overdue: Overdue,
 }
 

@@ -71,10 +71,10 @@ fn came_of(counts: &ClassCounts, all_served_us: u128) -> Vec<Value> {
         count(counts.active),
         seconds(counts.served_us),
         tenths(u128::from(counts.served_us) * 100, all_served_us),
-        big(counts.waits),
+        big(counts.served_after_wait),
         seconds(counts.wait_us),
         seconds(counts.wait_max_us),
-        tenths(u128::from(counts.wait_max_us) * u128::from(counts.waits), counts.wait_us.into()),
+        tenths(u128::from(counts.wait_max_us) * u128::from(counts.served_after_wait), counts.wait_us.into()),
         big(counts.refused),
     ]
 }
@@ -87,7 +87,7 @@ fn sum(view: &View<'_>, class: ClassId) -> ClassCounts {
         sum.waiting = sum.waiting.saturating_add(part.waiting);
         sum.active = sum.active.saturating_add(part.active);
         sum.served_us = sum.served_us.saturating_add(part.served_us);
-        sum.waits = sum.waits.saturating_add(part.waits);
+        sum.served_after_wait = sum.served_after_wait.saturating_add(part.served_after_wait);
         sum.wait_us = sum.wait_us.saturating_add(part.wait_us);
         sum.wait_max_us = sum.wait_max_us.max(part.wait_max_us);
         sum.refused = sum.refused.saturating_add(part.refused);

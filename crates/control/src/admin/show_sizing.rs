@@ -33,7 +33,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
             count(sizing.floor),
             count(sizing.ceiling),
             words(&sizing.why),
-            sizing.waits.clone(),
+            sizing.wait_words.clone(),
             words(changes.join("; ")),
         ]);
     }

@@ -158,7 +158,7 @@ fn class_counts(scale: u64) -> Vec<ClassCounts> {
         eligible: 1,
         active: 2,
         served_us: 8_000_400 * scale,
-        waits: 10 * scale,
+        served_after_wait: 10 * scale,
         wait_us: 40_000 * scale,
         wait_max_us: 9_000 * scale,
         refused: 7 * scale,
@@ -195,7 +195,7 @@ fn sizing() -> SizingSnapshot {
         ceiling: 80,
         settled: Some(8),
         why: "best; 6 servers: -9.1 %, 11 servers: +0.2 %".to_owned(),
-        waits: Some("of 8 busy: 2 compute, 5 wait for LWLock WALWrite, 1 for IO WALSync".to_owned()),
+        wait_words: Some("of 8 busy: 2 compute, 5 wait for LWLock WALWrite, 1 for IO WALSync".to_owned()),
         changes: vec![
             change(50_000_000, 4, 8, "looking for the best size"),
             change(99_000_000, 8, 11, "trying a neighbour"),

@@ -11,13 +11,13 @@ use connections::flow::Flow;
 use machine::arrival::{ConsoleRights, Identity};
 use queueing::classes::DEFAULT;
 use session_state::parameters::Parameters;
-use session_state::state::Wait;
+use session_state::state::ListenerWait;
 use session_state::tracker::Tracker;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Time};
 
 pub use parts::{Admission, Claim, ClientStatements, Incoming, Rest};
-pub use states::{Line, State};
+pub use states::{State, WaitFor};
 
 /// One client after login.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Session {
     }
 
     /// Since when it has waited, at limits before this one too.
-    pub fn asked_at(&self) -> Option<Time> {
+    pub fn waiting_since(&self) -> Option<Time> {
         match self.claim.admission {
             Admission::Halfway { since } | Admission::In { since, .. } => Some(since),
             Admission::Not | Admission::Waits { .. } => None,
@@ -113,8 +113,8 @@ impl Session {
 
     /// What it has sent is not dealt with before its pool's listener is ready for it.
     pub fn waits_for_listener(&self) -> bool {
-        let wait = self.tracker.as_ref().map_or(Wait::Nothing, |tracker| tracker.notifications.wait());
-        matches!(wait, Wait::ToSend { .. } | Wait::ToBeReady)
+        let wait = self.tracker.as_ref().map_or(ListenerWait::Nothing, |tracker| tracker.notifications.listener_wait());
+        matches!(wait, ListenerWait::ToSend { .. } | ListenerWait::ToBeReady)
     }
 
     /// A message of which the server has the beginning only.

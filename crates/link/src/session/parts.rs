@@ -31,7 +31,7 @@ pub struct ClientStatements {
 /// Which class it is of, and what its limits let it do.
 #[derive(Debug)]
 pub struct Claim {
-    /// As of when it last asked for a server.
+    /// What it was when it last needed a server.
     pub class: ClassId,
     /// What the rules of classes say of it, and of whom with these parameters.
     pub standing: Option<Box<(Arc<Parameters>, Arc<Standing>)>>,

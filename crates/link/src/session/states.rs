@@ -15,9 +15,9 @@ pub enum State {
     Welcoming { since: Time },
     /// Between transactions, nothing at hand but perhaps part of a message.
     Idle { since: Time },
-    /// A whole message is at hand, and it waits in a line. The ticket is its place there; it can wait for so long, 0: for as
+    /// A whole message is at hand, and it waits in a queue. The ticket is its place there; it can wait for so long, 0: for as
     /// long as the settings allow.
-    Waiting { since: Time, ticket: u64, notified: bool, line: Line, deadline_ms: u32 },
+    Waiting { since: Time, ticket: u64, notified: bool, wait_for: WaitFor, deadline_ms: u32 },
     /// A server is this session's alone.
     Linked { server: ConnId },
     /// Talks to the control plane; `asked`: an answer is outstanding.
@@ -28,7 +28,7 @@ pub enum State {
 
 /// What a session waits for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum WaitFor {
     Server,
     /// For a server, before it is let in: it is to be told that one's process id.
     Login,
@@ -92,11 +92,11 @@ impl Session {
     }
 
     /// What it has sent cannot go on before something that others have is free. `notified`: it needs not be told that it waits.
-    pub fn wait(&mut self, since: Time, line: Line, ticket: u64, notified: bool) {
-        self.go("wait", State::Waiting { since, ticket, notified, line, deadline_ms: 0 });
+    pub fn wait(&mut self, since: Time, wait_for: WaitFor, ticket: u64, notified: bool) {
+        self.go("wait", State::Waiting { since, ticket, notified, wait_for, deadline_ms: 0 });
     }
 
-    /// It has left its line: it may go on without a server, or its request was refused or cancelled.
+    /// It has left its queue: it may go on without a server, or its request was refused or cancelled.
     pub fn stop_waiting(&mut self, now: Time) {
         self.go("stop_waiting", State::Idle { since: now });
     }
@@ -158,8 +158,8 @@ mod tests {
         let page = include_str!("../../../../docs/states.md");
         let (_, section) = page.split_once("## Sessions").expect("a section of its own");
         let (section, _) = section.split_once("\n## ").unwrap_or((section, ""));
-        let drawn: Vec<&str> = section.lines().map(str::trim).filter(|line| line.contains(": ")).collect();
-        let drawn: Vec<&str> = drawn.into_iter().filter(|line| line.contains(" --> ")).collect();
+        let drawn: Vec<&str> = section.lines().map(str::trim).filter(|wait_for| wait_for.contains(": ")).collect();
+        let drawn: Vec<&str> = drawn.into_iter().filter(|wait_for| wait_for.contains(" --> ")).collect();
         let known: Vec<String> = WAYS.iter().map(|(from, way, to)| format!("{from} --> {to}: {way}")).collect();
         assert_eq!(drawn, known);
     }

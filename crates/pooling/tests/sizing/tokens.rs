@@ -76,7 +76,7 @@ impl Stage {
     }
 
     fn ask(&mut self, worker: WorkerId) {
-        self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Ask {
+        self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::RequestServer {
             pool: POOL,
             worker,
             reserve: false,
@@ -153,7 +153,7 @@ impl Stage {
                     wait_us,
                     waiting: 100,
                     open: self.held[at],
-                    waits: None,
+                    wait_events: None,
                 };
                 self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Counted(Box::new(counted)))));
             }

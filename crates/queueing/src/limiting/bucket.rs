@@ -1,7 +1,7 @@
 //! A token bucket in whole numbers: so many events a second, and a burst.
 //!
 //! Promises: over any time, no more tokens are taken than the burst and what the rate brings in that time; and where somebody
-//! has waited all the time, as many as the rate brings, whenever they are asked for. Does not do: knowing who wants them.
+//! has waited all the time, as many as the rate brings, whenever they are requested. Does not do: knowing which worker requests them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::classes::Rate;
 /// A token, in the units that a bucket counts: what a rate of one a second brings in a microsecond is one.
 const TOKEN: u64 = 1_000_000;
 
-/// Who waits at a bucket is looked at so late at most: what came meanwhile is not lost, though it may be more than the burst.
+/// A bucket is looked at this late at most: tokens that came meanwhile are not lost, though they may be more than the burst.
 const LATE: Duration = Duration::from_millis(100);
 
 /// Tokens of one rate.

@@ -1,8 +1,8 @@
-//! A worker's part of the limits of one class, and of one statement, with the lines of those who wait for them.
+//! A worker's part of the limits of one class, and of one statement, with the queues of sessions that wait for them.
 //!
-//! Promises: who came first goes first, of those who wait for the same limit and need the same; nobody who waits for one limit waits for
-//! another. Whoever goes through has all that it asks for, or nothing of it. A session that has a server already needs no
-//! permit, and waits for nobody who does: that one's permit may be its own.
+//! Promises: first in, first out among sessions that wait for the same limit and need the same; a session that waits for one limit never waits for
+//! another. A session gets all that it needs, or nothing of it. A session that has a server already needs no
+//! permit, and waits for no session that does: that one may be waiting for its permit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::classes::{Class, LimitKind, Limits, Rate};
 use crate::refusals::Reason;
 use ::settings::Over;
 
-/// What is said to who comes.
+/// Whether a session that comes may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passage {
     Open,
@@ -27,7 +27,7 @@ pub enum Passage {
     Refused(LimitError),
 }
 
-/// What is told to whom a limit refuses.
+/// The error of a request that a limit refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitError {
     pub reason: Reason,
@@ -66,9 +66,9 @@ pub struct ClassLimiter {
     pub transactions: RateLease,
     pub queries: RateLease,
     pub permits: PermitLease,
-    /// Tickets of who waits.
-    pub line: BTreeSet<u64>,
-    /// Of those, who have servers.
+    /// Tickets of the sessions that wait.
+    pub queue: BTreeSet<u64>,
+    /// Of those, the sessions that have servers.
     pub linked: BTreeSet<u64>,
     counts: [Counts; LimitKind::ALL.len()],
 }
@@ -82,7 +82,7 @@ impl ClassLimiter {
             transactions: RateLease::default(),
             queries: RateLease::default(),
             permits: PermitLease::used_by(used),
-            line: BTreeSet::new(),
+            queue: BTreeSet::new(),
             linked: BTreeSet::new(),
             counts: [Counts::default(); LimitKind::ALL.len()],
         }
@@ -102,32 +102,32 @@ impl ClassLimiter {
         self.counts[kind as usize]
     }
 
-    /// Whose turn is next, and whether that one has a server.
+    /// The ticket that is next, and whether its session has a server.
     pub fn next(&self) -> Option<(u64, bool)> {
         let linked = self.linked.first().map(|ticket| (*ticket, true));
-        let other = self.line.first().map(|ticket| (*ticket, false));
+        let other = self.queue.first().map(|ticket| (*ticket, false));
         let seated = other.filter(|_| self.limits.active.is_none() || self.permits.free() > 0);
         linked.into_iter().chain(seated).min().or(other)
     }
 
-    /// Whether somebody who comes now would be the next.
+    /// Whether a session that comes now would be the next.
     pub fn is_next(&self, linked: bool) -> bool {
         self.linked.is_empty() && self.next().is_none_or(|_| linked && self.permits.free() == 0)
     }
 
     pub fn waiting(&self) -> u32 {
-        u32::try_from(self.line.len() + self.linked.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.queue.len() + self.linked.len()).unwrap_or(u32::MAX)
     }
 
     /// So many wait for permits; so many wait for tokens, or will as soon as they have permits that are there.
     fn needed(&self) -> (u32, u32) {
-        let unlinked = u32::try_from(self.line.len()).unwrap_or(u32::MAX);
+        let unlinked = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         let linked = u32::try_from(self.linked.len()).unwrap_or(u32::MAX);
         let seated = if self.limits.active.is_some() { unlinked.min(self.permits.free()) } else { unlinked };
         (unlinked, seated.saturating_add(linked))
     }
 
-    /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no permit.
+    /// What stands in the way of the first in the queue. `linked`: it has a server, and has or needs no permit.
     fn lacks(&self, linked: bool) -> Option<LimitKind> {
         let dry = |rate: Option<Rate>, rate_lease: &RateLease| rate.is_some() && rate_lease.tokens() == 0;
         if self.limits.active.is_some() && self.permits.free() == 0 && !linked {
@@ -152,7 +152,7 @@ impl ClassLimiter {
         }
     }
 
-    /// Lets in one transaction: whoever is first.
+    /// Lets in one transaction, the first in the queue.
     pub fn pass(&mut self, now: Time, linked: bool) -> Passage {
         let Some(kind) = self.lacks(linked) else {
             self.take(linked);
@@ -172,17 +172,17 @@ impl ClassLimiter {
         }
     }
 
-    /// What somebody who comes now waits for, if it is to wait.
+    /// What a session that comes now waits for, if it is to wait.
     pub fn delays(&self) -> Option<LimitKind> {
         self.lacks(false).filter(|_| self.limits.over == Over::Delay)
     }
 
-    /// Somebody has waited for longer than it takes to ask.
+    /// A session has waited for longer than a request to the coordinator takes.
     pub fn count_delayed(&mut self, kind: LimitKind) {
         self.counts[kind as usize].delayed += 1;
     }
 
-    /// How long whoever has this place in the line will wait from now on, as far as is known here; `None`: nobody knows.
+    /// How long the session at this place of the queue will wait from now on, as far as is known here; `None`: that is unknown.
     pub fn expected_wait(&self, kind: LimitKind, now: Time, place: u32) -> Option<Duration> {
         match (kind, self.limits.active) {
             (LimitKind::Active, Some(limit)) => self.permits.expected_in(limit).map(|one| one.saturating_mul(place)),
@@ -190,7 +190,7 @@ impl ClassLimiter {
         }
     }
 
-    /// When one more may go through who comes behind so many others, as far as `kind` goes.
+    /// When the limit `kind` lets one more session through that comes after so many others.
     fn free_at(&self, kind: LimitKind, now: Time, others: u32) -> Time {
         let Limits { transactions, queries, active, .. } = self.limits;
         let free = match kind {
@@ -232,24 +232,24 @@ impl ClassLimiter {
         }
     }
 
-    /// What is to be asked for, for who waits and for what was used ahead.
-    pub fn asks(&mut self, now: Time) -> Vec<(LimitKind, u32)> {
+    /// What is to be requested, for the sessions that wait and for what was used ahead.
+    pub fn requests(&mut self, now: Time) -> Vec<(LimitKind, u32)> {
         let (unseated, needed) = self.needed();
-        let mut asks = Vec::new();
+        let mut requests = Vec::new();
         if self.limits.active.is_some() {
-            asks.push((LimitKind::Active, self.permits.ask(unseated)));
+            requests.push((LimitKind::Active, self.permits.request(unseated)));
         }
         if self.limits.transactions.is_some() {
-            asks.push((LimitKind::Transactions, self.transactions.ask(now, needed)));
+            requests.push((LimitKind::Transactions, self.transactions.request(now, needed)));
         }
         if self.limits.queries.is_some() {
-            asks.push((LimitKind::Queries, self.queries.ask(now, needed)));
+            requests.push((LimitKind::Queries, self.queries.request(now, needed)));
         }
-        asks.retain(|&(_, more)| more > 0);
-        asks
+        requests.retain(|&(_, more)| more > 0);
+        requests
     }
 
-    /// When something may be to be given back, or asked for.
+    /// When something may have to be given back, or requested.
     pub fn next_at(&self, now: Time) -> Option<Time> {
         let (unseated, needed) = self.needed();
         let rate_leases = [self.transactions.next_at(now, needed), self.queries.next_at(now, needed)];
@@ -267,13 +267,13 @@ impl ClassLimiter {
         ]
     }
 
-    /// The coordinator wants permits back: how many go now, and how many will not.
+    /// The coordinator calls permits back: how many go now, and how many will not.
     pub fn called(&mut self, call: &CallBack) -> (u32, u32) {
         let (unseated, _) = self.needed();
         self.permits.called(call, unseated)
     }
 
-    /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
+    /// How much of its limits is left, and when there will be more: what a client gets that has asked for reports of its limits.
     pub fn left(&self, now: Time) -> (u32, u64) {
         let Limits { transactions, queries, active, .. } = self.limits;
         let limited = [
@@ -293,10 +293,10 @@ impl ClassLimiter {
         }
     }
 
-    /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
+    /// What the coordinator had left of a rate when it reported last, and what of it is here, unused.
     pub fn left_of(&self, kind: LimitKind) -> (Option<(u32, Time)>, u32) {
         match kind {
-            // Who uses permits says what is left of them.
+            // The count of used permits says what is left of them.
             LimitKind::Active => (None, self.permits.free()),
             LimitKind::Queries => (self.queries.left(), self.queries.tokens()),
             _ => (self.transactions.left(), self.transactions.tokens()),
@@ -321,14 +321,14 @@ fn counted(count: u32, what: &str) -> String {
 #[derive(Debug)]
 pub struct StatementLimiter {
     pub permits: PermitLease,
-    pub line: BTreeSet<u64>,
+    pub queue: BTreeSet<u64>,
     /// The beginning of the text, as it was first seen.
     pub text: Box<[u8]>,
     pub used_at: Time,
     /// Transactions that had a server and are over.
     pub count: u64,
     pub run: Spans,
-    pub wait: Spans,
+    pub wait_times: Spans,
     pub counts: Counts,
 }
 
@@ -336,12 +336,12 @@ impl StatementLimiter {
     pub fn new(text: &[u8], now: Time) -> StatementLimiter {
         StatementLimiter {
             permits: PermitLease::default(),
-            line: BTreeSet::new(),
+            queue: BTreeSet::new(),
             text: text.into(),
             used_at: now,
             count: 0,
             run: Spans::default(),
-            wait: Spans::default(),
+            wait_times: Spans::default(),
             counts: Counts::default(),
         }
     }
@@ -370,7 +370,7 @@ impl StatementLimiter {
     /// A transaction that began with the statement gives its permit back after `lasted`. `ran`: how long it had a server, if it
     /// got one.
     pub fn release(&mut self, now: Time, lasted: Duration, waited: Duration, ran: Option<Duration>) -> u32 {
-        self.wait.add(waited);
+        self.wait_times.add(waited);
         if let Some(ran) = ran {
             self.count += 1;
             self.run.add(ran);
@@ -380,11 +380,11 @@ impl StatementLimiter {
     }
 
     pub fn waiting(&self) -> u32 {
-        u32::try_from(self.line.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.queue.len()).unwrap_or(u32::MAX)
     }
 
-    /// Nobody uses it, and nobody will ask for what is told of it but SHOW.
+    /// Nothing uses it, and only SHOW reads its counts.
     pub fn is_unused(&self) -> bool {
-        self.permits.is_unused() && self.line.is_empty()
+        self.permits.is_unused() && self.queue.is_empty()
     }
 }

@@ -1,7 +1,7 @@
 //! Limits that hold over all workers: so many events a second, and so many transactions at a time.
 //!
 //! ```text
-//!   worker: Rate lease, Permits ──Want──► coordinator: Rate source (a bucket), Permits      one of these a class and kind, and a statement
+//!   worker: RateLease, PermitLease ──RequestAllowance──► coordinator: RateSource (a bucket), PermitSource    one of each a class and kind, and a statement
 //!             ▲   ▲   └───Unspent──────►  │  │
 //!             │   └──────Allow────────────┘  │
 //!             └──────────CallBack────────────┘  permits only: another worker has fewer
@@ -30,16 +30,16 @@ use units::{Time, WorkerId};
 
 use crate::classes::LimitKind;
 
-/// How much more than is wanted a worker is given, if there is so much: what the rate brings in that time.
+/// How much more than it has requested a worker is given, if there is so much: what the rate brings in that time.
 pub const AHEAD: Duration = Duration::from_millis(10);
 
 /// For how long a worker keeps what it does not need at the moment.
 pub const KEPT: Duration = Duration::from_millis(10);
 
-/// How often those who wait at a bucket are looked at.
+/// How often a bucket that workers wait for is looked at.
 pub const TICK: Duration = Duration::from_millis(2);
 
-/// For how long nobody asks again after all permits were taken.
+/// For how long a worker does not request again after all permits were taken.
 pub const FULL: Duration = Duration::from_millis(1);
 
 /// Which limit. Classes by name: a reload may move them.
@@ -50,21 +50,21 @@ pub enum Limit {
     Statement(u64),
 }
 
-/// What the coordinator answers to a worker that wants something.
+/// What the coordinator answers to a worker's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
     pub worker: WorkerId,
     /// So many more may be used.
     pub granted: u32,
-    /// Of those wanted, so many need not be waited for any more: they are granted or refused.
+    /// Of those requested, so many are answered: they are granted or refused.
     pub answered: u32,
     /// How many there are left for everybody.
     pub remaining: u32,
-    /// When to ask again, if some were refused.
+    /// When to request again, if some were refused.
     pub next_at: Option<Time>,
 }
 
-/// A worker is asked for permits.
+/// The coordinator calls permits back from a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallBack {
     pub worker: WorkerId,

@@ -1,7 +1,7 @@
-//! A worker's side of a limit of what happens at a time: the permits it holds.
+//! A worker's side of a concurrency limit: the permits that it holds.
 //!
 //! Promises: a permit is used by one transaction at a time. What is free and what nobody here waits for goes back when it is called
-//! for; what somebody here waits for, who wants something else too, goes back after that one's transaction: it would be asked
+//! for; what a session here waits for that waits for another limit, too, goes back after its transaction: it would be requested
 //! for again at once.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ const UNKNOWN: Duration = Duration::from_millis(100);
 pub struct PermitLease {
     free: u32,
     used: u32,
-    asked: u32,
+    requested: u32,
     /// So many go back once they are neither used nor waited for.
     owed: u32,
     kept_until: Time,
@@ -29,7 +29,7 @@ pub struct PermitLease {
 }
 
 impl PermitLease {
-    /// So many are used by who got them here, under a limit that was gone meanwhile.
+    /// So many are used by transactions that got them here, under a limit that was gone meanwhile.
     #[must_use]
     pub fn used_by(used: u32) -> PermitLease {
         PermitLease { used, ..PermitLease::default() }
@@ -69,7 +69,7 @@ impl PermitLease {
         self.free
     }
 
-    /// As far as is known here; 0 before anybody has asked.
+    /// As far as is known here; 0 before the first request.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.remaining.saturating_add(self.free)
@@ -83,20 +83,20 @@ impl PermitLease {
 
     #[must_use]
     pub fn is_unused(&self) -> bool {
-        self.held() == 0 && self.asked == 0
+        self.held() == 0 && self.requested == 0
     }
 
-    pub fn ask(&mut self, needed: u32) -> u32 {
-        let more = needed.saturating_sub(self.free.saturating_add(self.asked));
-        if more < self.asked {
+    pub fn request(&mut self, needed: u32) -> u32 {
+        let more = needed.saturating_sub(self.free.saturating_add(self.requested));
+        if more < self.requested {
             return 0;
         }
-        self.asked = self.asked.saturating_add(more);
+        self.requested = self.requested.saturating_add(more);
         more
     }
 
     pub fn allowed(&mut self, now: Time, allowance: &Allowance) {
-        self.asked = self.asked.saturating_sub(allowance.answered);
+        self.requested = self.requested.saturating_sub(allowance.answered);
         self.free += allowance.granted;
         self.remaining = allowance.remaining;
         self.kept_until = now + KEPT;
@@ -126,7 +126,7 @@ impl PermitLease {
         back
     }
 
-    /// It is known that all are used: when to ask again.
+    /// When to request again, while all are known to be used.
     #[must_use]
     pub fn full_until(&self, now: Time) -> Option<Time> {
         (self.free == 0 && now < self.full_until).then_some(self.full_until)
@@ -144,7 +144,7 @@ impl PermitLease {
         (self.used_us > 0).then(|| Duration::from_micros(self.used_us / u64::from(limit.max(1))))
     }
 
-    /// When to look for what so many who wait have no use for.
+    /// When to look for permits that are of no use to so many waiting sessions.
     #[must_use]
     pub fn next_at(&self, waiting: u32) -> Option<Time> {
         (self.spare(waiting) > 0).then_some(self.kept_until)

@@ -1,8 +1,8 @@
-//! The coordinator's side of a limit of what happens at a time: permits, and the workers that hold and want them.
+//! The coordinator's side of a concurrency limit: permits, and the workers that hold and request them.
 //!
 //! Promises: never more permits out than there are (a limit that is lowered holds once what is out has come back). A worker that
-//! wants one and has fewer than another gets the next that this one is done with. Where the class is to be told rather than to
-//! wait, it is told only when no worker has one that it does not use.
+//! requests one and has fewer than another gets the next that this one is done with. Where a request over the limit is refused rather than
+//! kept waiting, it is refused only when no worker has a permit that it does not use.
 
 use std::collections::VecDeque;
 
@@ -21,11 +21,11 @@ pub struct PermitSource {
     held: Vec<u32>,
     /// Of what is held: to come back once it is not used.
     called: Vec<u32>,
-    /// Whether there is so much that is not used is asked, and not answered yet.
-    asked: Vec<u32>,
-    wants: VecDeque<(WorkerId, u32)>,
-    /// Everybody was asked for what is not used.
-    asked_all: bool,
+    /// By worker: how many unused permits it was asked for, and has not answered yet.
+    inquired: Vec<u32>,
+    requests: VecDeque<(WorkerId, u32)>,
+    /// Every worker was asked for unused permits.
+    inquired_all: bool,
 }
 
 /// What comes of something that happened to permits.
@@ -40,25 +40,33 @@ impl PermitSource {
     pub fn new(limit: u32, over: Over, workers: u16) -> PermitSource {
         let workers = usize::from(workers.max(1));
         let (held, called, asked) = (vec![0; workers], vec![0; workers], vec![0; workers]);
-        PermitSource { limit: limit.max(1), over, held, called, asked, wants: VecDeque::new(), asked_all: false }
+        PermitSource {
+            limit: limit.max(1),
+            over,
+            held,
+            called,
+            inquired: asked,
+            requests: VecDeque::new(),
+            inquired_all: false,
+        }
     }
 
-    /// With fewer permits than are out, some are asked for.
+    /// If fewer permits are allowed than are out, some are called back.
     pub fn configure(&mut self, limit: u32, over: Over) -> PermitChanges {
         (self.limit, self.over) = (limit.max(1), over);
-        let mut turn = PermitChanges::default();
+        let mut changes = PermitChanges::default();
         let called: u32 = self.called.iter().sum();
         let mut surplus = self.out().saturating_sub(self.limit).saturating_sub(called);
         for worker in 0..self.held.len() {
             let count = (self.held[worker] - self.called[worker]).min(surplus);
             surplus -= count;
-            self.call(worker, count, &mut turn);
+            self.call(worker, count, &mut changes);
         }
-        self.serve(&mut turn);
-        turn
+        self.serve(&mut changes);
+        changes
     }
 
-    /// There is no such limit any more, or not yet: whoever wants one gets it. What is out is counted.
+    /// There is no such limit any more, or not yet: every request is granted. What is out is counted.
     pub fn lift(&mut self) -> PermitChanges {
         self.configure(u32::MAX, Over::Delay)
     }
@@ -79,20 +87,20 @@ impl PermitSource {
         self.limit
     }
 
-    /// Nobody has or wants one.
+    /// No worker has or requests one.
     #[must_use]
     pub fn is_unused(&self) -> bool {
-        self.out() == 0 && self.wants.is_empty()
+        self.out() == 0 && self.requests.is_empty()
     }
 
-    pub fn want(&mut self, worker: WorkerId, count: u32) -> PermitChanges {
-        match self.wants.iter_mut().find(|(asker, _)| *asker == worker) {
-            Some((_, wanted)) => *wanted = wanted.saturating_add(count),
-            None => self.wants.push_back((worker, count)),
+    pub fn request(&mut self, worker: WorkerId, count: u32) -> PermitChanges {
+        match self.requests.iter_mut().find(|(asker, _)| *asker == worker) {
+            Some((_, requested)) => *requested = requested.saturating_add(count),
+            None => self.requests.push_back((worker, count)),
         }
-        let mut turn = PermitChanges::default();
-        self.serve(&mut turn);
-        turn
+        let mut changes = PermitChanges::default();
+        self.serve(&mut changes);
+        changes
     }
 
     /// So many come back; of those that it was called for, so many do not.
@@ -101,38 +109,38 @@ impl PermitSource {
         // One that was given before a reload limited it comes back here all the same.
         self.held[index] = self.held[index].saturating_sub(count);
         let mut answered = count.saturating_add(missing);
-        let of_round = answered.min(self.asked[index]);
-        self.asked[index] -= of_round;
+        let of_round = answered.min(self.inquired[index]);
+        self.inquired[index] -= of_round;
         answered -= of_round;
         self.called[index] = self.called[index].saturating_sub(answered).min(self.held[index]);
-        let mut turn = PermitChanges::default();
-        self.serve(&mut turn);
-        turn
+        let mut changes = PermitChanges::default();
+        self.serve(&mut changes);
+        changes
     }
 
-    fn serve(&mut self, turn: &mut PermitChanges) {
+    fn serve(&mut self, changes: &mut PermitChanges) {
         let mut free = self.limit.saturating_sub(self.out());
         while free > 0 {
-            let Some((worker, wanted)) = self.wants.pop_front() else { break };
+            let Some((worker, requested)) = self.requests.pop_front() else { break };
             self.held[usize::from(worker.0)] += 1;
             free -= 1;
-            add(&mut turn.allowances, worker, 1, 1);
-            if wanted > 1 {
-                self.wants.push_back((worker, wanted - 1));
+            add(&mut changes.allowances, worker, 1, 1);
+            if requested > 1 {
+                self.requests.push_back((worker, requested - 1));
             }
         }
         match self.over {
-            Over::Delay => self.call_from_the_rich(turn),
-            Over::Reject => self.call_or_refuse(turn),
+            Over::Delay => self.call_from_the_rich(changes),
+            Over::Reject => self.call_or_refuse(changes),
         }
         let remaining = self.limit.saturating_sub(self.out());
-        turn.allowances.iter_mut().for_each(|allowance| allowance.remaining = remaining);
+        changes.allowances.iter_mut().for_each(|allowance| allowance.remaining = remaining);
     }
 
     /// For each worker that waits one permit at most is on its way from one that has more.
-    fn call_from_the_rich(&mut self, turn: &mut PermitChanges) {
+    fn call_from_the_rich(&mut self, changes: &mut PermitChanges) {
         let called: u32 = self.called.iter().sum();
-        let askers: Vec<WorkerId> = self.wants.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
+        let askers: Vec<WorkerId> = self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
         for asker in askers {
             let own = self.held[usize::from(asker.0)];
             let others = (0..self.held.len()).filter(|&worker| worker != usize::from(asker.0));
@@ -140,47 +148,47 @@ impl PermitSource {
             let Some(richest) = richest.filter(|&worker| self.held[worker] - self.called[worker] > own) else {
                 continue;
             };
-            self.call(richest, 1, turn);
+            self.call(richest, 1, changes);
         }
     }
 
-    /// Somebody may have a permit without use. Everybody is asked once; then it is told.
-    fn call_or_refuse(&mut self, turn: &mut PermitChanges) {
-        if self.wants.is_empty() {
-            self.asked_all = false;
+    /// A worker may have an unused permit. All are asked once; then the request is refused.
+    fn call_or_refuse(&mut self, changes: &mut PermitChanges) {
+        if self.requests.is_empty() {
+            self.inquired_all = false;
             return;
         }
         // What a lower limit has called for may be used for long: nobody is to wait for that here.
-        if self.asked.iter().any(|&asked| asked > 0) {
+        if self.inquired.iter().any(|&asked| asked > 0) {
             return;
         }
-        let wanted: u32 = self.wants.iter().map(|&(_, wanted)| wanted).sum();
-        let answered = std::mem::take(&mut self.asked_all);
+        let requested: u32 = self.requests.iter().map(|&(_, requested)| requested).sum();
+        let answered = std::mem::take(&mut self.inquired_all);
         if !answered {
-            let askers: Vec<usize> = self.wants.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
+            let askers: Vec<usize> = self.requests.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
             for worker in (0..self.held.len()).filter(|worker| !askers.contains(worker)) {
-                self.ask(worker, self.held[worker].min(wanted), turn);
+                self.inquire(worker, self.held[worker].min(requested), changes);
             }
-            self.asked_all = self.asked.iter().any(|&asked| asked > 0);
+            self.inquired_all = self.inquired.iter().any(|&asked| asked > 0);
         }
-        if !self.asked_all {
-            for (worker, wanted) in std::mem::take(&mut self.wants) {
-                add(&mut turn.allowances, worker, 0, wanted);
+        if !self.inquired_all {
+            for (worker, requested) in std::mem::take(&mut self.requests) {
+                add(&mut changes.allowances, worker, 0, requested);
             }
         }
     }
 
-    fn call(&mut self, worker: usize, count: u32, turn: &mut PermitChanges) {
+    fn call(&mut self, worker: usize, count: u32, changes: &mut PermitChanges) {
         if count > 0 {
             self.called[worker] += count;
-            turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: true });
+            changes.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: true });
         }
     }
 
-    fn ask(&mut self, worker: usize, count: u32, turn: &mut PermitChanges) {
+    fn inquire(&mut self, worker: usize, count: u32, changes: &mut PermitChanges) {
         if count > 0 {
-            self.asked[worker] += count;
-            turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: false });
+            self.inquired[worker] += count;
+            changes.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: false });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A worker's side of a rate: what it was given and has not used.
 //!
-//! Promises: asks for no more than is needed, not again before it is answered, unless as many again are needed, and not while
+//! Promises: requests no more than is needed, not again before it is answered, unless as many again are needed, and not while
 //! it is known that there are none; what nobody needs for [`KEPT`] goes back.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct RateLease {
     tokens: u32,
     /// Used before they were given.
     debt: u32,
-    asked: u32,
+    requested: u32,
     kept_until: Option<Time>,
     /// There are none before this.
     dry_until: Time,
@@ -50,21 +50,21 @@ impl RateLease {
         self.tokens
     }
 
-    /// How many more to ask for, if so many wait. It is asked for by then.
-    pub fn ask(&mut self, now: Time, needed: u32) -> u32 {
+    /// How many more to request, if so many wait. They count as requested from then on.
+    pub fn request(&mut self, now: Time, needed: u32) -> u32 {
         if self.dry_until(now).is_some() {
             return 0;
         }
-        let more = needed.saturating_add(self.debt).saturating_sub(self.tokens.saturating_add(self.asked));
-        if more < self.asked {
+        let more = needed.saturating_add(self.debt).saturating_sub(self.tokens.saturating_add(self.requested));
+        if more < self.requested {
             return 0;
         }
-        self.asked = self.asked.saturating_add(more);
+        self.requested = self.requested.saturating_add(more);
         more
     }
 
     pub fn allowed(&mut self, now: Time, allowance: &Allowance) {
-        self.asked = self.asked.saturating_sub(allowance.answered);
+        self.requested = self.requested.saturating_sub(allowance.answered);
         self.tokens = self.tokens.saturating_add(allowance.granted);
         let paid = self.tokens.min(self.debt);
         (self.tokens, self.debt) = (self.tokens - paid, self.debt - paid);
@@ -75,7 +75,7 @@ impl RateLease {
         self.kept_until = Some(now + KEPT);
     }
 
-    /// When there is one for whoever comes behind so many others, as far as is known: what was used ahead is paid first.
+    /// When there is a token for a session that comes after so many others, as far as is known: what was used ahead is paid first.
     #[must_use]
     pub fn free_at(&self, now: Time, rate: Rate, others: u32) -> Time {
         let one = u64::from(rate.per_second.max(1));
@@ -92,11 +92,11 @@ impl RateLease {
 
     /// Somebody was refused because the class waits for nothing.
     #[must_use]
-    pub fn is_asking(&self) -> bool {
-        self.asked > 0
+    pub fn has_requested(&self) -> bool {
+        self.requested > 0
     }
 
-    /// What was left of the rate when the coordinator told it last, and when that was.
+    /// What was left of the rate when the coordinator reported last, and when that was.
     #[must_use]
     pub fn left(&self) -> Option<(u32, Time)> {
         self.left
@@ -108,11 +108,11 @@ impl RateLease {
         self.left.map_or(0, |(left, _)| left).saturating_add(self.tokens)
     }
 
-    /// When to look for what so many who wait have no use for, or to ask for what was used ahead.
+    /// When to look for tokens that are of no use to so many waiting sessions, or to request what was used ahead.
     #[must_use]
     pub fn next_at(&self, now: Time, needed: u32) -> Option<Time> {
-        let wants = needed > 0 || self.debt > 0;
-        let ask = self.dry_until(now).filter(|_| wants);
+        let needs = needed > 0 || self.debt > 0;
+        let ask = self.dry_until(now).filter(|_| needs);
         ask.or(self.kept_until.filter(|_| self.tokens > needed))
     }
 

@@ -1,7 +1,7 @@
-//! The coordinator's side of a rate: a bucket, and the workers that want of it.
+//! The coordinator's side of a rate limit: a bucket, and the workers that request tokens of it.
 //!
-//! Promises: who asked first is served first, a share at a time, so no worker takes all; what is wanted comes before what is
-//! given ahead. Where the class is to be told, whoever cannot be served is told at once.
+//! Promises: first request, first served, a share at a time, so that no worker takes all; requests come before what is
+//! given ahead. Where a request over the limit is to be refused, it is refused at once.
 
 use std::collections::VecDeque;
 
@@ -18,8 +18,8 @@ pub struct RateSource {
     bucket: Bucket,
     over: Over,
     workers: u16,
-    /// Who wants how many more, in order of asking; each worker once.
-    wants: VecDeque<(WorkerId, u32)>,
+    /// Requests of workers, oldest first; each worker once.
+    requests: VecDeque<(WorkerId, u32)>,
     served_at: Option<Time>,
 }
 
@@ -30,7 +30,7 @@ impl RateSource {
             bucket: Bucket::new(rate, now),
             over,
             workers: workers.max(1),
-            wants: VecDeque::new(),
+            requests: VecDeque::new(),
             served_at: None,
         }
     }
@@ -40,56 +40,56 @@ impl RateSource {
         self.over = over;
     }
 
-    /// As of the last time that anybody asked.
+    /// When a worker requested last.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.bucket.tokens()
     }
 
-    /// There is no such limit any more: whoever wants some gets it.
+    /// There is no such limit any more: every request is granted.
     pub fn lift(&mut self) -> Vec<Allowance> {
         let free =
             |(worker, count)| Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
-        self.wants.drain(..).map(free).collect()
+        self.requests.drain(..).map(free).collect()
     }
 
-    /// A worker wants so many more.
-    pub fn want(&mut self, now: Time, worker: WorkerId, count: u32) -> Vec<Allowance> {
-        self.bucket.refill(now, !self.wants.is_empty());
-        match self.wants.iter_mut().find(|(asker, _)| *asker == worker) {
-            Some((_, wanted)) => *wanted = wanted.saturating_add(count),
-            None => self.wants.push_back((worker, count)),
+    /// A worker requests so many more.
+    pub fn request(&mut self, now: Time, worker: WorkerId, count: u32) -> Vec<Allowance> {
+        self.bucket.refill(now, !self.requests.is_empty());
+        match self.requests.iter_mut().find(|(asker, _)| *asker == worker) {
+            Some((_, requested)) => *requested = requested.saturating_add(count),
+            None => self.requests.push_back((worker, count)),
         }
         self.serve(now)
     }
 
     /// Some were not used.
     pub fn unspent(&mut self, now: Time, count: u32) -> Vec<Allowance> {
-        self.bucket.refill(now, !self.wants.is_empty());
+        self.bucket.refill(now, !self.requests.is_empty());
         self.bucket.put_back(count);
         self.serve(now)
     }
 
-    /// When somebody who waits may be served.
+    /// When a waiting request may be served.
     #[must_use]
     pub fn next_serve(&self) -> Option<Time> {
-        if self.wants.is_empty() {
+        if self.requests.is_empty() {
             return None;
         }
         let paced = self.served_at.map_or(Time::ZERO, |at| at + TICK);
         Some(self.bucket.next_at().max(paced))
     }
 
-    /// Gives what there is to those who want it.
+    /// Gives the tokens that are there to the workers that have requested some.
     pub fn serve(&mut self, now: Time) -> Vec<Allowance> {
-        self.bucket.refill(now, !self.wants.is_empty());
+        self.bucket.refill(now, !self.requests.is_empty());
         self.served_at = Some(now);
         let share = self.bucket.worth(AHEAD).max(1);
         let mut answers: Vec<Allowance> = Vec::new();
-        while let Some((worker, wanted)) = self.wants.pop_front() {
-            let granted = self.bucket.take(wanted.min(share));
-            if granted < wanted {
-                self.wants.push_back((worker, wanted - granted));
+        while let Some((worker, requested)) = self.requests.pop_front() {
+            let granted = self.bucket.take(requested.min(share));
+            if granted < requested {
+                self.requests.push_back((worker, requested - granted));
             }
             if granted > 0 {
                 add(&mut answers, worker, granted, granted);
@@ -98,12 +98,12 @@ impl RateSource {
                 break;
             }
         }
-        if self.wants.is_empty() {
+        if self.requests.is_empty() {
             self.give_ahead(&mut answers);
         }
         if self.over == Over::Reject {
-            for (worker, wanted) in std::mem::take(&mut self.wants) {
-                add(&mut answers, worker, 0, wanted);
+            for (worker, requested) in std::mem::take(&mut self.requests) {
+                add(&mut answers, worker, 0, requested);
                 let refused = answers.iter_mut().find(|answer| answer.worker == worker);
                 refused.expect("it was added just now").next_at = Some(self.bucket.next_at());
             }
@@ -118,7 +118,7 @@ impl RateSource {
     fn give_ahead(&mut self, answers: &mut [Allowance]) {
         let ahead = self.bucket.worth(AHEAD.min(AHEAD * 4 / u32::from(self.workers)));
         for answer in answers {
-            // What is left is for others to ask for.
+            // What is left is for other workers.
             let most = ahead.saturating_sub(answer.granted).min(self.bucket.tokens() / 2);
             answer.granted += self.bucket.take(most);
         }

@@ -110,10 +110,10 @@ impl River {
             self.waiting[index] -= 1;
             self.events.push(now);
         }
-        if self.rate_leases[index].dry_until(now).is_some() && !self.rate_leases[index].is_asking() {
+        if self.rate_leases[index].dry_until(now).is_some() && !self.rate_leases[index].has_requested() {
             self.refused.extend(std::iter::repeat_n(now, std::mem::take(&mut self.waiting[index]) as usize));
         }
-        let more = self.rate_leases[index].ask(now, self.waiting[index]);
+        let more = self.rate_leases[index].request(now, self.waiting[index]);
         if more > 0 {
             self.post(now, true, worker, Flow::Want(worker, more));
         }
@@ -130,7 +130,7 @@ impl River {
                     self.admit(now, worker);
                 }
                 Flow::Want(worker, count) => {
-                    let answers = self.rate_source.want(now, worker, count);
+                    let answers = self.rate_source.request(now, worker, count);
                     self.post_all(now, answers);
                 }
                 Flow::Unspent(count) => {
@@ -325,7 +325,7 @@ impl House {
             let hold = Duration::from_micros(1 + self.agenda.below(self.hold));
             self.agenda.add(now + hold, Sitting::Leave(worker));
         }
-        let more = self.leases[index].ask(self.lines[index].len() as u32);
+        let more = self.leases[index].request(self.lines[index].len() as u32);
         if more > 0 {
             self.post(now, true, worker, Sitting::Want(worker, more));
         }
@@ -360,7 +360,7 @@ impl House {
                     }
                 }
                 Sitting::Want(worker, count) => {
-                    let turn = self.permits.want(worker, count);
+                    let turn = self.permits.request(worker, count);
                     self.turned(now, turn);
                 }
                 Sitting::Unspent(worker, count, missing) => {
@@ -460,11 +460,11 @@ fn who_may_not_wait_is_refused_only_when_all_permits_are_used() {
 #[test]
 fn a_lower_limit_holds_once_what_is_out_has_come_back() {
     let mut permits = PermitSource::new(4, Over::Delay, 2);
-    let turn = permits.want(WorkerId(0), 4);
+    let turn = permits.request(WorkerId(0), 4);
     assert_eq!(turn.allowances.iter().map(|answer| answer.granted).sum::<u32>(), 4);
     let turn = permits.configure(1, Over::Delay);
     assert_eq!(turn.calls, [CallBack { worker: WorkerId(0), count: 3, used_too: true }]);
-    assert!(permits.want(WorkerId(1), 1).allowances.is_empty());
+    assert!(permits.request(WorkerId(1), 1).allowances.is_empty());
     for _ in 0..3 {
         assert!(permits.returned(WorkerId(0), 1, 0).allowances.is_empty());
     }
@@ -476,10 +476,10 @@ fn a_lower_limit_holds_once_what_is_out_has_come_back() {
 #[test]
 fn what_is_called_from_a_worker_is_not_counted_as_its_own() {
     let mut permits = PermitSource::new(6, Over::Delay, 4);
-    permits.want(WorkerId(0), 3);
-    permits.want(WorkerId(1), 3);
+    permits.request(WorkerId(0), 3);
+    permits.request(WorkerId(1), 3);
     // Two workers have three each: the two that want one call from one each.
-    let calls = [permits.want(WorkerId(2), 1).calls, permits.want(WorkerId(3), 1).calls].concat();
+    let calls = [permits.request(WorkerId(2), 1).calls, permits.request(WorkerId(3), 1).calls].concat();
     let called: BTreeSet<u16> = calls.iter().map(|call| call.worker.0).collect();
     assert_eq!((calls.len(), called), (2, BTreeSet::from([0, 1])));
 }
@@ -487,9 +487,9 @@ fn what_is_called_from_a_worker_is_not_counted_as_its_own() {
 #[test]
 fn nobody_is_refused_before_every_worker_has_answered() {
     let mut permits = PermitSource::new(2, Over::Reject, 3);
-    permits.want(WorkerId(0), 1);
-    permits.want(WorkerId(1), 1);
-    assert_eq!(permits.want(WorkerId(2), 1).calls.len(), 2);
+    permits.request(WorkerId(0), 1);
+    permits.request(WorkerId(1), 1);
+    assert_eq!(permits.request(WorkerId(2), 1).calls.len(), 2);
     // The first one uses what it has.
     assert_eq!(permits.returned(WorkerId(0), 0, 1), PermitChanges::default());
     let turn = permits.returned(WorkerId(1), 0, 1);

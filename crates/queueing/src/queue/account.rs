@@ -1,7 +1,7 @@
 //! What one class has had of a pool's servers, in server time divided by its weight: its virtual time.
 //!
 //! A server is charged for from its link until it is free again. What is still running counts with the time it has taken so
-//! far, and at first with what this class's links take on average: who has just been given ten servers has had them.
+//! far, and at first with what this class's links take on average: a class that has just been given ten servers has had them.
 
 use units::Time;
 
@@ -49,7 +49,7 @@ impl Account {
         u64::try_from(running.cast_signed()).unwrap_or(0)
     }
 
-    /// A class that had nothing to do has something again: it gets no credit for the time in which it wanted nothing.
+    /// A class that had nothing to do has something again: it gets no credit for the time in which it had nothing to do.
     pub(crate) fn awake(&mut self, weight: u32, now: Time, others: u64) {
         let behind = others.saturating_sub(self.virtual_time(weight, now));
         self.ended += behind;

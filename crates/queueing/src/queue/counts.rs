@@ -14,12 +14,12 @@ pub struct ClassCounts {
     /// Server time, that of running transactions too, in microseconds.
     pub served_us: u64,
     /// Sessions that were given a server after a wait.
-    pub waits: u64,
+    pub served_after_wait: u64,
     /// How long they waited, together, in microseconds.
     pub wait_us: u64,
     /// The longest wait, those that last included, in microseconds.
     pub wait_max_us: u64,
-    /// Requests that were answered with an error for want of a server: a full line, a deadline, `query_wait_timeout` or
+    /// Requests that were answered with an error for lack of a server: a full queue, a deadline, `query_wait_timeout` or
     /// `query_timeout` while they waited.
     pub refused: u64,
 }

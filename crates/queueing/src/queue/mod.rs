@@ -1,24 +1,24 @@
-//! Who waits for a pool's servers on one worker, in one line a class, and whose turn it is.
+//! The sessions that wait for a pool's servers on one worker, in a queue for each class, and which of them is next.
 //!
 //! ```text
-//!   waiters ──► line of their class ─┐  below its minimum?  │ highest priority, │ least virtual time │
+//!   waiters ──► queue of their class ┐  below its minimum?  │ highest priority, │ least virtual time │
 //!               (first in, first out)├─────────────────────►│ ageing counted    │ (server time ÷     ├──► the next
-//!               line …             ──┘  not at its maximum  │                   │ weight)            │
+//!               queue …            ──┘  not at its maximum  │                   │ weight)            │
 //! ```
 //!
 //! The rule is start-time fair queueing in server-seconds over as many servers as there are: the class that has had least for
-//! its weight is next. Who has waited for long is lifted to the highest priority that waits, not beyond. Promise, of classes of
+//! its weight is next. A session that has waited for long is lifted to the highest priority that waits, not beyond. Promise, of classes of
 //! equal priority without maximum: while a class has work, it gets its share of the
 //! server time, less the longest link of any class on each server and [`Account`]'s estimate of what has just begun, whatever
-//! the others do. No server stays idle while somebody eligible waits: eligible is whose class is below its maximum.
-//! With one class all of this is one line, and nothing is counted.
+//! the others do. No server stays idle while an eligible session waits: one whose class is below its maximum.
+//! With one class all of this is one queue, and nothing is counted.
 //!
 //! A pool that lives on several workers has a queue on each. What the others' servers do for a class is charged here too, as soon
 //! as the board tells it ([`neighbours`]): each queue divides its own servers so that the sum is fair.
 
 mod account;
+mod class_queue;
 mod counts;
-mod line;
 mod neighbours;
 mod pace;
 
@@ -29,8 +29,8 @@ use units::{ConnId, Time, WorkerId};
 use crate::classes::{Class, ClassId, ClassSet, Classes, DEFAULT};
 
 use account::Account;
+pub use class_queue::{ClassQueue, Waiter};
 pub use counts::ClassCounts;
-pub use line::{Line, Waiter};
 use neighbours::Elsewhere;
 pub use neighbours::Stranger;
 use pace::Pace;
@@ -39,17 +39,17 @@ use pace::Pace;
 pub struct Queue {
     /// Indexed by [`ClassId`]; the first is always there.
     lanes: Vec<Lane>,
-    /// Classes are told apart, or there is a maximum for all.
+    /// There are several classes, or there is a maximum for all.
     counted: bool,
     /// All have the same priority: nobody is lifted to another's.
     level: bool,
     len: u32,
-    /// Those with a waiter that may be served, kept in step with lines and accounts: no decision looks at the others.
+    /// Classes with a waiter that may be served, kept in step with queues and accounts: no decision looks at the others.
     eligible: ClassSet,
     /// The virtual time at which the last link began: where a class begins that had nothing to do.
     virtual_time: u64,
     ageing_us: u64,
-    /// What the board has told of other workers so far.
+    /// What the board has shown of other workers so far.
     elsewhere: Elsewhere,
     /// By worker, which version of its row that was.
     versions_read: Vec<u64>,
@@ -58,12 +58,12 @@ pub struct Queue {
 /// One class here.
 #[derive(Debug, Default)]
 struct Lane {
-    line: Line,
+    queue: ClassQueue,
     account: Account,
     terms: Terms,
-    waits: WaitTimes,
+    wait_times: WaitTimes,
     pace: Pace,
-    /// Whose wait ended with an error, or would have been too long.
+    /// Requests whose wait ended with an error, or would have been too long.
     refused: u64,
 }
 
@@ -114,7 +114,7 @@ impl Default for Queue {
 
 impl Lane {
     fn is_eligible(&self) -> bool {
-        !self.line.is_empty() && self.has_room()
+        !self.queue.is_empty() && self.has_room()
     }
 
     fn has_room(&self) -> bool {
@@ -127,19 +127,19 @@ impl Lane {
 
     /// It is to have something to do from now on. `others`: where those are that have something already.
     fn awake(&mut self, now: Time, others: u64) {
-        if self.line.is_empty() && self.account.active() == 0 {
+        if self.queue.is_empty() && self.account.active() == 0 {
             self.account.awake(self.terms.weight, now, others);
         }
     }
 
     /// How long its oldest waiter has waited.
     fn waited(&self, now: Time) -> u64 {
-        self.line.front().map_or(0, |waiter| now.micros_since(waiter.since))
+        self.queue.front().map_or(0, |waiter| now.micros_since(waiter.since))
     }
 
     /// How many of its waiters may be served.
-    fn wanted(&self) -> u32 {
-        self.line.len().min(self.terms.max - self.account.active().min(self.terms.max))
+    fn servable(&self) -> u32 {
+        self.queue.len().min(self.terms.max - self.account.active().min(self.terms.max))
     }
 
     /// Less is sooner.
@@ -148,7 +148,7 @@ impl Lane {
         (self.account.active() >= self.terms.min, -priority, self.virtual_time(now))
     }
 
-    /// Of a waiter that has waited for so long, in microseconds. Ageing makes it an equal of those who are at the `top`, and no
+    /// Of a waiter that has waited for so long, in microseconds. Ageing makes it an equal of those at the `top`, and no
     /// more: among equals server time decides, or a class with more clients than its share can serve would be old for ever.
     fn priority(&self, waited: u64, ageing_us: u64, top: u8) -> i64 {
         let aged = waited.checked_div(ageing_us).unwrap_or(0).min(256);
@@ -175,7 +175,7 @@ impl Queue {
         }
     }
 
-    /// Who waits now, in all classes.
+    /// How many wait now, in all classes.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -185,17 +185,17 @@ impl Queue {
     }
 
     /// How many waiters may be served, if there are servers.
-    pub fn wanted(&self) -> u32 {
-        if self.is_single() { self.len } else { self.eligible.iter().map(|class| self.lane(class).wanted()).sum() }
+    pub fn servable(&self) -> u32 {
+        if self.is_single() { self.len } else { self.eligible.iter().map(|class| self.lane(class).servable()).sum() }
     }
 
-    /// Whether somebody waits whom an idle server would be given.
+    /// Whether a session waits that would be given an idle server.
     #[inline]
     pub fn has_waiters(&self) -> bool {
         if self.is_single() { self.len > 0 } else { !self.eligible.is_empty() }
     }
 
-    /// Whether one who comes now is given an idle server at once.
+    /// Whether a session that comes now is given an idle server at once.
     #[inline]
     pub fn admits(&self, class: ClassId) -> bool {
         !self.has_waiters() && self.lane(class).has_room()
@@ -209,47 +209,47 @@ impl Queue {
         if !is_single {
             lane.awake(now, others);
         }
-        let ticket = lane.line.push(session, since);
+        let ticket = lane.queue.push(session, since);
         self.note(class);
         ticket
     }
 
     /// A session stops waiting without having been served.
     pub fn leave(&mut self, class: ClassId, ticket: u64) {
-        self.lane_mut(class).line.leave(ticket);
+        self.lane_mut(class).queue.leave(ticket);
         self.len -= 1;
         self.note(class);
     }
 
-    /// Who has waited longest of all that may be served.
+    /// The session that has waited longest of all that may be served.
     pub fn oldest(&self) -> Option<Waiter> {
         if self.is_single() {
-            return self.lanes[0].line.front();
+            return self.lanes[0].queue.front();
         }
         self.eligible.iter().filter_map(|class| self.oldest_of(class)).min_by_key(|waiter| waiter.since)
     }
 
     /// How many of a class wait.
     pub fn waiting(&self, class: ClassId) -> u32 {
-        self.lane(class).line.len()
+        self.lane(class).queue.len()
     }
 
-    /// Who has waited longest of a class.
+    /// The session of a class that has waited longest.
     pub fn oldest_of(&self, class: ClassId) -> Option<Waiter> {
-        self.lane(class).line.front()
+        self.lane(class).queue.front()
     }
 
-    /// Who has waited longest, whether it may be served or not.
+    /// The session that has waited longest, whether it may be served or not.
     pub fn oldest_of_all(&self) -> Option<Waiter> {
-        self.lanes.iter().filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
+        self.lanes.iter().filter_map(|lane| lane.queue.front()).min_by_key(|waiter| waiter.since)
     }
 
-    /// One of a class was told that it gets no server.
+    /// A session of a class was refused.
     pub fn refused(&mut self, class: ClassId) {
         self.lane_mut(class).refused += 1;
     }
 
-    /// Whose turn it is: the oldest waiter of the class that is next.
+    /// The session that is next: the oldest waiter of the class that is next.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Waiter> {
         if self.len == 0 {
@@ -261,9 +261,9 @@ impl Queue {
 
     fn pop_of(&mut self, index: usize, now: Time) -> Option<Waiter> {
         let lane = &mut self.lanes[index];
-        let waiter = lane.line.pop()?;
+        let waiter = lane.queue.pop()?;
         self.len -= 1;
-        lane.waits.add(now.micros_since(waiter.since));
+        lane.wait_times.add(now.micros_since(waiter.since));
         lane.pace.moved(now);
         self.note(ClassId(index as u8));
         Some(waiter)
@@ -271,20 +271,20 @@ impl Queue {
 
     /// The first one of a class is about to wait. `service_us`: the mean time of a link, 0 if that is unknown; `busy`: servers
     /// that serve this queue now.
-    pub fn line_begins(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
+    pub fn queue_begins(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
         let lane = self.lane_mut(class);
-        debug_assert!(lane.line.is_empty(), "a line begins with its first waiter");
+        debug_assert!(lane.queue.is_empty(), "a line begins with its first waiter");
         let busy = if lane.has_room() { busy } else { lane.account.active() };
         lane.pace.begin(now, service_us, busy);
     }
 
-    /// Which one somebody is in the line of its class, and how many are in it.
+    /// A session's place in the queue of its class, and how many are in it.
     pub fn place(&self, class: ClassId, ticket: u64) -> Option<(u32, u32)> {
-        let line = &self.lane(class).line;
+        let line = &self.lane(class).queue;
         line.place(ticket).map(|place| (place, line.len()))
     }
 
-    /// How long whoever has this place in the line of its class will wait from now on; `None`: nobody knows.
+    /// How long the session at this place of its class's queue will wait from now on; `None`: that is unknown.
     pub fn expected_wait(&self, class: ClassId, now: Time, place: u32) -> Option<Duration> {
         self.lane(class).pace.expected(now, place)
     }
@@ -311,7 +311,7 @@ impl Queue {
         next.map(|class| usize::from(class.0))
     }
 
-    /// The highest priority, ageing apart, of who may be served here.
+    /// The highest priority, ageing apart, of the sessions that may be served here.
     fn top(&self) -> u8 {
         self.eligible.iter().map(|class| self.lane(class).terms.priority).max().unwrap_or(0)
     }
@@ -326,7 +326,7 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Serves whoever has waited longest, whatever its class has had: another one.
+    /// Serves the session that has waited longest, whatever its class has had: another one.
     #[cfg(feature = "sabotage")]
     pub fn pop_oldest(&mut self, now: Time) -> Option<Waiter> {
         let front = |index: usize| self.lanes[index].line.front().filter(|_| self.lanes[index].is_eligible());
@@ -343,7 +343,7 @@ impl Queue {
         lane.awake(now, others);
         let start = lane.virtual_time(now);
         lane.account.begin(now);
-        let is_awaited = !lane.line.is_empty();
+        let is_awaited = !lane.queue.is_empty();
         self.virtual_time = others.max(start);
         if is_awaited {
             self.note(class);
@@ -356,7 +356,7 @@ impl Queue {
         let lane = self.lane_mut(class);
         lane.account.end(lane.terms.weight, since, now);
         // Where nobody waits, nobody may be served, before and after.
-        if !lane.line.is_empty() {
+        if !lane.queue.is_empty() {
             self.note(class);
         }
     }
@@ -365,7 +365,7 @@ impl Queue {
     pub fn at_work(&self) -> ClassSet {
         let mut classes = ClassSet::default();
         for (index, lane) in self.lanes.iter().enumerate() {
-            if !lane.line.is_empty() || lane.account.active() > 0 {
+            if !lane.queue.is_empty() || lane.account.active() > 0 {
                 classes.insert(ClassId(index as u8));
             }
         }
@@ -379,21 +379,21 @@ impl Queue {
 
     /// Everybody, oldest first in each class.
     pub fn waiters(&self) -> impl Iterator<Item = Waiter> {
-        self.lanes.iter().flat_map(|lane| lane.line.waiters())
+        self.lanes.iter().flat_map(|lane| lane.queue.waiters())
     }
 
-    /// The classes, if they are told apart.
+    /// The classes, if there are several.
     pub fn counts(&self, now: Time) -> impl Iterator<Item = ClassCounts> {
         let lanes = if self.is_counted() { &self.lanes[..] } else { &[] };
         lanes.iter().enumerate().map(move |(index, lane)| ClassCounts {
             class: ClassId(index as u8),
-            waiting: lane.line.len(),
-            eligible: lane.wanted(),
+            waiting: lane.queue.len(),
+            eligible: lane.servable(),
             active: lane.account.active(),
             served_us: lane.account.served_us(now),
-            waits: lane.waits.count,
-            wait_us: lane.waits.sum_us,
-            wait_max_us: lane.waits.max_us.max(lane.waited(now)),
+            served_after_wait: lane.wait_times.count,
+            wait_us: lane.wait_times.sum_us,
+            wait_max_us: lane.wait_times.max_us.max(lane.waited(now)),
             refused: lane.refused,
         })
     }
@@ -407,13 +407,13 @@ impl Queue {
         std::mem::replace(&mut self.versions_read[index], version) != version
     }
 
-    /// Whether classes are told apart.
+    /// Whether there are several classes.
     #[inline]
     pub fn is_counted(&self) -> bool {
         self.counted
     }
 
-    /// How many lines there are.
+    /// How many classes there are.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
@@ -422,7 +422,7 @@ impl Queue {
         !self.is_counted()
     }
 
-    /// A line, or how many servers its class has, has changed.
+    /// A queue, or how many servers its class has, has changed.
     fn note(&mut self, class: ClassId) {
         if self.counted {
             let class = if usize::from(class.0) < self.lanes.len() { class } else { DEFAULT };
@@ -435,7 +435,7 @@ impl Queue {
         self.eligible
     }
 
-    /// Whether lines and accounts say the same.
+    /// Whether queues and accounts say the same.
     fn is_in_step(&self) -> bool {
         (0..).zip(&self.lanes).all(|(class, lane)| self.eligible.contains(ClassId(class)) == lane.is_eligible())
     }

@@ -1,4 +1,4 @@
-//! The same pool on other workers: what they have given to whom, and who of theirs goes first.
+//! The same pool on other workers: what they have given to which class, and which of their sessions goes first.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,10 +49,10 @@ impl Queue {
         }
     }
 
-    /// What is told to the others.
+    /// What is shown to the other workers.
     pub fn cells(&self, now: Time) -> impl Iterator<Item = ClassCell> {
         self.lanes.iter().map(move |lane| {
-            let front = lane.line.front().filter(|_| lane.is_eligible());
+            let front = lane.queue.front().filter(|_| lane.is_eligible());
             ClassCell {
                 waiting_since: front.map_or(Time::NEVER, |waiter| waiter.since),
                 served_us: lane.account.served_us(now),
@@ -60,7 +60,7 @@ impl Queue {
         })
     }
 
-    /// Whose turn it is among those of other workers.
+    /// Which session of another worker is next.
     pub fn first_of(&self, strangers: impl Iterator<Item = Stranger> + Clone, now: Time) -> Option<Stranger> {
         let top = strangers.clone().map(|stranger| self.lane(stranger.class).terms.priority).max()?.max(self.top());
         strangers.min_by_key(|stranger| (self.standing(stranger.class, stranger.since, now, top), stranger.since))
@@ -71,7 +71,7 @@ impl Queue {
     pub fn yields_to(&self, stranger: &Stranger, head_start: Duration, now: Time) -> bool {
         let Some(own) = self.next(now) else { return true };
         let lane = &self.lanes[own];
-        let own_since = lane.line.front().map_or(now, |waiter| waiter.since);
+        let own_since = lane.queue.front().map_or(now, |waiter| waiter.since);
         if own == usize::from(stranger.class.0) {
             return stranger.since + head_start < own_since;
         }
@@ -144,7 +144,7 @@ mod tests {
         // Ten milliseconds were had by the own class, none by the stranger's.
         assert!(queue.yields_to(&stranger(1), head_start, now));
         assert!(!queue.yields_to(&stranger(1), Duration::from_millis(11), now), "it is not worth the way");
-        // Of the same class: who has waited clearly longer.
+        // Of the same class: the one that has waited clearly longer.
         assert!(queue.yields_to(&stranger(0), head_start, now));
         assert!(!queue.yields_to(&stranger(0), Duration::from_millis(6), now));
         let first = queue.first_of([stranger(0), stranger(1)].into_iter(), now);

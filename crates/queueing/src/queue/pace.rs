@@ -1,20 +1,20 @@
 //! How fast a pool's queue moves, and so how long somebody in it will wait.
 //!
 //! ```text
-//!   expected wait = place × the time from one who is served to the next
+//!   expected wait = place × the time from one session that is served to the next
 //!                           begins, as the queue does, with the mean service time ÷ the servers in use;
 //!                           then it is what is seen, smoothed over some sixteen of them
 //! ```
 //!
 //! What is seen counts in whatever makes a queue slow: servers that are stuck, kept, reset, or lent elsewhere. If nobody is
-//! served for longer than usual, that counts as it lasts. Promises the mean wait within a factor of two while what is asked
-//! of the pool stays as it is. Does not foresee who will leave the queue, or which servers will be opened.
+//! served for longer than usual, that counts as it lasts. Promises the mean wait within a factor of two while what is requested
+//! of the pool stays as it is. Does not foresee which sessions will leave the queue, or which servers will be opened.
 
 use std::time::Duration;
 
 use units::Time;
 
-/// Over how many of those who are served the time between them is smoothed: its error is then some 20 %.
+/// Over how many served sessions the time between them is smoothed: its error is then some 20 %.
 const SPAN: u64 = 16;
 
 /// Of one queue that is not empty.
@@ -22,7 +22,7 @@ const SPAN: u64 = 16;
 pub(crate) struct Pace {
     /// When somebody was served last, or the queue began.
     moved_at: Time,
-    /// [`SPAN`] times the mean time between two who are served, in microseconds; 0: unknown.
+    /// [`SPAN`] times the mean time between two served sessions, in microseconds; 0: unknown.
     span_us: u64,
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     /// Clients that come again at once, or after a while, at so many servers, some of them stuck. Returns the sums of expected
-    /// and of real waits, and how many of those who had at least eight before them waited within a factor of two.
+    /// and of real waits, and how many of those with at least eight before them waited within a factor of two.
     fn run(service: Service, servers: usize, stuck: usize, clients: usize, think_us: u64) -> (f64, f64, f64) {
         let mut random = Random::new([7; 32]);
         let (mut pace, mut service_us) = (Pace::default(), 0_u64);

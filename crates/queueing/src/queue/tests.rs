@@ -219,7 +219,7 @@ fn a_minimum_is_had_at_once_and_a_maximum_never_passed() {
             queue.push(ClassId(class), session(100 * u32::from(class) + slot), Time(0), Time(0));
         }
     }
-    assert_eq!(queue.wanted(), 22);
+    assert_eq!(queue.servable(), 22);
     let mut served = Vec::new();
     while let Some(waiter) = queue.pop(Time(1)) {
         let class = ClassId((waiter.session.slot() / 100) as u8);

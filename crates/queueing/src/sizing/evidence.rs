@@ -16,9 +16,9 @@ pub struct Seen {
     pub completed: u64,
     /// Server-time that these took.
     pub busy: Duration,
-    /// How long those who were given a server had waited, summed.
+    /// How long the sessions that were given a server had waited, summed.
     pub waited: Duration,
-    /// Who waits now.
+    /// How many wait now.
     pub waiting: u32,
     /// Servers that have logged in, now.
     pub open: u32,

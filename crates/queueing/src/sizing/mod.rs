@@ -32,14 +32,14 @@ pub use evidence::Seen;
 
 use units::Time;
 
-use crate::waits::WaitCounts;
+use crate::wait_events::WaitCounts;
 use belief::Belief;
 use evidence::{Sample, Unrest, Window};
 use ladder::Ladder;
 use search::Search;
 use settled::Rest;
 
-/// How often a pool is looked at whose size is being found.
+/// How often a pool whose size is being found is looked at.
 pub const LOOK: Duration = Duration::from_millis(200);
 
 /// What a size e times as large must bring, as a logarithm: 1.5 % for one twice as large.
@@ -58,7 +58,7 @@ pub const REST_MIN: Duration = Duration::from_secs(10);
 /// Windows for which a neighbouring size is tried, once settled.
 pub const PROBE_WINDOWS: f64 = 5.0;
 
-/// Throughput is another one by this much, and a window by so many standard errors: more than a step needs that is told from the means of
+/// Throughput is another one by this much, and a window by so many standard errors: more than a step needs that is found from the means of
 /// several (`settled`), since a single window is often off.
 const STEP: f64 = 0.14;
 const ODD_SURE: f64 = 4.0;
@@ -97,7 +97,7 @@ pub struct SizingSnapshot {
     pub settled: Option<u32>,
     pub why: String,
     /// What the servers with work wait for in PostgreSQL, in words, if it tells.
-    pub waits: Option<String>,
+    pub wait_words: Option<String>,
     /// The last ones, oldest first.
     pub changes: Vec<Change>,
     /// All there ever were.
@@ -145,8 +145,8 @@ pub struct Sizing {
     changes: VecDeque<Change>,
     change_count: u64,
     why: String,
-    /// What servers wait for in PostgreSQL at the present size, and how that was told last.
-    waits: WaitCounts,
+    /// What servers wait for in PostgreSQL at the present size, and the words that `SHOW SIZING` has for it.
+    wait_counts: WaitCounts,
     wait_words: Option<String>,
 }
 
@@ -170,7 +170,7 @@ impl Sizing {
             changes: VecDeque::new(),
             change_count: 0,
             why: "nobody has waited yet".to_owned(),
-            waits: WaitCounts::default(),
+            wait_counts: WaitCounts::default(),
             wait_words: None,
             ladder,
         }
@@ -205,7 +205,7 @@ impl Sizing {
             ceiling: self.ceiling(),
             settled: self.settled(),
             why: self.why.clone(),
-            waits: self.wait_words.clone(),
+            wait_words: self.wait_words.clone(),
             changes: self.changes.iter().cloned().collect(),
             change_count: self.change_count,
         }
@@ -250,8 +250,8 @@ impl Sizing {
     pub fn add_wait_counts(&mut self, waits: &WaitCounts) {
         // On the way to another size it says little of either.
         if waits.looks() > 0 && self.arrival == Arrival::Done {
-            self.waits.then(waits);
-            self.wait_words = Some(self.waits.to_string());
+            self.wait_counts.then(waits);
+            self.wait_words = Some(self.wait_counts.to_string());
         }
     }
 
@@ -362,7 +362,7 @@ impl Sizing {
         self.belief.see(self.rung_of(sample), sample.speed, self.unrest.noise());
     }
 
-    /// Which size a window tells of: where servers were wanted and could not be opened, the nearest to those that were there.
+    /// Which size a window's evidence is about: where servers were needed and could not be opened, the nearest to those that were there.
     fn rung_of(&self, sample: Sample) -> usize {
         let open = if sample.saturated { sample.open + sample.open / 5 } else { u32::MAX };
         self.ladder.below(open).min(self.rung)
@@ -391,8 +391,8 @@ impl Sizing {
             self.rung = rung;
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
-            // What is told is of this size, or nothing.
-            (self.waits, self.wait_words) = (WaitCounts::default(), None);
+            // What is shown is of this size, or nothing.
+            (self.wait_counts, self.wait_words) = (WaitCounts::default(), None);
             self.unrest.interrupt();
         }
         self.visited = 0;

@@ -1,6 +1,6 @@
 //! The search: from where the size is, to the top of the curve.
 //!
-//! After each window it asks of every size what a look at it would bring: by how much, on average, the best size would be
+//! After each window it computes for every size what a look at it would bring: by how much, on average, the best size would be
 //! better known to be a better one, for the time that the look takes. It goes where that is most (and stays, if that is here), and
 //! ends when no size is left that is likely to be better by what matters.
 

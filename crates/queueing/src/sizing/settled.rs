@@ -24,7 +24,7 @@ const BEFORE: f64 = 5.0;
 /// A search has just looked at the neighbours: to try them again at once costs more than it tells.
 const PAUSE_FIRST: Duration = Duration::from_secs(10);
 
-/// Of the last windows it is told whether throughput is another one than before.
+/// From the last windows it is decided whether throughput is another one than before.
 const STEP_SURE: f64 = 3.3;
 const STEP_WINDOWS: f64 = 3.0;
 
@@ -141,7 +141,7 @@ impl Sizing {
         }
     }
 
-    /// Nobody waits: throughput is what is asked for, and says nothing. How long a transaction takes may.
+    /// Nobody waits: throughput is what clients request, and says nothing. How long a transaction takes may.
     fn watch_unsaturated(&mut self, now: Time, sample: Sample) {
         let size = f64::from(self.size());
         let Mode::Settled(rest) = &mut self.mode else { return };

@@ -1,7 +1,7 @@
-//! Which applications of a pool ask for `currval` or `lastval`: their sessions alone are kept on the servers where they draw.
+//! Which applications of a pool call `currval` or `lastval`: their sessions alone are kept on the servers where they draw.
 //!
 //! Told apart by what stands before the first digit in `application_name`, since many number their processes or connections
-//! there. Does not forget: who asked once will ask again.
+//! there. Does not forget: an application that called them once will call them again.
 //!
 //! //= pg18 functions-sequence
 

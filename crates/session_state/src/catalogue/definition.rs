@@ -1,6 +1,6 @@
-//! A definition that a client makes, as it is told to every pool of its database: CREATE FUNCTION, ALTER TABLE, DO.
+//! A definition that a client makes, as it is announced to every pool of its database: CREATE FUNCTION, ALTER TABLE, DO.
 //!
-//! A pool that is told of it suspects the texts that meet what was defined, until the pool has read the catalogue anew. The
+//! A pool that learns of it suspects the texts that meet what was defined, until the pool has read the catalogue anew. The
 //! names in the text are sent along and not what it hides: each pool knows best what they do.
 //!
 //! Does not do: telling DROP, GRANT or COMMENT apart from nothing. They add no side effects.
@@ -111,7 +111,7 @@ impl Known {
                 true
             }
             What::Relation => {
-                self.ask_soon(now);
+                self.query_soon(now);
                 true
             }
             What::Text(texts) => self.is_blank() | self.learn_texts(texts, server, now),

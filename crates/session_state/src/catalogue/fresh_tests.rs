@@ -231,7 +231,7 @@ fn a_temporary_table_with_numbered_rows_is_no_reason_to_ask() {
     for text in ["create temp table if not exists ts (id serial)", "CREATE LOCAL TEMPORARY TABLE ts (id serial)"] {
         define(&mut known, text, at(1));
         known.settle(server(1), at(1), false);
-        assert!(!known.wants(at(2), true) && known.wants(at(3), true), "{text}");
+        assert!(!known.is_due(at(2), true) && known.is_due(at(3), true), "{text}");
         assert!(hides(&known, "insert into ts default values").is_empty(), "{text}");
     }
     define(&mut known, "create table ts ( temp int, id serial)", at(1));
@@ -243,7 +243,7 @@ fn a_transaction_that_goes_on_is_no_reason_to_poll() {
     let mut known = known(&[]);
     poll_slowly(&mut known, at(3), Duration::from_millis(300));
     define(&mut known, A1, at(4));
-    assert!(!known.wants(at(5), true) && known.wants(at(6), true));
+    assert!(!known.is_due(at(5), true) && known.is_due(at(6), true));
     assert_eq!(known.begin(server(0), true, at(6)), Question::Glance);
     known.row(&row(&["1"]));
     known.answered(at(6));

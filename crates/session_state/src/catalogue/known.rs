@@ -37,7 +37,7 @@ const UNSURE: Hidden = Hidden::DYNAMIC;
 
 /// A question under way.
 #[derive(Debug)]
-struct Asking {
+struct CatalogueQuery {
     server: ConnId,
     question: Question,
     /// The server counts changes.
@@ -47,7 +47,7 @@ struct Asking {
     polled: Option<Box<[u8]>>,
     reading: Option<CatalogueBuilder>,
     is_broken: bool,
-    /// It was told why.
+    /// The reason is in the log.
     is_logged: bool,
     /// Nobody waits for it any more.
     is_late: bool,
@@ -85,11 +85,11 @@ pub struct Known {
     catalogue: Option<Arc<Catalogue>>,
     /// What clients have defined that the catalogue may not show.
     defined: Defined,
-    /// Who asks for currval or lastval.
+    /// Applications that call currval or lastval.
     pub askers: Askers,
     /// What the poll said before the catalogue was read.
     polled: Option<Box<[u8]>>,
-    asking: Option<Asking>,
+    under_way: Option<CatalogueQuery>,
     times: Timetable,
     /// The server answered otherwise than PostgreSQL does when it was asked last.
     is_unreadable: bool,
@@ -182,8 +182,8 @@ impl Known {
     }
 
     /// It is time to ask, since something was defined. Where asking has failed, it is not.
-    pub(super) fn ask_soon(&mut self, now: Time) {
-        self.times.ask_soon(now);
+    pub(super) fn query_soon(&mut self, now: Time) {
+        self.times.query_soon(now);
     }
 
     /// A text is sent that defines something. Whether other pools are to know of it.
@@ -221,7 +221,7 @@ impl Known {
             self.doubt(server, now);
         }
         if !statement.others_see && hidden.without(Hidden::TEMPORARY | Hidden::SEQUENCE).is_empty() {
-            // Whoever has temporary tables keeps the server, and their sequences go with them.
+            // A session with temporary tables keeps its server, and their sequences go with them.
             return false;
         }
         let named = || statement.named.iter().copied();
@@ -288,7 +288,7 @@ impl Known {
     pub fn settle(&mut self, server: ConnId, now: Time, lost: bool) {
         let at = if lost { now + limits::HOUSEKEEPING } else { now };
         if self.defined.settle(server, at) {
-            self.ask_soon(now);
+            self.query_soon(now);
         }
     }
 
@@ -301,20 +301,20 @@ impl Known {
     }
 
     /// Whether an idle server should be asked. `others`: it is not the only one.
-    pub fn wants(&self, now: Time, others: bool) -> bool {
-        self.is_on && self.asking.is_none() && self.times.is_due(now, others || self.catalogue.is_none())
+    pub fn is_due(&self, now: Time, others: bool) -> bool {
+        self.is_on && self.under_way.is_none() && self.times.is_due(now, others || self.catalogue.is_none())
     }
 
-    /// Whoever wants a server waits, since nothing is known yet: not for long, and not again once asking has failed.
+    /// Sessions that need a server wait, since nothing is known yet: not for long, and not again once the query has failed.
     #[inline]
     pub fn is_awaited(&self) -> bool {
-        let is_late = || self.asking.as_ref().is_some_and(|asking| asking.is_late);
+        let is_late = || self.under_way.as_ref().is_some_and(|asking| asking.is_late);
         self.catalogue.is_none() && self.is_on && !self.times.has_failed() && !is_late()
     }
 
     /// It takes too long to be waited for.
     pub fn is_late(&mut self) {
-        if let Some(asking) = &mut self.asking {
+        if let Some(asking) = &mut self.under_way {
             asking.is_late = true;
         }
     }
@@ -338,13 +338,13 @@ impl Known {
         }
     }
 
-    pub fn is_asking(&self) -> bool {
-        self.asking.is_some()
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
-    /// Whoever waits for a server waits a little longer: it is high time to ask.
+    /// Sessions that wait for a server wait a little longer: the query is overdue.
     pub fn is_overdue(&self, now: Time) -> bool {
-        self.is_on && self.asking.is_none() && self.catalogue.is_some() && self.times.is_overdue(now)
+        self.is_on && self.under_way.is_none() && self.catalogue.is_some() && self.times.is_overdue(now)
     }
 
     /// A server is asked. `counts`: it counts changes.
@@ -354,7 +354,7 @@ impl Known {
             Some(_) => self.times.question(now, counts, self.defined.has_settled()),
         };
         let (is_broken, is_logged, is_late) = (false, false, false);
-        self.asking = Some(Asking {
+        self.under_way = Some(CatalogueQuery {
             server,
             question,
             counts,
@@ -370,7 +370,7 @@ impl Known {
 
     /// A row has come: the body of a DataRow.
     pub fn row(&mut self, body: &[u8]) {
-        let Some(asking) = &mut self.asking else { return };
+        let Some(asking) = &mut self.under_way else { return };
         match &mut asking.reading {
             Some(reading) => asking.is_broken |= reading.data_row(body).is_err(),
             None => asking.polled = Some(body.into()),
@@ -379,21 +379,21 @@ impl Known {
 
     /// An error has come. Whether it is the first since it went well.
     pub fn refused(&mut self) -> bool {
-        let Some(asking) = &mut self.asking else { return false };
+        let Some(asking) = &mut self.under_way else { return false };
         (asking.is_broken, asking.is_logged) = (true, true);
         !self.is_unreadable
     }
 
     /// The answer has come to its end.
     pub fn answered(&mut self, now: Time) -> Next {
-        let Some(mut asking) = self.asking.take() else { return Next::Nothing };
+        let Some(mut asking) = self.under_way.take() else { return Next::Nothing };
         if asking.question == Question::Glance {
             // Whatever it says that is not what it said before is a reason to poll.
             if !self.times.glanced(asking.polled.take(), now) {
                 return Next::Nothing;
             }
             (asking.question, asking.began, asking.is_broken, asking.is_logged) = (Question::Poll, now, false, false);
-            self.asking = Some(asking);
+            self.under_way = Some(asking);
             return Next::Poll;
         }
         if asking.is_broken || asking.polled.is_none() {
@@ -406,7 +406,7 @@ impl Known {
             None if self.catalogue.is_none() || asking.polled != self.polled => {
                 self.times.polled(asking.began, now, true);
                 asking.reading = Some(CatalogueBuilder::new());
-                self.asking = Some(asking);
+                self.under_way = Some(asking);
                 return Next::Read;
             }
             None => self.times.polled(asking.began, now, false),
@@ -428,8 +428,8 @@ impl Known {
 
     /// A server is no more.
     pub fn lost(&mut self, server: ConnId, now: Time) {
-        if self.asking.as_ref().is_some_and(|asking| asking.server == server) {
-            self.asking = None;
+        if self.under_way.as_ref().is_some_and(|asking| asking.server == server) {
+            self.under_way = None;
             self.times.failed(now);
         }
     }

@@ -37,7 +37,7 @@ fn row(values: &[&str]) -> Vec<u8> {
 
 /// Asks, with these bodies of functions.
 fn read(known: &mut Known, poll: &str, bodies: &[(&str, &str)], now: Time) {
-    assert!(known.wants(now, true));
+    assert!(known.is_due(now, true));
     known.begin(server(0), false, now);
     known.row(&row(&[poll]));
     if known.answered(now) == Next::Read {
@@ -56,8 +56,8 @@ fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
     read(&mut known, "1", &[("f", "begin create temp table t(); end")], at(1));
     assert!(hides(&known, "select 1 from t").is_empty());
     assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY);
-    assert!(!known.wants(at(2), true) && known.wants(at(3), true) && !known.wants(at(3), false));
-    assert!(known.wants(at(4), false));
+    assert!(!known.is_due(at(2), true) && known.is_due(at(3), true) && !known.is_due(at(3), false));
+    assert!(known.is_due(at(4), false));
     assert!(!known.is_overdue(at(4)) && known.is_overdue(at(5)), "nobody waits for longer");
     known.aged(at(61));
     assert!(hides(&known, "select 1").is_empty());
@@ -101,7 +101,7 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
     let mut known = Known::new(true);
     let mut now = at(1);
     for failure in 0..12 {
-        assert!(known.wants(now, true));
+        assert!(known.is_due(now, true));
         known.begin(server(0), false, now);
         match failure % 2 {
             0 => {
@@ -110,7 +110,7 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
             }
             _ => known.lost(server(0), now),
         }
-        assert!(!known.wants(now, true));
+        assert!(!known.is_due(now, true));
         now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
     }
     assert!(hides(&known, "select 1").is_empty(), "texts count by their own words");
@@ -127,26 +127,26 @@ fn another_database_s_transactions_are_no_reason_to_ask() {
     let mut known = Known::new(true);
     read(&mut known, "1", &[], at(1));
     known.settle(server(7), at(2), false);
-    assert!(!known.wants(at(2), true) && known.wants(at(3), true));
+    assert!(!known.is_due(at(2), true) && known.is_due(at(3), true));
 }
 
 #[test]
 fn whoever_failed_to_ask_waits_though_something_is_defined() {
     let mut known = Known::new(true);
     for now in [at(1), at(2), at(4)] {
-        assert!(known.wants(now, true));
+        assert!(known.is_due(now, true));
         known.begin(server(0), false, now);
         known.refused();
         known.answered(now);
     }
     // Four seconds.
     define(&mut known, "create table t (id serial)", at(5));
-    assert!(!known.wants(at(5), true));
+    assert!(!known.is_due(at(5), true));
     known.settle(server(1), at(6), false);
     known.doubt(server(2), at(6));
     known.settle(server(2), at(6), true);
     known.settle(server(7), at(6), false);
-    assert!(!known.wants(at(7), true) && known.wants(at(8), true));
+    assert!(!known.is_due(at(7), true) && known.is_due(at(8), true));
 }
 
 #[test]
@@ -192,11 +192,11 @@ fn another_pool_of_the_database_takes_over_what_one_has_read() {
     assert_eq!(hides(&other, "select 1"), UNSURE, "nobody waits for another pool's first reading");
     read(&mut other, "1", &[], at(1));
     read(&mut one, "2", &[("f", "begin listen x; end")], at(3));
-    assert!(other.wants(at(3), true));
+    assert!(other.is_due(at(3), true));
     other.take_over(&one.lesson().expect("it was read"));
     assert_eq!(hides(&other, "select f()"), Hidden::LISTEN);
     assert_eq!(other.take_news().map(|news| news.since), Some(at(1)));
-    assert!(!other.wants(at(4), true) && other.wants(at(5), true));
+    assert!(!other.is_due(at(4), true) && other.is_due(at(5), true));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which names definitions mention that were sent and may not have been read: who redefines one of these changes what they
+//! Which names definitions mention that were sent and may not have been read: a redefinition of one of these changes what they
 //! do, too.
 //!
 //! Kept until a catalogue has been read that shows all of them: those of large texts as they were read, once for all pools.

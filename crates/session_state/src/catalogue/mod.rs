@@ -2,7 +2,7 @@
 //!
 //! `sql` reads what a text says. It cannot say what a function that the text calls does inside, what a trigger does on the
 //! table that it writes to, what a view computes. So a server is asked, once and then whenever [`POLL`] says that
-//! something changed, for all bodies and for who depends on whom ([`QUERY`]); [`CatalogueBuilder`] makes of the rows
+//! something changed, for all bodies and for which object depends on which ([`QUERY`]); [`CatalogueBuilder`] makes of the rows
 //! a [`Catalogue`]; and that tells of a text's words what may hide behind them ([`Hidden`]).
 //!
 //! ```text
@@ -24,7 +24,7 @@
 //! * A function replaced past the pooler is seen at the next poll, and servers are reset then
 //!   (`worker/src/servers/name_answers.rs`); what the pooler's own clients define all pools of the database learn before it is
 //!   sent (`link/src/announcing.rs`). A session's own temporary functions and tables' triggers are
-//!   seen at the next poll, if at all; but who has those is pinned anyway.
+//!   seen at the next poll, if at all; but a session that has those is pinned anyway.
 //! * A C function that a cast, an operator or a type's own functions call is taken for harmless if it is not known: nothing
 //!   in a text names it, so all texts would be suspect. So are extended statistics, and what decodes a replication slot.
 //! * A name beyond ASCII is found by its bytes: in a text in the encoding in which the catalogue was read.

@@ -15,7 +15,7 @@ pub struct News {
 /// What has been found in one database that nobody knew.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Nobody was told yet.
+    /// Not logged and not passed to other pools yet.
     unreported: Option<News>,
     /// When the last news were found, and what they were.
     last: Option<(Time, News)>,

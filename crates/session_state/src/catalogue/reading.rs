@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rows ──► findings: what a name hides by itself        (a body that says SET, a C function)
-//!        └─► edges:    who meets this name meets that one (a body's words, a trigger, a view's tables)
+//!        └─► edges:    what meets this name meets that one (a body's words, a trigger, a view's tables)
 //!
 //!   finish: what is found flows along the edges, backwards, until nothing changes
 //! ```
@@ -240,7 +240,7 @@ impl CatalogueBuilder {
         let node_of = |nodes: &[(Word, Finding)], name: Word| {
             nodes.binary_search_by_key(&name, |node| node.0).ok().map(|at| at as u32)
         };
-        // By the node they come from in the flow, which is the other name: from it to who meets it.
+        // By the node they come from in the flow, which is the other name: from it to what meets it.
         let mut edges: Vec<(u32, u32, Edge)> = Vec::new();
         for edge in std::mem::take(&mut self.edges) {
             let Some(other) = node_of(nodes, edge.other.name()) else { continue };

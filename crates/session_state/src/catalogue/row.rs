@@ -36,7 +36,7 @@ pub enum Take {
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row<'a> {
-    /// Who meets `name` meets `other` too.
+    /// What meets `name` meets `other` too.
     Edge { land: Land, take: Take, name: &'a [u8], other: &'a [u8] },
     /// A function in a language that can be read. `None`: the source is too long.
     Body { land: Land, name: &'a [u8], source: Option<&'a [u8]> },

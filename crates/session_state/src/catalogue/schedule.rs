@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The glance ([`super::GLANCE`]) sums PostgreSQL's own counts of rows changed in its catalogues. It takes 0.1 ms whatever
-//! their size, and may be late: a server tells what it has counted a second after it told last, and when it is idle, within
-//! ten. Before PostgreSQL 15 that was told to a process of its own, which may lose it: then the poll alone is asked.
+//! their size, and may be late: a server reports what it has counted a second after its last report, and when it is idle, within
+//! ten. Before PostgreSQL 15 the report went to a process of its own, which may lose it: then only the poll is sent.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Schedule {
         if answer.is_some() && answer == self.glanced {
             return false;
         }
-        // Whoever has temporary tables with defaults changes the catalogues all the time, and nothing of this matters.
+        // A session with temporary tables with defaults changes the catalogues all the time, and nothing of this matters.
         let least = self.took * (SHARE / 10) * (1 << self.false_alarms.min(4));
         if now < self.polled_at + least.min(PERIOD) {
             return false;

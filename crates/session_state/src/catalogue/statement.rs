@@ -1,7 +1,7 @@
 //! One statement that defines something, as it is read: once, whatever number of pools learn of it.
 //!
 //! What it promises: by [`StatementWords::named`] every text is found that may meet what the statement makes or changes. A keyword
-//! is told from a name by its place: a table may be called `policy`, and `CREATE POLICY` says nothing of that table.
+//! differs from a name by its place: a table may be called `policy`, and `CREATE POLICY` says nothing of that table.
 //!
 //! Does not do: knowing what the names in it hide. Each pool looks that up.
 
@@ -92,7 +92,7 @@ impl StatementWords {
     }
 }
 
-/// Keywords of a statement that stand in it nowhere as a name; in order. None if that cannot be told.
+/// Keywords of a statement that stand in it nowhere as a name; in order. None if that is unknown.
 fn keywords(text: &Text<'_>) -> Vec<Word> {
     let mut tokens = Vec::new();
     let mut lexer = Lexer::new(text);

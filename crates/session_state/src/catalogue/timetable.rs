@@ -17,7 +17,7 @@ pub(super) struct Timetable {
     due: Time,
     /// When it was last certain that the catalogue is right.
     right_at: Time,
-    /// When the poll was asked that has told so.
+    /// When the poll was sent whose answer said so.
     right_since: Time,
     /// Nobody has asked for too long.
     is_old: bool,
@@ -52,7 +52,7 @@ impl Timetable {
     }
 
     /// It is time to ask, since something was defined. Where asking has failed, it is not.
-    pub(super) fn ask_soon(&mut self, now: Time) {
+    pub(super) fn query_soon(&mut self, now: Time) {
         if self.failures == 0 {
             self.due = self.due.min((self.right_at + self.schedule.pause_for_fresh()).max(now));
         }
@@ -128,7 +128,7 @@ mod tests {
             timetable.failed(now);
             let next = now + Duration::from_secs(pause);
             assert!(!timetable.is_due(Time(next.0 - 1), true) && timetable.is_due(next, true), "{pause}");
-            timetable.ask_soon(now);
+            timetable.query_soon(now);
             assert!(!timetable.is_due(now, true), "what is defined meanwhile is no reason");
             now = next;
         }

@@ -1,5 +1,5 @@
 //! What a session listens to: a value that a rollback takes back, as its settings are; and what was said there that its
-//! client has not been told, because PostgreSQL tells it between transactions only.
+//! client has not been sent, because PostgreSQL sends notifications between transactions only.
 //!
 //! Does not do: knowing where notifications come from. That is the pool's listener, in `pooling`.
 //!
@@ -78,7 +78,7 @@ pub fn is_portable(name: &[u8], is_utf8: bool) -> bool {
 
 /// What a session waits for from its pool's listener.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
+pub enum ListenerWait {
     #[default]
     Nothing,
     /// A message that it has not sent yet: notifications have to be received from the moment on in which it is done.
@@ -99,7 +99,7 @@ pub struct Overflow;
 /// A session that listens, or is about to.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    pub wait: Wait,
+    pub listener_wait: ListenerWait,
     /// What the listener listens to on its behalf: its channels, and those of LISTENs that are not committed.
     interest: BTreeSet<Box<[u8]>>,
     /// What was sent may commit its LISTENs, and whatever is said from then on may be for it: how many ReadyForQuery come before
@@ -117,7 +117,7 @@ pub struct Subscriptions {
 impl Subscriptions {
     /// There is nothing to remember.
     pub fn is_idle(&self) -> bool {
-        let waits = self.alone || self.wait != Wait::Nothing || self.missed.is_some();
+        let waits = self.alone || self.listener_wait != ListenerWait::Nothing || self.missed.is_some();
         self.interest.is_empty() && self.unread.is_empty() && !waits
     }
 
@@ -200,7 +200,7 @@ impl Subscriptions {
         self.has_unread() || self.missed.is_some()
     }
 
-    /// In no transaction: what the client is to be told, of the channels that it listens to.
+    /// In no transaction: the messages that the client is to be sent, of the channels that it listens to.
     pub fn take_unread(&mut self, channels: &Channels) -> Vec<u8> {
         let unread = std::mem::take(&mut self.unread);
         let (due, kept) = unread.into_iter().partition(|(channel, _)| channels.contains(channel));

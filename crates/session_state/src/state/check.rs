@@ -1,6 +1,6 @@
-//! What the pooler asks a server to learn whether state is left on it that no text and no tag has told.
+//! The query by which the pooler learns whether state is left on a server that no text and no command tag has shown.
 //!
-//! Asked outside of a transaction, behind the client's ReadyForQuery: it costs the server's time, not the client's.
+//! Sent outside of a transaction, after the client's ReadyForQuery: it costs the server's time, not the client's.
 //! About 80 µs without settings, 1.2 ms with them (PostgreSQL 15).
 
 use wire::backend::DataRow;
@@ -10,7 +10,7 @@ use crate::parameters::quote_literal;
 
 /// One row: temporary objects, holdable cursors, advisory locks, each `t` or `f`; names and values of settings that were
 /// SET, or NULL if they were not asked for ([`SETTINGS`], [`NO_SETTINGS`]); names and values of settings that were asked
-/// for by name. Both are literals as `'name'='value','name'='value'`. Whose rights the session has is no setting that is
+/// for by name. Both are literals as `'name'='value','name'='value'`. Which role's rights the session has is no setting that is
 /// listed: with settings that is asked for by name.
 ///
 /// All that is temporary depends on its schema: that is one step in an index, however many tables there are.

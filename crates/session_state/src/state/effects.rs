@@ -64,7 +64,7 @@ pub enum Effect {
     Unpin(Pins),
     /// These settings are something else now, and to be asked for. `parameters`: and those whose names are the values of
     /// these. `others`: and some whose names are not known.
-    Asked {
+    QueryAgain {
         names: Arc<[Box<[u8]>]>,
         parameters: Vec<u16>,
         others: bool,
@@ -96,7 +96,7 @@ impl Effect {
 
     /// The same once parameters have the values that `value` tells by their numbers.
     pub fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effect {
-        let Effect::Asked { names, parameters, others } = self else { return self.clone() };
+        let Effect::QueryAgain { names, parameters, others } = self else { return self.clone() };
         let (mut names, mut others) = (names.to_vec(), *others);
         for number in parameters {
             match value(*number).filter(|name| is_plain_name(name)) {
@@ -104,14 +104,14 @@ impl Effect {
                 None => others = true,
             }
         }
-        Effect::Asked { names: names.into(), parameters: Vec::new(), others }
+        Effect::QueryAgain { names: names.into(), parameters: Vec::new(), others }
     }
 
     /// The same where nobody will tell which values its parameters have.
     fn with_computed_names(self) -> Effect {
         match self {
-            Effect::Asked { names, parameters, others } => {
-                Effect::Asked { names, others: others || !parameters.is_empty(), parameters: Vec::new() }
+            Effect::QueryAgain { names, parameters, others } => {
+                Effect::QueryAgain { names, others: others || !parameters.is_empty(), parameters: Vec::new() }
             }
             effect => effect,
         }
@@ -128,7 +128,7 @@ impl Effect {
             Effect::Unlisten(name) | Effect::Parameter { value: name, .. } => {
                 name.as_ref().map_or(0, |name| name.len())
             }
-            Effect::Asked { parameters, .. } => size_of_val(&parameters[..]),
+            Effect::QueryAgain { parameters, .. } => size_of_val(&parameters[..]),
             Effect::Nothing
             | Effect::Unknown
             | Effect::End
@@ -144,7 +144,7 @@ impl Effect {
 
     /// It names a setting by a parameter.
     pub fn is_unbound(&self) -> bool {
-        matches!(self, Effect::Asked { parameters, .. } if !parameters.is_empty())
+        matches!(self, Effect::QueryAgain { parameters, .. } if !parameters.is_empty())
     }
 
     /// What runs if a statement of this name is executed, where this effect is that it is prepared.
@@ -159,7 +159,7 @@ impl Effect {
     pub fn pins(&self) -> Pins {
         match self {
             Effect::Change(changes) if changes.iter().any(SettingChange::is_bound) => Pins::SETTING,
-            Effect::Asked { names, parameters, others } => {
+            Effect::QueryAgain { names, parameters, others } => {
                 let asked = if names.is_empty() && parameters.is_empty() { Pins::NONE } else { Pins::SETTING };
                 if *others || !parameters.is_empty() { asked | Pins::DYNAMIC } else { asked }
             }
@@ -205,7 +205,7 @@ impl Effect {
             Kind::Unlisten(Which::All) => Effect::Unlisten(None),
             Kind::Unlisten(Which::One(name)) => Effect::Unlisten(Some(owned(name))),
             Kind::Load { .. } => Effect::Pin(Pins::LOAD),
-            // It has run, and nobody can list whose rights and which settings of the application's own it has set.
+            // It has run, and no list says which role's rights and which settings of the application's own it has set.
             Kind::Unknown => Effect::Pin(Pins::DYNAMIC),
             _ => Effect::Nothing,
         }
@@ -279,7 +279,7 @@ impl Effects {
         self.all = all;
     }
 
-    /// Without what stands behind the first statement: PostgreSQL prepares no text of several.
+    /// Without what follows the first statement: PostgreSQL prepares no text of several.
     pub fn of_first(mut self) -> Effects {
         let first = self.all.iter().position(|(_, is_last)| *is_last);
         self.all.truncate(first.map_or(0, |last| last + 1));
@@ -321,7 +321,7 @@ pub(crate) fn is_passing(name: &[u8]) -> bool {
     known.contains(&name)
 }
 
-/// Whose rights a session has.
+/// The role whose rights a session has.
 pub(crate) fn is_identity(name: &[u8]) -> bool {
     name == b"role" || name == b"session_authorization"
 }
@@ -344,26 +344,26 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
         Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => SettingChange::NoRole,
         // Which one it is, search_path decides now, and may not again.
         Value::Given(value) if *name == *b"default_text_search_config" && !value.contains(&b'.') => {
-            return asked_for(name);
+            return query_again(name);
         }
         Value::Given(value) => {
             let fits = assignment.clause.len() <= limits::PARAMETER_LEN_MAX;
             if fits && !is_certain(assignment.clause, value) {
-                return asked_for(name);
+                return query_again(name);
             }
             let clause = fits.then(|| Again::Clause(assignment.clause.into()));
             SettingChange::Set { name, again: clause }
         }
-        Value::Current => return asked_for(name),
+        Value::Current => return query_again(name),
     };
     Effect::Change([change].into())
 }
 
-fn asked_for(name: Box<[u8]>) -> Effect {
-    Effect::Asked { names: [name].into(), parameters: Vec::new(), others: false }
+fn query_again(name: Box<[u8]>) -> Effect {
+    Effect::QueryAgain { names: [name].into(), parameters: Vec::new(), others: false }
 }
 
-/// A value as it is reported, if texts are read by it; others need only be told apart, and are as they are written.
+/// A value as it is reported, if texts are read by it; others need only be distinguished, and are as they are written.
 fn reported(index: usize, value: &[u8]) -> Option<Box<[u8]>> {
     if value.len() > limits::PARAMETER_LEN_MAX {
         return None;
@@ -433,7 +433,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     if names.is_empty() && parameters.is_empty() && !others {
         return if changes.is_empty() { Effect::Nothing } else { Effect::Change(changes.into()) };
     }
-    // What is asked for is told as it is in the end.
+    // The server's answer has the value as it is in the end.
     names.extend(changes.into_iter().filter_map(|change| match change {
         SettingChange::Set { name, .. } => Some(name),
         _ => None,
@@ -442,7 +442,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     others |= names.len().max(parameters.len()) > limits::UNREAD_MAX;
     names.truncate(limits::UNREAD_MAX);
     parameters.truncate(limits::UNREAD_MAX);
-    Effect::Asked { names: names.into(), parameters, others }
+    Effect::QueryAgain { names: names.into(), parameters, others }
 }
 
 /// SET SESSION CHARACTERISTICS as the settings it stands for. //= pg18 sql-set-transaction

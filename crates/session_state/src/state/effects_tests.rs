@@ -20,7 +20,7 @@ fn config(name: &str, value: &str) -> Effect {
 }
 
 fn asked(name: &str, others: bool) -> Effect {
-    Effect::Asked { names: [name.as_bytes().into()].into(), parameters: Vec::new(), others }
+    Effect::QueryAgain { names: [name.as_bytes().into()].into(), parameters: Vec::new(), others }
 }
 
 fn prepared(text: &str, run: Option<Effect>) -> SqlStatement {
@@ -28,7 +28,7 @@ fn prepared(text: &str, run: Option<Effect>) -> SqlStatement {
 }
 
 fn asked_by(parameters: &[u16], others: bool) -> Effect {
-    Effect::Asked { names: [].into(), parameters: parameters.to_vec(), others }
+    Effect::QueryAgain { names: [].into(), parameters: parameters.to_vec(), others }
 }
 
 fn reset(name: &str) -> Effect {
@@ -131,7 +131,7 @@ fn calls_without_end_are_not_all_listed() {
         read(&format!("select {}", calls.join(",")))
     };
     let listed = |effects: &[Effect]| match effects {
-        [Effect::Asked { names, others, .. }] => (names.len(), *others),
+        [Effect::QueryAgain { names, others, .. }] => (names.len(), *others),
         _ => panic!("{effects:?}"),
     };
     assert_eq!(listed(&calls(limits::UNREAD_MAX)), (limits::UNREAD_MAX, false));

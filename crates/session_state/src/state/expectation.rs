@@ -87,14 +87,14 @@ impl Expectation {
     }
 
     /// Everything is set again, where that needs nobody else's rights, and the question is asked once more.
-    fn is_asked_twice(&self) -> bool {
+    fn is_queried_twice(&self) -> bool {
         self.state.identity.is_login() && !self.state.settings.is_empty()
     }
 
     /// The question, once or twice.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         self.write_question(out);
-        if !self.is_asked_twice() {
+        if !self.is_queried_twice() {
             return;
         }
         let mut again = State::clone(&self.state);
@@ -130,8 +130,8 @@ impl Expectation {
     pub fn difference(&self, rows: &[Vec<u8>], tracked: &Tracked) -> Option<String> {
         // Between the two answers stand the rows of what is set again by set_config.
         let (first, last) = match rows {
-            [only] if !self.is_asked_twice() => (only, None),
-            [first, .., last] if self.is_asked_twice() => (first, Some(last)),
+            [only] if !self.is_queried_twice() => (only, None),
+            [first, .., last] if self.is_queried_twice() => (first, Some(last)),
             _ => return Some(format!("it answers with {} rows", rows.len())),
         };
         let Some(first) = Found::read(first) else { return Some(format!("it answers {}", first.escape_ascii())) };

@@ -65,7 +65,7 @@ impl Journal {
         Arc::make_mut(&mut self.now).apply_over(&first, change);
     }
 
-    /// Whose rights this was changed with is not known.
+    /// With which role's rights this was changed is not known.
     pub(crate) fn bind(&mut self, change: &SettingChange) {
         if let SettingChange::Set { name, .. } = change {
             Arc::make_mut(&mut self.now).bind(name);
@@ -91,7 +91,7 @@ impl Journal {
         }
     }
 
-    /// What the server can be counted on to have of the session's state. From now on it is told the rest.
+    /// What the server can be counted on to have of the session's state. From now on it is sent the rest.
     pub(crate) fn take_reverted(&mut self) -> State {
         let mut state = State::clone(&self.now);
         std::mem::take(&mut self.reverted).iter().for_each(|name| state.forget(name));

@@ -28,7 +28,7 @@ mod rights;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use channels::{Overflow, Subscriptions, Wait, is_portable};
+pub use channels::{ListenerWait, Overflow, Subscriptions, is_portable};
 pub use effects::{Effect, Effects};
 pub use expectation::Expectation;
 pub use pins::{PinSnapshot, Pins};
@@ -42,7 +42,7 @@ use units::{limits, milliseconds};
 use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
 use channels::Channels;
 
-/// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
+/// The role that statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     authorization: Option<Box<[u8]>>,
@@ -77,12 +77,12 @@ impl Again {
 struct Setting {
     /// `None`: it cannot be set again by what is known of it.
     again: Option<Again>,
-    /// Who set it, where that may have needed rights that the login has not; `None`: whoever.
+    /// The role that set it, where that may have needed rights that the login has not; `None`: any role could.
     by: Option<Arc<Identity>>,
 }
 
 impl Setting {
-    /// Nobody knows who has set it, nor whether the login may.
+    /// It is unknown which role has set it, and whether the login may.
     fn is_of_unknown_role(&self) -> bool {
         self.again.is_none() && self.by.is_some()
     }
@@ -93,7 +93,7 @@ impl Setting {
 pub struct State {
     settings: BTreeMap<Box<[u8]>, Setting>,
     identity: Identity,
-    /// Of sessions only: a server that has listened is told to forget it.
+    /// Of sessions only: a server that has listened is sent UNLISTEN.
     channels: Channels,
     /// Of names and clauses.
     len: usize,
@@ -236,7 +236,7 @@ impl State {
         }
     }
 
-    /// As [`State::apply`], of a setting that the server tells of. Who had set it `before` has most likely done so now.
+    /// As [`State::apply`], of a setting that the server reports. The role that had set it `before` has most likely done so now.
     pub(crate) fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
         self.set(name, again.as_ref());
         match (before.settings.get(name), self.settings.get_mut(name)) {
@@ -253,7 +253,7 @@ impl State {
         }
     }
 
-    /// Nobody knows who has set this: if that may have needed rights that the login has not, it holds on this server alone.
+    /// It is unknown which role has set this: if that may have needed rights that the login has not, it holds on this server alone.
     fn bind(&mut self, name: &[u8]) {
         if let Some(setting) = self.settings.get_mut(name).filter(|_| rights::may_be_needed(name)) {
             self.len -= setting.again.take().map_or(0, |again| again.bytes().len());
@@ -272,7 +272,7 @@ impl State {
         self.settings.keys().map(|name| &**name)
     }
 
-    /// And whose rights it has.
+    /// And the role whose rights it has.
     fn kept(&self) -> impl Iterator<Item = &[u8]> {
         let authorization = self.identity.authorization.is_some().then_some(&b"session_authorization"[..]);
         let role = self.identity.role.is_some().then_some(&b"role"[..]);
@@ -335,7 +335,7 @@ impl State {
     }
 
     fn assume(&mut self, identity: Identity) {
-        // Somebody whom nobody knows how to become again must not be forgotten.
+        // A role that cannot be assumed again must not be forgotten.
         self.overflowed |= identity.is_login();
         self.identity = identity;
     }
@@ -377,7 +377,7 @@ impl State {
     }
 }
 
-/// Statements, and who they run as.
+/// Statements, and the role that they run as.
 struct Writer<'a> {
     identity: Identity,
     risk: Risk,
@@ -394,7 +394,7 @@ impl Writer<'_> {
         }
         self.risk = Risk::High;
         if self.identity.authorization != wanted.authorization {
-            // Only the login may assume another authorization, whoever it is now.
+            // Only the login may assume another authorization, whatever the present role.
             if self.identity.authorization.is_some() || self.identity.role.is_some() {
                 self.out.extend_from_slice(b"RESET SESSION AUTHORIZATION;RESET ROLE;");
             }
@@ -420,7 +420,7 @@ impl Writer<'_> {
         }
     }
 
-    /// By SET where that can be: in a transaction a SELECT is the first query, behind which its isolation cannot be chosen.
+    /// By SET where that can be: in a transaction a SELECT is the first query, after which its isolation cannot be chosen.
     fn set_value(&mut self, name: &[u8], value: &[u8]) {
         let quoted = quoted_setting(name).filter(|_| value.is_ascii() && !is_list_of_names(name));
         let Some(quoted) = quoted else { return write_set_config(name, value, b"UTF8", self.out) };

@@ -112,7 +112,7 @@ impl Reading {
         }
     }
 
-    /// It may have another's rights until the end of its transaction. Not told by it: what functions do.
+    /// It may have another's rights until the end of its transaction. What functions do is not known from it.
     #[inline]
     pub fn may_have_local_rights(self) -> bool {
         self.marks.any(WITH_LOCAL_RIGHTS)
@@ -192,7 +192,7 @@ impl Reading {
         self.marks.any(Marks::NEXTVAL)
     }
 
-    pub fn asks_for_currval(self) -> bool {
+    pub fn calls_currval(self) -> bool {
         self.marks.any(Marks::CURRVAL) || self.hidden.any(Hidden::CURRVAL)
     }
 

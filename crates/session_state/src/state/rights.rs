@@ -1,4 +1,4 @@
-//! Settings that only a superuser may set, or whoever was granted it: those must be set again by the role that set them.
+//! Settings that only a superuser may set, or a role that was granted it: those must be set again by the role that set them.
 
 /// Of PostgreSQL 13 to 18, in order.
 //= pg18 view-pg-settings (context superuser)

@@ -5,7 +5,7 @@ use crate::state::channels::{self, Channels, Overflow};
 use crate::state::{Effect, Pins, SettingChange};
 
 impl Tracker {
-    /// LISTEN or UNLISTEN has run. `listens`: its server has listened to something, until that is told otherwise.
+    /// LISTEN or UNLISTEN has run. `listens`: its server has listened to something, until it is known that it no longer does.
     pub(super) fn listen(&mut self, effect: Effect, listens: &mut bool) {
         let change = match effect {
             Effect::Listen(name) => channels::SubscriptionChange::Listen(name),
@@ -68,7 +68,7 @@ impl Tracker {
             .filter(|_| !self.is_deaf())
     }
 
-    /// In no transaction: what the client is to be told of what was said.
+    /// In no transaction: the notifications that the client is to be sent.
     pub fn take_unread(&mut self) -> Vec<u8> {
         self.notifications.take_unread(self.journal.now().channels())
     }

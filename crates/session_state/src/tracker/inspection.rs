@@ -1,6 +1,6 @@
 //! What a server is asked that no command tag tells, and how far that is.
 //!
-//! Promises: a server is asked once behind a client's answer, and again only after the client has been answered something
+//! Promises: a server is asked once after a client's answer, and again only after the client has been answered something
 //! more. Does not judge the answer.
 
 use std::collections::BTreeSet;
@@ -14,9 +14,9 @@ use crate::state::check::Check;
 #[derive(Debug, Default)]
 pub(super) struct Inspection {
     stage: Stage,
-    /// What the server has told of what it was asked.
+    /// What the server has answered to the check.
     row: Option<Box<[u8]>>,
-    /// Settings whose values are to be asked for.
+    /// Settings whose values are to be queried.
     unread: BTreeSet<Box<[u8]>>,
 }
 
@@ -25,24 +25,24 @@ enum Stage {
     /// Not asked since the client was answered last.
     #[default]
     Due,
-    Asked(Asked),
+    UnderWay(CheckUnderWay),
     /// Answered, or in vain: the same question would have the same answer, until the client has asked for something more.
     Over,
 }
 
 /// A question.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct CheckUnderWay {
     pub(super) check: Check,
     /// What it is to tell.
-    pub(super) wanted: Pins,
+    pub(super) checked: Pins,
     /// How much of that was suspected, or known.
     pub(super) suspected: Pins,
 }
 
 impl Inspection {
-    /// A setting's value is to be asked for. False: not this one's, or there are too many.
-    pub(super) fn want(&mut self, name: &[u8]) -> bool {
+    /// A setting's value is to be queried. False: not this one's, or there are too many.
+    pub(super) fn query_setting(&mut self, name: &[u8]) -> bool {
         if self.unread.contains(name) {
             return true;
         }
@@ -54,16 +54,16 @@ impl Inspection {
         matches!(self.stage, Stage::Due)
     }
 
-    /// The server is asked, also for the settings that were wanted.
-    pub(super) fn ask(&mut self, wanted: Pins, suspected: Pins, is_hasty: bool) -> Check {
+    /// The server is sent the check, with the settings that are to be queried.
+    pub(super) fn begin(&mut self, wanted: Pins, suspected: Pins, is_hasty: bool) -> Check {
         let names = std::mem::take(&mut self.unread).into_iter().collect();
         let check = Check { with_settings: wanted.any(Pins::LISTED), is_hasty, names };
-        self.stage = Stage::Asked(Asked { check: check.clone(), wanted, suspected });
+        self.stage = Stage::UnderWay(CheckUnderWay { check: check.clone(), checked: wanted, suspected });
         check
     }
 
-    pub(super) fn is_asked(&self) -> bool {
-        matches!(self.stage, Stage::Asked(_))
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.stage, Stage::UnderWay(_))
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.
@@ -72,19 +72,19 @@ impl Inspection {
     }
 
     /// The server has answered: the question, and the row if one came. `None`: it was asked nothing.
-    pub(super) fn answered(&mut self) -> Option<(Asked, Option<Box<[u8]>>)> {
+    pub(super) fn answered(&mut self) -> Option<(CheckUnderWay, Option<Box<[u8]>>)> {
         let row = self.row.take();
-        if !self.is_asked() {
+        if !self.is_under_way() {
             return None;
         }
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Asked(asked) => Some((asked, row)),
+            Stage::UnderWay(asked) => Some((asked, row)),
             Stage::Due | Stage::Over => None,
         }
     }
 
-    /// The answer could not be read: these settings are still wanted.
-    pub(super) fn want_again(&mut self, names: Vec<Box<[u8]>>) {
+    /// The answer could not be read: these settings are still to be queried.
+    pub(super) fn query_again(&mut self, names: Vec<Box<[u8]>>) {
         self.unread.extend(names);
     }
 
@@ -115,17 +115,17 @@ mod tests {
     fn a_server_is_asked_once_until_the_client_has_another_answer() {
         let mut inspection = Inspection::default();
         assert!(inspection.is_due() && inspection.answered().is_none());
-        let check = inspection.ask(Pins::HOLD, Pins::HOLD, false);
-        assert!(inspection.is_asked() && !inspection.is_due());
+        let check = inspection.begin(Pins::HOLD, Pins::HOLD, false);
+        assert!(inspection.is_under_way() && !inspection.is_due());
         inspection.check_row(b"row");
         let (asked, row) = inspection.answered().expect("it was asked");
         assert_eq!((asked.check, row.as_deref()), (check, Some(&b"row"[..])));
         assert!(!inspection.is_due() && inspection.answered().is_none());
         inspection.ready();
         assert!(inspection.is_due());
-        inspection.ask(Pins::HOLD, Pins::HOLD, false);
+        inspection.begin(Pins::HOLD, Pins::HOLD, false);
         inspection.ready();
-        assert!(inspection.is_asked(), "the answer under way is awaited");
+        assert!(inspection.is_under_way(), "the answer under way is awaited");
         inspection.lost();
         assert!(inspection.is_due());
     }
@@ -133,15 +133,19 @@ mod tests {
     #[test]
     fn settings_are_asked_for_once_and_not_without_bound() {
         let mut inspection = Inspection::default();
-        assert!(inspection.want(b"app.user") && inspection.want(b"app.user"));
-        assert!(!inspection.want("größe".as_bytes()) && !inspection.want(&[b'x'; limits::PARAMETER_LEN_MAX + 1]));
-        let more = (0..).take_while(|number: &usize| inspection.want(format!("app.{number}").as_bytes())).count();
+        assert!(inspection.query_setting(b"app.user") && inspection.query_setting(b"app.user"));
+        assert!(
+            !inspection.query_setting("größe".as_bytes())
+                && !inspection.query_setting(&[b'x'; limits::PARAMETER_LEN_MAX + 1])
+        );
+        let more =
+            (0..).take_while(|number: &usize| inspection.query_setting(format!("app.{number}").as_bytes())).count();
         assert_eq!(more + 1, limits::UNREAD_MAX);
-        assert!(inspection.want(b"app.user"), "this one is wanted already");
-        let check = inspection.ask(Pins::SETTINGS, Pins::SETTINGS, false);
+        assert!(inspection.query_setting(b"app.user"), "this one is wanted already");
+        let check = inspection.begin(Pins::SETTINGS, Pins::SETTINGS, false);
         assert_eq!(check.names.len(), limits::UNREAD_MAX);
         assert!(inspection.unread().is_empty());
-        inspection.want_again(check.names);
+        inspection.query_again(check.names);
         assert_eq!(inspection.unread().len(), limits::UNREAD_MAX);
     }
 }

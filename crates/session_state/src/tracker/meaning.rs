@@ -1,5 +1,5 @@
-//! What texts mean while the server has not told yet: it tells of its parameters with ReadyForQuery only, and what stands in
-//! the same batch behind a SET is read by it already.
+//! What texts mean while the server has not reported yet: it reports its parameters with ReadyForQuery only, and what stands in
+//! the same batch after a SET is read by it already.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::parameters::{Parameters, Tracked};
 /// No server has an encoding, or a switch, of this name: what is read by it is unknown.
 const VAGUE: &[u8] = b"?";
 
-/// The tracked parameters that texts are read by, where they are not those that the server has told.
+/// The tracked parameters that texts are read by, where they are not those that the server has reported.
 //= pg18 protocol-flow#PROTOCOL-ASYNC
 #[derive(Debug, Default)]
 pub struct Meaning {
@@ -22,12 +22,12 @@ impl Meaning {
         self.parameters.as_ref().is_some_and(|meant| decisive.iter().any(|index| meant.get(*index) == Some(VAGUE)))
     }
 
-    /// `None`: those that the server has told.
+    /// `None`: those that the server has reported.
     pub fn parameters(&self) -> Option<&Arc<Parameters>> {
         self.parameters.as_ref()
     }
 
-    /// A parameter was set; `None`: nobody knows to what. `told`: what the server has told last.
+    /// A parameter was set; `None`: its value is unknown. `reported`: what the server has reported last.
     pub(super) fn set(&mut self, index: usize, value: Option<&[u8]>, reported: &Arc<Parameters>) {
         let before = self.parameters.as_ref().unwrap_or(reported);
         let changed = value.and_then(|value| before.with(index, value)).or_else(|| before.with(index, VAGUE));
@@ -47,7 +47,7 @@ impl Meaning {
         self.parameters = first.map(Arc::clone);
     }
 
-    /// The server has told, or is gone.
+    /// The server has reported, or is gone.
     pub(super) fn end(&mut self) {
         self.parameters = None;
     }

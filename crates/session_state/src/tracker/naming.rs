@@ -57,7 +57,7 @@ impl Tracker {
         on_server.bring_own(name, self.statements.text(name), remedy);
     }
 
-    /// Whether a statement under way prepares or deallocates: what there is behind it by name is not known.
+    /// Whether a statement under way prepares or deallocates: which names there are after it is not known.
     pub fn is_naming(&self) -> bool {
         let names = |effect: &Effect| {
             matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)

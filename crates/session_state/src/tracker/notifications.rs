@@ -3,12 +3,12 @@
 //!
 //! Does not know which channels the session listens to: those are part of its state.
 
-use crate::state::channels::{Channels, Overflow, Subscriptions, Wait};
+use crate::state::channels::{Channels, ListenerWait, Overflow, Subscriptions};
 
 /// One session's.
 #[derive(Debug, Default)]
 pub struct Notifications {
-    /// Where it listens, or wants to.
+    /// Where it listens, or is about to.
     subscriptions: Option<Box<Subscriptions>>,
     /// It has said something on a channel: how many ReadyForQuery come before the one that may commit that.
     said: Option<usize>,
@@ -24,8 +24,8 @@ impl Notifications {
     }
 
     /// Where the session waits for its pool's listener.
-    pub fn wait(&self) -> Wait {
-        self.subscriptions.as_ref().map_or(Wait::Nothing, |subscriptions| subscriptions.wait)
+    pub fn listener_wait(&self) -> ListenerWait {
+        self.subscriptions.as_ref().map_or(ListenerWait::Nothing, |subscriptions| subscriptions.listener_wait)
     }
 
     /// The session says something on a channel, and so many ReadyForQuery come before the one that may commit it.
@@ -76,7 +76,7 @@ impl Notifications {
     /// listens on its own server.
     pub(super) fn settle(&mut self, committed: &Channels, now: &Channels, alone: bool) -> Vec<Box<[u8]>> {
         let Some(subscriptions) =
-            self.subscriptions.as_mut().filter(|subscriptions| subscriptions.wait == Wait::Nothing)
+            self.subscriptions.as_mut().filter(|subscriptions| subscriptions.listener_wait == ListenerWait::Nothing)
         else {
             return Vec::new();
         };
@@ -96,7 +96,7 @@ impl Notifications {
         }
     }
 
-    /// In no transaction: what the client is to be told of what was said on these channels.
+    /// In no transaction: the notifications on these channels that the client is to be sent.
     pub(super) fn take_unread(&mut self, now: &Channels) -> Vec<u8> {
         match self.subscriptions.as_mut().filter(|subscriptions| subscriptions.has_unread()) {
             Some(subscriptions) => subscriptions.take_unread(now),
@@ -127,9 +127,9 @@ mod tests {
         let mut notifications = Notifications::default();
         let none = Channels::default();
         assert!(notifications.subscriptions_mut().take_interest(b"news"));
-        notifications.subscriptions_mut().wait = Wait::MaySend;
+        notifications.subscriptions_mut().listener_wait = ListenerWait::MaySend;
         assert!(notifications.settle(&none, &none, false).is_empty(), "it still waits");
-        notifications.subscriptions_mut().wait = Wait::Nothing;
+        notifications.subscriptions_mut().listener_wait = ListenerWait::Nothing;
         assert_eq!(notifications.settle(&none, &none, false), [(*b"news").into()]);
         assert!(notifications.is_silent());
     }

@@ -102,7 +102,7 @@ const QUESTIONS: [Predicate; 20] = [
     ("uses_sequences", Reading::uses_sequences),
     ("advances_sequences", Reading::advances_sequences),
     ("draws", Reading::draws),
-    ("asks_for_currval", Reading::asks_for_currval),
+    ("asks_for_currval", Reading::calls_currval),
     ("is_active", Reading::is_active),
     ("is not plain", |reading| !reading.is_plain()),
 ];
@@ -124,7 +124,7 @@ fn settings<'e>(effects: impl Iterator<Item = &'e Effect>) -> BTreeSet<Vec<u8>> 
     let mut names = BTreeSet::new();
     for effect in effects {
         match effect {
-            Effect::Asked { names: asked, .. } => names.extend(asked.iter().map(|name| name.to_vec())),
+            Effect::QueryAgain { names: asked, .. } => names.extend(asked.iter().map(|name| name.to_vec())),
             Effect::Change(changes) => names.extend(changes.iter().filter_map(|change| match change {
                 SettingChange::Set { name, .. } => Some(name.to_vec()),
                 _ => None,
@@ -146,7 +146,7 @@ fn names(effects: &Effects) -> Vec<String> {
     effects.iter().filter_map(name).collect()
 }
 
-/// A session, and what it needs to be told of answers.
+/// A session, and what it needs to know of answers.
 #[derive(Default)]
 struct Followed {
     tracker: Tracker,

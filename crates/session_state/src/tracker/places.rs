@@ -24,9 +24,9 @@ pub struct Places<'a> {
     pub listens: &'a mut bool,
     pub names: Option<&'a mut StatementNames>,
     pub tracked: &'a Tracked,
-    /// Of the tracked parameters, what the server has told last, and what its pool's servers begin with.
+    /// Of the tracked parameters, what the server has reported last, and what its pool's servers begin with.
     pub reported: &'a Arc<Parameters>,
     pub first: Option<&'a Arc<Parameters>>,
-    /// Whose rights it has is not known: another's may hold for the transaction alone.
+    /// Which role's rights it has is not known: another's may hold for the transaction alone.
     pub local_rights: bool,
 }

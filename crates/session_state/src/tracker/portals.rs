@@ -25,7 +25,7 @@ impl Marked {
         self.effects.iter().any(Effect::is_unbound)
     }
 
-    /// As it is with the parameters of a Bind, of which this stands behind its names.
+    /// As it is with the parameters of a Bind, of which this is the part after its names.
     pub fn bound(&self, behind_names: &[u8]) -> Marked {
         let effects = self.effects.bound(|number| bind_parameter(behind_names, number));
         Marked { text: Arc::clone(&self.text), reading: self.reading, effects }

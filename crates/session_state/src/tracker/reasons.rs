@@ -1,4 +1,4 @@
-//! Which statement each kind of state may have come by, for whoever asks why a session keeps its server.
+//! Which statement each kind of state may have come by, for SHOW PINS: why a session keeps its server.
 //!
 //! Promises: of each kind the statement that was first, as long as the kind may be there; at most one text a kind.
 

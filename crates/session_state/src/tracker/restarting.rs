@@ -1,10 +1,10 @@
 //! Tracked parameters that the statements being answered have reset, by index: the server has its own values, and the session what
-//! it began with; but what a statement has set behind that is as it was set.
+//! it began with; but what a statement has set after that is as it was set.
 
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Restarting {
     reset: u64,
-    /// Reset, and set behind that.
+    /// Reset, and set after that.
     set: u64,
     /// Some have been, before the last ReadyForQuery: the server may have other values than the session.
     is_done: bool,
@@ -39,7 +39,7 @@ impl Restarting {
         self.reset & bit(index) != 0
     }
 
-    /// Whether the client has set it behind that. A server before PostgreSQL 14 may have reported it when it was still taken for reset.
+    /// Whether the client has set it after that. A server before PostgreSQL 14 may have reported it when it was still taken for reset.
     pub fn is_set(&self, index: usize) -> bool {
         self.set & bit(index) != 0
     }

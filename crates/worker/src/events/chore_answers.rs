@@ -30,8 +30,8 @@ pub(crate) fn chore_progress(
             }
             return chore_progress(tables, limiters, step, conn, chore, None);
         }
-        if chore == Chore::Waits {
-            wait_samples::waits_refused(tables, conn);
+        if chore == Chore::WaitEvents {
+            wait_samples::wait_events_refused(tables, conn);
             return chore_progress(tables, limiters, step, conn, chore, None);
         }
         if chore.is_of_names() {
@@ -65,7 +65,7 @@ pub(crate) fn chore_progress(
             disturbances::disturbance_ended(tables, step, conn, chore);
             free_servers::free(tables, step, conn);
         }
-        Chore::Waits => wait_samples::waits_answered(tables, step, conn),
+        Chore::WaitEvents => wait_samples::wait_events_answered(tables, step, conn),
         Chore::Poll | Chore::Catalogue | Chore::First => name_answers::names_answered(tables, step, conn),
     }
 }
@@ -91,5 +91,5 @@ pub(crate) fn listener_progress(
     for conn in listener.answered() {
         listener::attended(tables, step, conn);
     }
-    listener::ask_listener(tables, step, server_id);
+    listener::begin_round(tables, step, server_id);
 }

@@ -1,7 +1,7 @@
 //! A deadline of a session, a server, a cancel or a pool has come.
 
 use connections::server::{Chore, State as ServerState};
-use link::session::{Line, State};
+use link::session::{State, WaitFor};
 use machine::Step;
 use units::{ConnId, PoolId, Time};
 use wire::backend::ErrorResponse;
@@ -52,19 +52,19 @@ fn refuse_overdue(tables: &mut Tables, conn: ConnId, words: &str) {
 fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     const WORDS: &str = "No server connection available in postgres backend, client being queued";
     let session = &mut tables.sessions[conn];
-    let State::Waiting { ticket, line, .. } = session.state() else {
+    let State::Waiting { ticket, wait_for, .. } = session.state() else {
         unreachable!("only a session that waits is due to be told so");
     };
     session.note_notified();
-    if line == Line::Limit {
+    if wait_for == WaitFor::Limit {
         if let Some((words, detail)) = limiters.standing(step.now, ticket) {
             step.actions.send_new(conn, |out| write_notice(&words, Some(&detail), out));
         }
         return timers::arm_session(tables, conn);
     }
-    let words = if line == Line::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
+    let words = if wait_for == WaitFor::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
     let pool = tables.pools.get(session.pool);
-    let detail = pool.and_then(|pool| pool.standing(step.now, line, session.claim.class, ticket));
+    let detail = pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim.class, ticket));
     step.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
     timers::arm_session(tables, conn);
 }
@@ -106,7 +106,7 @@ pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// A session that waits for a server, if it does, gets none.
 fn gave_up_waiting(tables: &mut Tables, conn: ConnId) {
     let session = &tables.sessions[conn];
-    let waits_for_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
+    let waits_for_server = matches!(session.state(), State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. });
     if waits_for_server {
         tables.pools[session.pool].queue.refused(session.claim.class);
     }
@@ -121,7 +121,7 @@ pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at:
             pool.exchange.begged.clear();
             loans::look_around(tables, step, id);
         }
-        capacity::ask_for_reserve(tables, step, id);
+        capacity::request_reserve(tables, step, id);
         tables.agenda.feed(id);
         if tables.pools.get(id).is_some_and(|pool| pool.is_retired()) {
             forgotten_pools::try_to_forget(tables, step, id);

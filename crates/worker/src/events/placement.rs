@@ -4,11 +4,11 @@
 //! another worker who has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator (I5).
 
 use connections::server::Group;
-use link::session::{Line, State};
+use link::session::{State, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::queue::Waiter;
-use queueing::waits::WaitSampling;
+use queueing::wait_events::WaitSampling;
 use units::{ConnId, PoolId, Time, limits};
 
 use crate::limits::deadlines;
@@ -25,7 +25,7 @@ fn rouse(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: 
     loop {
         let pool = &tables.pools[id];
         let returning = pool.count(Group::Returning);
-        if pool.servers.idle.is_empty() || pool.queue.wanted() <= returning || tables.stopping.refuses_new_work() {
+        if pool.servers.idle.is_empty() || pool.queue.servable() <= returning || tables.stopping.refuses_new_work() {
             return;
         }
         if let Some(&idle) = pool.servers.idle.back()
@@ -64,19 +64,19 @@ pub(crate) fn place(
         return None;
     }
     let is_asked =
-        pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now) || pool.measured.waits.is_some();
+        pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now) || pool.measured.wait_sampling.is_some();
     if (is_asked || pool.exchange.homes > 1 || pool.listener.is_some() || tables.stopping.has_begun())
         && is_taken(tables, step, id, server_id)
     {
         return None;
     }
-    let (waiter, line) = loop {
+    let (waiter, wait_for) = loop {
         let pool = tables.pools.get_mut(id)?;
         let fault = machine::sabotage::misserves(&tables.settings);
         let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(&mut pool.queue, step.now, fault) else {
-            let asks = pool.names.known.wants(step.now, pool.servers.idle.len() > 1);
+            let asks = pool.names.known.is_due(step.now, pool.servers.idle.len() > 1);
             if (asks || pool.is_vacating(step.now)) && !empty_databases::leaves_vacant(tables, step, id, server_id) {
-                name_polls::ask_for_names(tables, step, server_id);
+                name_polls::poll_names(tables, step, server_id);
             }
             return None;
         };
@@ -84,11 +84,11 @@ pub(crate) fn place(
             tables.agenda.feed(id);
         }
         tables.agenda.publish_shared(pool);
-        let State::Waiting { line, deadline_ms, .. } = tables.sessions[waiter].state() else {
+        let State::Waiting { wait_for, deadline_ms, .. } = tables.sessions[waiter].state() else {
             unreachable!("a pool's queue is of sessions that wait");
         };
         if deadline_ms == 0 || !deadlines::is_too_late(tables, limiters, step, waiter) {
-            break (waiter, line);
+            break (waiter, wait_for);
         }
     };
     let server_id = disturbances::rotate(tables, step, id, waiter, server_id);
@@ -97,7 +97,7 @@ pub(crate) fn place(
         // Idle for long, and not checked: more people wait than checks are under way.
         tables.agenda.feed(id);
     }
-    if line == Line::Login {
+    if wait_for == WaitFor::Login {
         welcome::welcome_linked(tables, step, waiter, server_id);
         return None;
     }
@@ -112,8 +112,8 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     }
     let (server, pool) = (&tables.servers[server_id], &tables.pools[id]);
     let (is_awaited, is_sampled) =
-        (pool.names.known.is_awaited(), pool.measured.waits.as_deref().is_some_and(WaitSampling::is_wanted));
-    if pool.wants_listener() {
+        (pool.names.known.is_awaited(), pool.measured.wait_sampling.as_deref().is_some_and(WaitSampling::is_requested));
+    if pool.needs_listener() {
         // The client for whom it was checked takes another idle server (I6).
         tables.agenda.feed(id);
         listener::become_listener(tables, step, server_id);
@@ -131,11 +131,11 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
         return true;
     }
     if is_awaited && name_polls::must_learn(tables, step, id, server_id)
-        || is_sampled && wait_samples::ask_for_waits(tables, step, server_id)
+        || is_sampled && wait_samples::query_wait_events(tables, step, server_id)
     {
         return true;
     }
-    let asks = name_polls::must_ask_for_names(tables, step, id, server_id);
+    let asks = name_polls::poll_names_if_overdue(tables, step, id, server_id);
     if asks {
         tables.agenda.feed(id);
     }
@@ -148,7 +148,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     let worker = tables.id;
     // It may have been forgotten in this very step.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    if pool.wanted() == 0 || pool.asks_no_more(step.now) {
+    if pool.servers_needed() == 0 || pool.asks_no_more(step.now) {
         return;
     }
     rouse(tables, limiters, step, id);
@@ -165,11 +165,11 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         if pool.exchange.homes > 1 && pool.missing(u32::MAX, 0) > 0 { loans::borrow(tables, step, id) } else { 0 };
     let pool = &mut tables.pools[id];
     for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
-        if pool.opening.asked == 0 {
-            pool.opening.asked_since = step.now;
+        if pool.opening.requested == 0 {
+            pool.opening.requested_since = step.now;
         }
-        pool.opening.asked += 1;
-        let ask = ToCoordinator::Ask { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
+        pool.opening.requested += 1;
+        let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
         step.actions.post_to_coordinator(ask);
     }
     timers::arm_pool(tables, step, id);

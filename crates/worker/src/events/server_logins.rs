@@ -29,15 +29,15 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
         Some(pool) => {
             if !spare {
-                pool.opening.asked = pool.opening.asked.saturating_sub(1);
-                pool.opening.asked_since = now;
-                pool.opening.asked_reserve = false;
+                pool.opening.requested = pool.opening.requested.saturating_sub(1);
+                pool.opening.requested_since = now;
+                pool.opening.requested_reserve = false;
             }
             let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
             let spared = spare && now >= pool.opening.spare_after;
             // The one that has to go next need not be opened first.
             let goes = pool.takes_back().is_some();
-            !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.wanted() > coming)
+            !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.servers_needed() > coming)
         }
         None => false,
     };

@@ -17,7 +17,7 @@ use connections::Permits;
 use connections::server::LimitWait;
 use link::first_text::first_text;
 use link::pinned::take_pin_permit;
-use link::session::{Admission, Line, State};
+use link::session::{Admission, State, WaitFor};
 use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
 use queueing::commented::Commented;
@@ -30,7 +30,7 @@ use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use crate::limits::deadlines::waited;
-use crate::limits::limiters::{Limiters, Outcome, Wait};
+use crate::limits::limiters::{LimitWaiter, Limiters, Outcome};
 use crate::limits::permits::{permits_of, taken_permits};
 use crate::limits::{classes, deadlines, permits, refusals};
 use crate::servers::cancellers::BY_REQUEST;
@@ -142,10 +142,10 @@ fn pass_statement(
     let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
     let limiter = limiters.statement(step.now, fingerprint, text);
     let passage =
-        if limiter.line.is_empty() { limiter.pass(step.now, limit, limits.fingerprint_over) } else { Passage::Later };
+        if limiter.queue.is_empty() { limiter.pass(step.now, limit, limits.fingerprint_over) } else { Passage::Later };
     match passage {
         Passage::Open => {
-            let asked_at = session.asked_at().unwrap_or(step.now);
+            let asked_at = session.waiting_since().unwrap_or(step.now);
             permits_of(session, step.now, asked_at).statement = Some(fingerprint);
         }
         Passage::Later => {
@@ -176,7 +176,7 @@ fn pass_class(
     match passage {
         Passage::Open if linked => {}
         Passage::Open => {
-            let asked_at = session.asked_at().unwrap_or(step.now);
+            let asked_at = session.waiting_since().unwrap_or(step.now);
             permits::take_class_permit(tables, limiters, step.now, conn, index, asked_at);
         }
         Passage::Later => {
@@ -198,10 +198,10 @@ fn wait_at(
     messages: &[u8],
 ) {
     let session = &mut tables.sessions[conn];
-    let since = session.asked_at().unwrap_or(step.now);
+    let since = session.waiting_since().unwrap_or(step.now);
     let linked = session.server().is_some();
     let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
-    let ticket = limiters.enter_line(Wait { conn, before, linked, since, entered: step.now, kind });
+    let ticket = limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
     session.claim.admission = Admission::Waits { ticket };
     match session.state() {
         State::Linked { server } => {
@@ -211,7 +211,7 @@ fn wait_at(
         _ => {
             // Who is to be refused waits only until it is told so.
             let notified = kind.is_none();
-            session.wait(since, Line::Limit, ticket, notified);
+            session.wait(since, WaitFor::Limit, ticket, notified);
         }
     }
     timers::arm_session(tables, conn);
@@ -257,10 +257,11 @@ pub(crate) fn allowed(
 pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
     let (mut through, mut late) = (Vec::new(), Vec::new());
     while let Some(ticket) = limiters.next_of(before) {
-        let &Wait { conn, linked, since, .. } = limiters.waits.get(&ticket).expect("a line is of those who wait");
+        let &LimitWaiter { conn, linked, since, .. } =
+            limiters.waiters.get(&ticket).expect("a line is of those who wait");
         if let Some(late_link) = tables.view().late(step.now, conn) {
             // It takes nothing, so that nobody has to be looked at for what it gives back.
-            limiters.leave_line(step.now, ticket);
+            limiters.leave_queue(step.now, ticket);
             limiters.count_vain_wait(step.now, before, since);
             late.push((conn, since, linked.then_some(late_link)));
             continue;
@@ -277,7 +278,7 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         if passage == Passage::Later {
             break;
         }
-        limiters.leave_line(step.now, ticket);
+        limiters.leave_queue(step.now, ticket);
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
             permits::take_class_permit(tables, limiters, step.now, conn, index, since);
         }
@@ -350,7 +351,7 @@ pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step
     }
     if let Some(fingerprint) = permits.statement {
         let limiter = limiters.statements.get_mut(&fingerprint);
-        let waited = permits.linked_at.unwrap_or(step.now).since(permits.asked_at);
+        let waited = permits.linked_at.unwrap_or(step.now).since(permits.requested_at);
         let ran = permits.linked_at.map(|linked_at| step.now.since(linked_at));
         let back = limiter.map_or(1, |limiter| limiter.release(step.now, lasted, waited, ran));
         permits::give_back(tables, step, Limit::Statement(fingerprint), back, 0);
@@ -378,12 +379,12 @@ pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &m
 /// Other limits hold from now on: whoever waits asks anew.
 pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
     let had_limits = !limiters.is_none();
-    let waits = std::mem::take(&mut limiters.waits);
+    let waits = std::mem::take(&mut limiters.waiters);
     for limiter in &mut limiters.classes {
-        limiter.line.clear();
+        limiter.queue.clear();
         limiter.linked.clear();
     }
-    limiters.statements.values_mut().for_each(|limiter| limiter.line.clear());
+    limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
     let used = |class: &str| {
         let permits = taken_permits(&tables.sessions, &tables.servers);
         permits.filter(|permits| permits.class.as_deref() == Some(class)).count() as u32

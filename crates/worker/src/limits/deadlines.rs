@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use link::session::{Line, State};
+use link::session::{State, WaitFor};
 use machine::Step;
 use queueing::commented::Commented;
 use queueing::refusals::Reason;
@@ -50,7 +50,7 @@ pub(crate) fn hurry(
 fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
     let session = &mut tables.sessions[conn];
     // It waits for a limit with its server, whose hold has its deadline.
-    let State::Waiting { line, ticket, since, .. } = session.state() else { return };
+    let State::Waiting { wait_for, ticket, since, .. } = session.state() else { return };
     session.take_deadline(allowed);
     // It may have waited already, at a limit.
     let waited = step.now.since(since);
@@ -59,7 +59,7 @@ fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
     // In another line, of which nobody knows how fast it goes.
     let Some((place, len)) = pool.queue.place(class, ticket) else { return timers::arm_session(tables, conn) };
     let expected = pool.queue.expected_wait(class, step.now, place);
-    let expected = expected.filter(|_| line == Line::Server && pool.has_all_it_gets(step.now, class));
+    let expected = expected.filter(|_| wait_for == WaitFor::Server && pool.has_all_it_gets(step.now, class));
     let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
     // It is expected to be served in time.
     let Some(expected) = late else { return timers::arm_session(tables, conn) };

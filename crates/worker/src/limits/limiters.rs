@@ -25,7 +25,7 @@ const PLACES_MAX: usize = 100;
 
 /// Who waits, for what and since when.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Wait {
+pub(crate) struct LimitWaiter {
     pub(crate) conn: ConnId,
     pub(crate) before: Before,
     /// It has a server.
@@ -56,7 +56,7 @@ pub(crate) struct Limiters {
     /// There is one of these.
     limits: bool,
     /// By ticket.
-    pub(crate) waits: BTreeMap<u64, Wait>,
+    pub(crate) waiters: BTreeMap<u64, LimitWaiter>,
     next_ticket: u64,
     pub(crate) outcomes: BTreeMap<ConnId, Outcome>,
     /// When something may have to go back.
@@ -73,7 +73,7 @@ impl Limiters {
             statements: BTreeMap::new(),
             counts_statements: false,
             limits: false,
-            waits: BTreeMap::new(),
+            waiters: BTreeMap::new(),
             next_ticket: 0,
             outcomes: BTreeMap::new(),
             look_at: None,
@@ -118,12 +118,12 @@ impl Limiters {
     }
 
     /// Where in that line a ticket is, or would be.
-    fn line_of(&mut self, before: Before, linked: bool) -> Option<&mut BTreeSet<u64>> {
+    fn queue_of(&mut self, before: Before, linked: bool) -> Option<&mut BTreeSet<u64>> {
         match before {
             Before::Class(index) => {
-                self.classes.get_mut(index).map(|limiter| if linked { &mut limiter.linked } else { &mut limiter.line })
+                self.classes.get_mut(index).map(|limiter| if linked { &mut limiter.linked } else { &mut limiter.queue })
             }
-            Before::Statement(fingerprint) => self.statements.get_mut(&fingerprint).map(|limiter| &mut limiter.line),
+            Before::Statement(fingerprint) => self.statements.get_mut(&fingerprint).map(|limiter| &mut limiter.queue),
         }
     }
 
@@ -131,38 +131,38 @@ impl Limiters {
     pub(crate) fn next_of(&self, before: Before) -> Option<u64> {
         match before {
             Before::Class(index) => self.classes.get(index)?.next().map(|(ticket, _)| ticket),
-            Before::Statement(fingerprint) => self.statements.get(&fingerprint)?.line.first().copied(),
+            Before::Statement(fingerprint) => self.statements.get(&fingerprint)?.queue.first().copied(),
         }
     }
 
-    pub(crate) fn enter_line(&mut self, wait: Wait) -> u64 {
+    pub(crate) fn enter_queue(&mut self, wait: LimitWaiter) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.waits.insert(ticket, wait);
-        if let Some(line) = self.line_of(wait.before, wait.linked) {
-            line.insert(ticket);
+        self.waiters.insert(ticket, wait);
+        if let Some(queue) = self.queue_of(wait.before, wait.linked) {
+            queue.insert(ticket);
         }
         ticket
     }
 
     /// What a client is told that waits here: before what, and its place and the expected wait. Places far behind are not counted.
     pub(crate) fn standing(&self, now: Time, ticket: u64) -> Option<(String, String)> {
-        let wait = self.waits.get(&ticket)?;
-        let (words, line, expected) = match wait.before {
+        let wait = self.waiters.get(&ticket)?;
+        let (words, queue, expected) = match wait.before {
             Before::Class(index) => {
                 let limiter = self.classes.get(index)?;
-                let line = if wait.linked { &limiter.linked } else { &limiter.line };
-                let place = place_in(line, ticket);
+                let queue = if wait.linked { &limiter.linked } else { &limiter.queue };
+                let place = place_in(queue, ticket);
                 let expected = wait.kind.zip(place).and_then(|(kind, place)| limiter.expected_wait(kind, now, place));
-                (format!("limit of class \"{}\" reached, client being queued", limiter.name), line, expected)
+                (format!("limit of class \"{}\" reached, client being queued", limiter.name), queue, expected)
             }
             Before::Statement(fingerprint) => {
-                let line = &self.statements.get(&fingerprint)?.line;
-                ("limit of this statement reached, client being queued".to_owned(), line, None)
+                let queue = &self.statements.get(&fingerprint)?.queue;
+                ("limit of this statement reached, client being queued".to_owned(), queue, None)
             }
         };
-        let place = place_in(line, ticket).map_or(format!("more than {PLACES_MAX}"), |place| place.to_string());
-        let detail = format!("place={place} of {}", line.len());
+        let place = place_in(queue, ticket).map_or(format!("more than {PLACES_MAX}"), |place| place.to_string());
+        let detail = format!("place={place} of {}", queue.len());
         let expected = expected.map(|expected| format!(" expected_wait_ms={}", expected.as_millis()));
         Some((words, detail + &expected.unwrap_or_default()))
     }
@@ -182,14 +182,14 @@ impl Limiters {
         }
     }
 
-    pub(crate) fn leave_line(&mut self, now: Time, ticket: u64) -> Option<Wait> {
-        let wait = self.waits.remove(&ticket)?;
+    pub(crate) fn leave_queue(&mut self, now: Time, ticket: u64) -> Option<LimitWaiter> {
+        let wait = self.waiters.remove(&ticket)?;
         // Who only waits until the coordinator has been asked is not delayed.
         if let Some(kind) = wait.kind.filter(|_| now.since(wait.entered) >= FULL) {
             self.count_delayed(wait.before, kind);
         }
-        if let Some(line) = self.line_of(wait.before, wait.linked) {
-            line.remove(&ticket);
+        if let Some(queue) = self.queue_of(wait.before, wait.linked) {
+            queue.remove(&ticket);
         }
         Some(wait)
     }
@@ -199,7 +199,7 @@ impl Limiters {
         if let Before::Statement(fingerprint) = before
             && let Some(limiter) = self.statements.get_mut(&fingerprint)
         {
-            limiter.wait.add(now.since(since));
+            limiter.wait_times.add(now.since(since));
         }
     }
 
@@ -265,8 +265,8 @@ impl Limiters {
                 count: limiter.count,
                 run_us: limiter.run.total_us,
                 run_max_us: limiter.run.max_us,
-                wait_us: limiter.wait.total_us,
-                wait_max_us: limiter.wait.max_us,
+                wait_us: limiter.wait_times.total_us,
+                wait_max_us: limiter.wait_times.max_us,
                 delayed: limiter.counts.delayed,
                 rejected: limiter.counts.rejected,
             }
@@ -276,8 +276,8 @@ impl Limiters {
 }
 
 /// Who is first has place 1; `None`: it is far behind.
-fn place_in(line: &BTreeSet<u64>, ticket: u64) -> Option<u32> {
-    let before = line.range(..ticket).take(PLACES_MAX).count();
+fn place_in(queue: &BTreeSet<u64>, ticket: u64) -> Option<u32> {
+    let before = queue.range(..ticket).take(PLACES_MAX).count();
     u32::try_from(before + 1).ok().filter(|_| before < PLACES_MAX)
 }
 
@@ -290,10 +290,10 @@ mod tests {
         let mut limiters = Limiters::new(&Settings::default());
         let grown = limits::FINGERPRINTS_MAX as u64 + 100;
         for number in 0..grown {
-            limiters.statement(Time(1 + number), number, b"select 'used'").line.insert(number);
+            limiters.statement(Time(1 + number), number, b"select 'used'").queue.insert(number);
         }
         assert_eq!(limiters.statements.len() as u64, grown, "none of them is to be forgotten");
-        limiters.statements.values_mut().for_each(|limiter| limiter.line.clear());
+        limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
         limiters.statement(Time(1 + grown), u64::MAX, b"select 'another'");
         assert_eq!(limiters.statements.len(), limits::FINGERPRINTS_MAX);
         assert!(limiters.statements.contains_key(&(grown - 1)), "the oldest go first");

@@ -3,9 +3,9 @@
 pub(crate) mod admission;
 pub(crate) mod classes;
 pub(crate) mod deadlines;
-pub(crate) mod full_lines;
+pub(crate) mod full_queues;
 pub(crate) mod limiters;
 pub(crate) mod linked;
 pub(crate) mod permits;
-pub(crate) mod pin_line;
+pub(crate) mod pin_queue;
 pub(crate) mod refusals;

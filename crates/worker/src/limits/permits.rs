@@ -37,7 +37,7 @@ pub(crate) fn end_linked_wait(
 ) -> bool {
     let session = &mut tables.sessions[conn];
     let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim.admission) else { return false };
-    let wait = limiters.leave_line(step.now, ticket).expect("who waits for a limit is in its line");
+    let wait = limiters.leave_queue(step.now, ticket).expect("who waits for a limit is in its line");
     session.claim.admission = Admission::Halfway { since: wait.since };
     settle_linked(tables, limiters, conn, outcome);
     // Whoever was behind it may need less.
@@ -73,7 +73,7 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
         Before::Class(index) => {
             let limiter = &mut limiters.classes[index];
             back.extend(limiter.unspent(now).map(|(kind, count)| (limiter.limit(kind), count)));
-            asks.extend(limiter.asks(now).into_iter().map(|(kind, count)| (limiter.limit(kind), count)));
+            asks.extend(limiter.requests(now).into_iter().map(|(kind, count)| (limiter.limit(kind), count)));
             limiter.next_at(now)
         }
         Before::Statement(fingerprint) => {
@@ -82,7 +82,7 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
             let waiting = limiter.waiting();
             let count = limiter.permits.settled(waiting) + limiter.permits.unspent(now, waiting);
             back.push((Limit::Statement(fingerprint), count));
-            asks.push((Limit::Statement(fingerprint), limiter.permits.ask(waiting)));
+            asks.push((Limit::Statement(fingerprint), limiter.permits.request(waiting)));
             limiter.permits.next_at(waiting)
         }
     };
@@ -92,7 +92,7 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
     }
     let worker = tables.id;
     for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
-        let mail = ToCoordinator::Want { limit, worker, count };
+        let mail = ToCoordinator::RequestAllowance { limit, worker, count };
         step.actions.post_to_coordinator(mail);
     }
 }
@@ -129,7 +129,7 @@ pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, 
 /// Its transaction may begin.
 pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let since = session.asked_at().unwrap_or(step.now);
+    let since = session.waiting_since().unwrap_or(step.now);
     session.claim.admission = Admission::In { since, transactions: 1, queries: 1 };
     report_limits(tables, limiters, step, conn);
 }
@@ -150,7 +150,7 @@ pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &
     let permits = session.claim.permits.take();
     limiters.outcomes.remove(&conn);
     if let Admission::Waits { ticket } = admission
-        && let Some(wait) = limiters.leave_line(step.now, ticket)
+        && let Some(wait) = limiters.leave_queue(step.now, ticket)
     {
         limiters.count_vain_wait(step.now, wait.before, wait.since);
         // Whoever was behind it may need less.

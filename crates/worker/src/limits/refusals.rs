@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use link::session::{Line, Rest, State};
+use link::session::{Rest, State, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
@@ -22,7 +22,7 @@ use wire::frontend::tag;
 use wire::{Header, backend, sqlstate};
 
 use crate::limits::limiters::Limiters;
-use crate::limits::{permits, pin_line};
+use crate::limits::{permits, pin_queue};
 use crate::tables::{Tables, backpressure, timers};
 
 /// The client is told, and its batch is passed over as PostgreSQL does behind an error.
@@ -88,7 +88,7 @@ pub(crate) fn refuse_waiting_request(
     conn: ConnId,
     error: &ErrorResponse<'_>,
 ) {
-    tables.leave_line(conn);
+    tables.leave_queue(conn);
     refuse_request(tables, limiters, step, conn, error);
 }
 
@@ -103,8 +103,8 @@ pub(crate) fn refuse_request(
     // Its transaction will not be.
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
-    let is_in = !matches!(session.state(), State::Waiting { line: Line::Login, .. });
-    let wants_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
+    let is_in = !matches!(session.state(), State::Waiting { wait_for: WaitFor::Login, .. });
+    let wants_server = matches!(session.state(), State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. });
     session.stop_waiting(step.now);
     let pool = &mut tables.pools[session.pool];
     if wants_server {
@@ -122,7 +122,7 @@ pub(crate) fn refuse_request(
             backend::encode_ready(out, Status::Idle);
         }
     });
-    pin_line::return_pin_permit(tables, conn);
+    pin_queue::return_pin_permit(tables, conn);
     timers::arm_session(tables, conn);
     if more {
         tables.agenda.reconsider(conn);

@@ -21,7 +21,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         // PostgreSQL tells that our Parse is complete only together with the query's end.
         Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => start_cancel(tables, step, server_id),
         // Its query is behind something of ours, which is not to be struck.
-        Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_wanted = true,
+        Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_requested = true,
         Some(_) if server.hold.is_on => {
             if take_back(step, conn, &mut tables.sessions[conn], words) {
                 timers::arm_session(tables, conn);
@@ -32,10 +32,10 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 }
 
 /// Something of ours has been answered: is it the turn of a query that is to be cancelled?
-pub(crate) fn cancel_if_wanted(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    if server.cancel.is_wanted && server.ledger.owner() == Some(Answerer::Client) {
-        server.cancel.is_wanted = false;
+    if server.cancel.is_requested && server.ledger.owner() == Some(Answerer::Client) {
+        server.cancel.is_requested = false;
         start_cancel(tables, step, server_id);
     }
 }

@@ -10,7 +10,7 @@ use units::PoolId;
 use crate::tables::Tables;
 
 /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
-pub(crate) fn ask_for_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let worker = tables.id;
     // Not set: the reserve is never opened.
     let Some(timeout) = tables.settings.global.pools.reserve_pool_timeout else { return };
@@ -19,9 +19,9 @@ pub(crate) fn ask_for_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let waited = pool.queue.oldest().map(|waiter| step.now.since(waiter.since));
     let due = pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
     if due && !pool.opening.is_paused(step.now) {
-        pool.opening.asked_reserve = true;
-        pool.opening.asked += 1;
-        let ask = ToCoordinator::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
+        pool.opening.requested_reserve = true;
+        pool.opening.requested += 1;
+        let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
         step.actions.post_to_coordinator(ask);
     }
 }
@@ -38,10 +38,10 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     let count = tables.pools.get(id).map_or(0, |pool| {
         let coming = pool.count(Group::Idle) + pool.count(Group::Returning) + pool.count(Group::Opening);
-        pool.wanted().saturating_sub(coming)
+        pool.servers_needed().saturating_sub(coming)
     });
     let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
-    let wants = ToCoordinator::Wants { pool: id, worker: tables.id, count, classes };
+    let wants = ToCoordinator::StillNeeded { pool: id, worker: tables.id, count, classes };
     step.actions.post_to_coordinator(wants);
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.opening.asked = pool.opening.asked.saturating_sub(count);
-    pool.opening.asked_reserve &= !reserve;
+    pool.opening.requested = pool.opening.requested.saturating_sub(count);
+    pool.opening.requested_reserve &= !reserve;
     tables.agenda.feed(id);
 }

@@ -39,7 +39,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     pool.settle(step.now, &mut server);
     pool.servers.idle.retain(|&idle| idle != conn);
     pool.names.known.lost(conn, step.now);
-    if let Some(waits) = &mut pool.measured.waits {
+    if let Some(waits) = &mut pool.measured.wait_sampling {
         waits.lost(conn, step.now);
     }
     tables.agenda.publish_shared(pool);

@@ -8,7 +8,7 @@ use link::session::{Session, State};
 use machine::Step;
 use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
-use session_state::state::{Overflow, Subscriptions, Wait};
+use session_state::state::{ListenerWait, Overflow, Subscriptions};
 use session_state::tracker::Tracker;
 use units::table::Table;
 use units::{ConnId, PoolId};
@@ -25,8 +25,8 @@ const LOST: &str = "the connection that listened for this session was lost";
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let listener = tables.pools[id].listener.as_ref().expect("a session has wanted something of it");
     match listener.server {
-        Some(server) => ask_listener(tables, step, server),
-        None if !listener.is_wanted() => {}
+        Some(server) => begin_round(tables, step, server),
+        None if !listener.needs_connection() => {}
         None => match idle_servers::take_idle(tables, step, id, None) {
             Some(server) => become_listener(tables, step, server),
             None => tables.agenda.feed(id),
@@ -44,12 +44,12 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
     let is_base = pool.welcome.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.kept.parameters));
     server.work.used = true;
     if !is_base || server.kept.session_state.is_some() {
-        ask(tables, step, server_id, CLEAR);
+        send_query(tables, step, server_id, CLEAR);
     }
-    ask_listener(tables, step, server_id);
+    begin_round(tables, step, server_id);
 }
 
-fn ask(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
+fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
     let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
@@ -58,14 +58,14 @@ fn ask(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8])
 }
 
 /// The next round, if none is under way.
-pub(crate) fn ask_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     // Closed in this step, which those who listen are told next; or a round is under way, and the next is after it.
     let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger.is_clear()) else { return };
     let listener = tables.pools[server.pool].listener.as_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     let mut text = Vec::new();
     if listener.next_round(&mut text) {
-        ask(tables, step, server_id, &text);
+        send_query(tables, step, server_id, &text);
     } else if listener.is_unused() {
         server.work.since = step.now;
     }
@@ -86,16 +86,16 @@ fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracke
 /// A session has what it waited for.
 pub(crate) fn attended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
-    match tracker.notifications.wait() {
-        Wait::ToSend { .. } => tracker.notifications.subscriptions_mut().wait = Wait::MaySend,
-        Wait::ToBeReady => send_ready(step, conn, tracker),
-        Wait::Nothing | Wait::MaySend => return,
+    match tracker.notifications.listener_wait() {
+        ListenerWait::ToSend { .. } => tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::MaySend,
+        ListenerWait::ToBeReady => send_ready(step, conn, tracker),
+        ListenerWait::Nothing | ListenerWait::MaySend => return,
     }
     go_on(tables, step, conn);
 }
 
 fn send_ready(step: &mut Step<'_>, conn: ConnId, tracker: &mut Tracker) {
-    tracker.notifications.subscriptions_mut().wait = Wait::Nothing;
+    tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::Nothing;
     let unread = tracker.take_unread();
     step.actions.send_new(conn, |out| {
         out.extend_from_slice(&unread);
@@ -138,7 +138,7 @@ pub(crate) fn note_transaction_over(
     }
     let id = session.pool;
     let pool = &mut tables.pools[id];
-    pool.listener.get_or_insert_default().wait(conn);
+    pool.listener.get_or_insert_default().join_next_round(conn);
     attend(tables, step, id);
     false
 }
@@ -147,16 +147,16 @@ pub(crate) fn note_transaction_over(
 pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let tracker = session.tracker.as_mut().expect("who waits for a listener has a tracker");
-    if !matches!(tracker.notifications.wait(), Wait::ToSend { .. }) {
+    if !matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. }) {
         return;
     }
     let channels = tracker.channels().clone();
     let subscriptions = tracker.notifications.subscriptions_mut();
-    (subscriptions.alone, subscriptions.wait) = (true, Wait::MaySend);
+    (subscriptions.alone, subscriptions.listener_wait) = (true, ListenerWait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
     let pool = &mut tables.pools[session.pool];
     if let Some(listener) = &mut pool.listener {
-        listener.wait_no_more(conn);
+        listener.leave_round(conn);
         gone.iter().for_each(|name| listener.leave(name, conn));
     }
     go_on(tables, step, conn);
@@ -196,7 +196,7 @@ fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: Co
 /// A session ends.
 pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
     if let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) {
-        listener.wait_no_more(conn);
+        listener.leave_round(conn);
         leave_channels(tables, step, id, conn, names);
     }
 }
@@ -259,7 +259,8 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
         State::Linked { server } => tables.servers.get(server).is_some_and(Server::is_clean),
         State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => false,
     };
-    let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.wait() != Wait::ToBeReady)
+    let Some(tracker) =
+        session.tracker.as_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)
     else {
         return;
     };
@@ -279,10 +280,12 @@ pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
         let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };
         let server = server.and_then(|server| tables.servers.get(server));
         let text = format!("{LOST}: {why}");
-        let waits = matches!(tracker.notifications.wait(), Wait::ToSend { .. });
+        let waits = matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. });
         if tracker.is_deaf() && waits {
             listen_alone(tables, step, conn);
-        } else if tracker.notifications.wait() != Wait::ToBeReady && server.is_some_and(|server| !server.is_clean()) {
+        } else if tracker.notifications.listener_wait() != ListenerWait::ToBeReady
+            && server.is_some_and(|server| !server.is_clean())
+        {
             tracker.notifications.subscriptions_mut().missed = Some(text.into());
             // What waits for the listener goes on without one.
             if waits {

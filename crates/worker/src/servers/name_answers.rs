@@ -30,10 +30,10 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
     let pool = &mut tables.pools[server.pool];
     let id = pool.id;
     match pool.names.known.answered(step.now) {
-        Next::Poll => return name_polls::ask_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
+        Next::Poll => return name_polls::query_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
         Next::Read => {
             let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Catalogue };
-            return name_polls::ask_server(tables, step, server_id, chore, catalogue::QUERY);
+            return name_polls::query_server(tables, step, server_id, chore, catalogue::QUERY);
         }
         Next::Complain => {
             name_polls::log_unreadable_names(tables, step, server_id, "the server's answer is not what was expected")

@@ -14,10 +14,10 @@ use crate::servers::chores;
 use crate::tables::Tables;
 
 /// An idle server that nobody waits for, or for which somebody waits though it is high time to ask.
-pub(crate) fn ask_for_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
-    if tables.stopping.has_begun() || !pool.names.known.wants(step.now, pool.servers.idle.len() > 1) {
+    if tables.stopping.has_begun() || !pool.names.known.is_due(step.now, pool.servers.idle.len() > 1) {
         return;
     }
     let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Poll };
@@ -26,16 +26,16 @@ pub(crate) fn ask_for_names(tables: &mut Tables, step: &mut Step<'_>, server_id:
         Question::Glance => catalogue::GLANCE,
         Question::Poll => catalogue::POLL,
     };
-    ask_server(tables, step, server_id, chore, question);
+    query_server(tables, step, server_id, chore, question);
 }
 
 /// As [`ask_for_names`], if it is high time: a pool whose servers are never idle is asked, too. Whether it is.
-pub(crate) fn must_ask_for_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
+pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
     let is_overdue = tables.pools[id].names.known.is_overdue(step.now);
     if is_overdue {
-        ask_for_names(tables, step, server_id);
+        poll_names(tables, step, server_id);
     }
-    is_overdue && tables.pools[id].names.known.is_asking()
+    is_overdue && tables.pools[id].names.known.is_under_way()
 }
 
 /// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
@@ -44,8 +44,8 @@ pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, i
     if !pool.names.known.is_awaited() || tables.stopping.has_begun() {
         return false;
     }
-    if !pool.names.known.is_asking() {
-        ask_for_names(tables, step, idle);
+    if !pool.names.known.is_under_way() {
+        poll_names(tables, step, idle);
     }
     true
 }
@@ -75,7 +75,7 @@ pub(crate) fn log_unreadable_names(tables: &Tables, step: &mut Step<'_>, server_
     tables.view().log_server(step, server_id, Level::Warning, Topic::General, words);
 }
 
-pub(crate) fn ask_server(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &str) {
+pub(crate) fn query_server(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &str) {
     let text = [catalogue::PREFIX.as_bytes(), query.as_bytes()].concat();
     chores::start_chore(tables, step, server_id, chore, &text);
 }

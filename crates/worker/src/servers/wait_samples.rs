@@ -12,58 +12,58 @@ use connections::server::{Chore, Group};
 use machine::Step;
 use machine::mail::{Counted, ToCoordinator};
 use queueing::sizing::SizingSnapshot;
-use queueing::waits::{WaitCounts, WaitSampling};
+use queueing::wait_events::{WaitCounts, WaitSampling};
 use units::{ConnId, PoolId};
 
 use crate::servers::{chores, free_servers};
 use crate::tables::Tables;
 
 /// The coordinator wants to know. An idle server is asked at once, else the next that is released.
-fn want_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+fn sample_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let now = step.now;
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.measured.waits.get_or_insert_default().want(now);
+    pool.measured.wait_sampling.get_or_insert_default().request(now);
     if let Some(&server_id) = pool.servers.idle.back() {
-        ask_for_waits(tables, step, server_id);
+        query_wait_events(tables, step, server_id);
     }
 }
 
 /// An idle server. Whether it was asked.
-pub(crate) fn ask_for_waits(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
+pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
     let server = &tables.servers[server_id];
     let id = server.pool;
     let pool = &mut tables.pools[id];
     let fits = !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.count(Group::Linked) > 0;
     // The coordinator does not want to know, or not of this server.
-    let Some(waits) = pool.measured.waits.as_deref_mut().filter(|waits| fits && waits.is_wanted()) else {
+    let Some(waits) = pool.measured.wait_sampling.as_deref_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };
     waits.begin(server_id);
     let linked = tables.servers.iter().filter(|(_, other)| other.pool == id && other.session().is_some());
     let question = WaitCounts::question(linked.map(|(_, other)| other.backend.pid));
-    chores::start_chore(tables, step, server_id, Chore::Waits, &question);
+    chores::start_chore(tables, step, server_id, Chore::WaitEvents, &question);
     true
 }
 
 /// The answer has come to its end.
-pub(crate) fn waits_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    if let Some(asked) = asked_waits(tables, server_id) {
+pub(crate) fn wait_events_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    if let Some(asked) = sampling_of(tables, server_id) {
         asked.answered(step.now);
     }
     free_servers::free(tables, step, server_id);
 }
 
 /// An error is the answer.
-pub(crate) fn waits_refused(tables: &mut Tables, server_id: ConnId) {
-    if let Some(asked) = asked_waits(tables, server_id) {
+pub(crate) fn wait_events_refused(tables: &mut Tables, server_id: ConnId) {
+    if let Some(asked) = sampling_of(tables, server_id) {
         asked.refused();
     }
 }
 
-fn asked_waits(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampling> {
+fn sampling_of(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampling> {
     let id = tables.servers.get(server_id)?.pool;
-    tables.pools.get_mut(id)?.measured.waits.as_deref_mut()
+    tables.pools.get_mut(id)?.measured.wait_sampling.as_deref_mut()
 }
 
 /// The coordinator looks for the pool's best size.
@@ -77,7 +77,7 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
         wait_us: 0,
         waiting: 0,
         open: 0,
-        waits: None,
+        wait_events: None,
     };
     if let Some(pool) = tables.pools.get_mut(id) {
         counted.transactions = pool.counts.totals.transactions;
@@ -85,12 +85,12 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
         counted.wait_us = pool.counts.totals.wait_us;
         counted.waiting = pool.queue.len();
         counted.open = pool.open();
-        counted.waits = pool.measured.waits.as_deref_mut().and_then(WaitSampling::take);
+        counted.wait_events = pool.measured.wait_sampling.as_deref_mut().and_then(WaitSampling::take);
     }
     let mail = ToCoordinator::Counted(Box::new(counted));
     step.actions.post_to_coordinator(mail);
     if waits {
-        want_waits(tables, step, id);
+        sample_waits(tables, step, id);
     }
 }
 

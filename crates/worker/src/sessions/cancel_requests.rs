@@ -7,14 +7,14 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
 use connections::server::{Overdue, State as ServerState};
-use link::session::{Line, State};
+use link::session::{State, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::sabotage::{Fault, does};
 use units::ConnId;
 
 use crate::limits::limiters::{Limiters, Outcome};
-use crate::limits::{permits, pin_line};
+use crate::limits::{permits, pin_queue};
 use crate::servers::cancellers::BY_REQUEST;
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
@@ -47,7 +47,7 @@ pub(crate) fn cancel_requested(
             }
         }
         // It has not been told its key.
-        State::Waiting { line: Line::Login, .. } => {}
+        State::Waiting { wait_for: WaitFor::Login, .. } => {}
         State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
         State::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
@@ -66,10 +66,10 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
         return;
     }
     let more = !session.incoming.inbox.is_empty();
-    tables.leave_line(conn);
+    tables.leave_queue(conn);
     tables.sessions[conn].stop_waiting(step.now);
     permits::leave_limits(tables, limiters, step, conn);
-    pin_line::return_pin_permit(tables, conn);
+    pin_queue::return_pin_permit(tables, conn);
     timers::arm_session(tables, conn);
     if more {
         // Whether there is room for more to read is seen once it is known what of this waits again.

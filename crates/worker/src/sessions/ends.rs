@@ -125,7 +125,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
             }
             drains::detach(tables, step, server, torn);
         }
-        State::Waiting { .. } => tables.leave_line(conn),
+        State::Waiting { .. } => tables.leave_queue(conn),
         State::Welcoming { .. } => {
             // Without a pool it is of a database that a reload has removed while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {

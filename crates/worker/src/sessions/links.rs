@@ -6,7 +6,7 @@ use connections::Verdict;
 use connections::server::{Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
 use link::pool::Pool;
-use link::session::{Admission, Line, Session, State};
+use link::session::{Admission, Session, State, WaitFor};
 use machine::{Settings, Step};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, Time};
@@ -23,7 +23,8 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     }
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
     let pool = &mut tables.pools[session.pool];
-    let is_unknown = matches!(session.state(), State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
+    let is_unknown =
+        matches!(session.state(), State::Welcoming { .. } | State::Waiting { wait_for: WaitFor::Login, .. });
     let begins = !session.confirmed && !is_unknown;
     join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
     if let Some(permits) = &mut session.claim.permits {
@@ -73,7 +74,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool];
     let session = &mut tables.sessions[conn];
-    let is_gated = server.hold.is_on && !(pool.wants_listener() && session.waits_for_listener());
+    let is_gated = server.hold.is_on && !(pool.needs_listener() && session.waits_for_listener());
     if pool.rules.mode == PoolMode::Session || is_gated {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
@@ -201,7 +202,7 @@ pub(crate) fn join(
     server.work.used = true;
     server.work.travelled_at = None;
     server.kept.sequences.linked();
-    (server.cancel.is_wanted, server.cancel.overdue) = (false, Overdue::No);
+    (server.cancel.is_requested, server.cancel.overdue) = (false, Overdue::No);
     server.transaction.query_at = now;
     server.transaction.began_at = Some(now);
     server.end.fatal_error_forwarded = false;

@@ -17,7 +17,7 @@ use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::limiters::Limiters;
-use crate::limits::{permits, pin_line};
+use crate::limits::{permits, pin_queue};
 use crate::servers::{closed_servers, listener};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
@@ -126,7 +126,7 @@ fn outlive_server(
     if !session.incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }
-    pin_line::return_pin_permit(tables, conn);
+    pin_queue::return_pin_permit(tables, conn);
     listener::send_notifications(tables, step, conn);
     timers::arm_session(tables, conn);
     backpressure::balance_if_paused(tables, step, conn);

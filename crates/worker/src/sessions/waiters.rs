@@ -1,19 +1,19 @@
 //! A session begins to wait for a server.
 
-use link::session::Line;
+use link::session::WaitFor;
 use machine::Step;
 use units::ConnId;
 
 use crate::servers::resting;
 use crate::tables::{Tables, timers};
 
-pub(crate) fn wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, line: Line) {
+pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, wait_for: WaitFor) {
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
-    pool.line_grows(step.now, session.claim.class);
+    pool.queue_grows(step.now, session.claim.class);
     let ticket = pool.queue.push(session.claim.class, conn, step.now, step.now);
-    let since = session.asked_at().unwrap_or(step.now);
-    session.wait(since, line, ticket, false);
+    let since = session.waiting_since().unwrap_or(step.now);
+    session.wait(since, wait_for, ticket, false);
     tables.agenda.feed(pool.id);
     tables.agenda.publish_shared(pool);
     let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, step.now), !pool.servers.resting.is_empty());

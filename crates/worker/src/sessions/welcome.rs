@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use link::pinned::count_pinned;
-use link::session::{Line, Newcomer, Session};
+use link::session::{Newcomer, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
@@ -120,7 +120,7 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
     match server {
         Some(server) => welcome_linked(tables, step, conn, server),
         None => {
-            waiters::wait(tables, step, conn, Line::Login);
+            waiters::begin_waiting(tables, step, conn, WaitFor::Login);
             timers::arm_session(tables, conn);
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Canceller {
 
 impl Canceller {
     /// Whether its query runs still.
-    fn is_wanted(&self, server: &Server, settings: &Settings) -> bool {
+    fn still_applies(&self, server: &Server, settings: &Settings) -> bool {
         let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
         let ended = self.overdue && server.overdue_since().is_none();
         own && !ended || machine::sabotage::forwards_late_cancel(settings)
@@ -39,7 +39,7 @@ impl Canceller {
     /// Sends the request, now that its connection stands. False: the query ended while we connected, and there is nothing left to
     /// cancel.
     pub(crate) fn send(&mut self, step: &mut Step<'_>, conn: ConnId, server: &Server, settings: &Settings) -> bool {
-        if !self.is_wanted(server, settings) {
+        if !self.still_applies(server, settings) {
             return false;
         }
         self.sent = true;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use connections::server::{Chore, State as ServerState};
 use link::pool::Pool;
-use link::session::{Line, Session, State};
+use link::session::{Session, State, WaitFor};
 use machine::sabotage::{Fault, does};
-use session_state::state::Wait;
+use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
 
@@ -45,8 +45,9 @@ impl View<'_> {
         let pool = self.pools.get(session.pool);
         let rules = pool.map(|pool| &pool.rules);
         let mut earliest = Earliest::default();
-        if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.notifications.wait())
-            && pool.is_some_and(Pool::wants_listener)
+        if let Some(ListenerWait::ToSend { since }) =
+            session.tracker.as_ref().map(|tracker| tracker.notifications.listener_wait())
+            && pool.is_some_and(Pool::needs_listener)
         {
             // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
             // While pgweir stops none comes, and it is told so.
@@ -57,7 +58,7 @@ impl View<'_> {
             }
         }
         match session.state() {
-            State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
+            State::Welcoming { since } | State::Waiting { since, wait_for: WaitFor::Login, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
             State::Waiting { since, notified, deadline_ms, .. } => {

@@ -102,13 +102,13 @@ impl Tables {
     }
 
     /// A session that waits leaves the line that it waits in.
-    pub(crate) fn leave_line(&mut self, conn: ConnId) {
+    pub(crate) fn leave_queue(&mut self, conn: ConnId) {
         let session = &self.sessions[conn];
-        let State::Waiting { ticket, line, .. } = session.state() else {
+        let State::Waiting { ticket, wait_for, .. } = session.state() else {
             unreachable!("only a session that waits is in a line");
         };
         let pool = &mut self.pools[session.pool];
-        pool.leave_line(line, session.claim.class, ticket);
+        pool.leave_queue(wait_for, session.claim.class, ticket);
         self.agenda.publish_shared(pool);
     }
 

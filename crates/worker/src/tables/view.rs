@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use connections::server::{LimitWait, Server};
 use link::pool::Pool;
-use link::session::{Admission, Line, Session, State};
+use link::session::{Admission, Session, State, WaitFor};
 use machine::observe::{About, Fact, Level, Topic};
 use machine::pids::virtual_pid;
 use machine::{Settings, Step};
@@ -119,7 +119,7 @@ impl View<'_> {
     /// If a session waits because of `max_pinned`: what it is told, in figures.
     pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get(conn)?;
-        let State::Waiting { line: Line::Pin, .. } = session.state() else { return None };
+        let State::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
         self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned))
     }
 

@@ -55,13 +55,13 @@ impl Known {
             polled: self.polled.clone(),
             times: self.times.clone(),
         };
-        self.catalogue.as_ref().filter(|_| self.asking.is_none() && !self.times.has_failed()).map(lesson)
+        self.catalogue.as_ref().filter(|_| self.under_way.is_none() && !self.times.has_failed()).map(lesson)
     }
 
     pub fn take_over(&mut self, lesson: &Lesson) {
         if !self.is_on
             || self.catalogue.is_none()
-            || self.asking.is_some()
+            || self.under_way.is_some()
             || self.times.right_since() > lesson.times.right_since()
         {
             return;

@@ -1,4 +1,4 @@
-//! How far a pool has come with its database's names, for whoever looks at it.
+//! How far a pool has come in reading its database's catalogue, as SHOW has it.
 
 /// How far a pool has come with its database's names.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use units::{ConnId, Time};
 
 #[derive(Debug, Default)]
-pub struct Line {
+pub struct ClassQueue {
     entries: VecDeque<Waiter>,
     next_ticket: u64,
     len: u32,
 }
 
-/// One place in a line.
+/// A session in the queue.
 #[derive(Copy, Clone, Debug)]
 pub struct Waiter {
     pub session: ConnId,
@@ -21,8 +21,8 @@ pub struct Waiter {
     gone: bool,
 }
 
-impl Line {
-    /// Who waits now.
+impl ClassQueue {
+    /// How many wait now.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -66,7 +66,7 @@ impl Line {
 
     /// A session stops waiting without having been served.
     pub fn leave(&mut self, ticket: u64) {
-        // Tickets rise along the line, so the place is found by bisection.
+        // Tickets rise along the queue, so the place is found by bisection.
         let Ok(index) = self.entries.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
             debug_assert!(false, "a waiting session is in its line");
             return;
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_line_keeps_the_order_of_arrival_when_people_leave() {
-        let mut line = Line::default();
+        let mut line = ClassQueue::default();
         let tickets: Vec<u64> = (0..5).map(|slot| line.push(session(slot), Time(u64::from(slot)))).collect();
         line.leave(tickets[0]);
         line.leave(tickets[2]);

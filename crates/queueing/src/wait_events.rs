@@ -1,11 +1,11 @@
-//! What PostgreSQL says that a pool's servers wait for: what is asked, what the answer is, and when it is asked.
+//! Wait events: what PostgreSQL says that a pool's servers wait for. The query, its answer, and when it is sent.
 //!
 //! One row for each thing that is waited for, and one for those that wait for nothing: these compute, or wait for a core. Asked is
 //! about this worker's linked servers by their process ids, so nobody else's work is taken for the pool's, and where
 //! somebody stands between who has other ids, nothing is said at all.
 //!
 //! Wants no rights: a role sees what its own backends wait for. Where PostgreSQL refuses (it is older than 9.6, the function is
-//! not for everybody), it is asked again later and later, and nobody else is affected.
+//! not for everybody), the query is sent again later and later, and nothing else is affected.
 //!
 //! Does not decide anything, and does not count cores: PostgreSQL does not tell how many it has.
 //!
@@ -21,7 +21,7 @@ use wire::backend::DataRow;
 /// Rows of an answer that are kept: the most frequent ones, since it is sorted.
 const ROWS_MAX: usize = 12;
 
-/// What is asked, up to the process ids.
+/// The query, up to the process ids.
 pub const QUESTION: &str = "SELECT a.wait_event_type, a.wait_event, pg_catalog.count(*) \
     FROM pg_catalog.pg_stat_get_activity(NULL::pg_catalog.int4) a WHERE a.pid OPERATOR(pg_catalog.=) ANY ('{";
 
@@ -34,7 +34,7 @@ const LOOKS_MAX: u32 = 20;
 /// How many waits are named to people.
 const NAMED_MAX: usize = 3;
 
-/// After a refusal nothing is asked for so long, then twice as long, up to this.
+/// After a refusal no query is sent for so long, then twice as long, up to this.
 const REFUSED: Duration = Duration::from_secs(60);
 const REFUSED_MAX: Duration = Duration::from_secs(3600);
 
@@ -84,7 +84,7 @@ pub struct WaitCounts {
 }
 
 impl WaitCounts {
-    /// What is asked about these.
+    /// The query about these.
     pub fn question(pids: impl Iterator<Item = i32>) -> Vec<u8> {
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
         format!(
@@ -196,59 +196,59 @@ fn name(bytes: &[u8]) -> String {
     known.map(|&byte| if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '?' }).collect()
 }
 
-/// When one worker asks about one pool's servers, and what it has been told.
+/// When one worker queries one pool's wait events, and the answers.
 #[derive(Debug, Default)]
 pub struct WaitSampling {
-    wanted: bool,
-    asking: Option<Asking>,
+    is_due: bool,
+    under_way: Option<SampleUnderWay>,
     answer: Option<WaitCounts>,
     refusals: u32,
-    /// Nothing is asked before this.
+    /// No query is sent before this.
     pause_until: Time,
 }
 
 #[derive(Debug)]
-struct Asking {
+struct SampleUnderWay {
     server: ConnId,
     waits: WaitCounts,
     is_broken: bool,
 }
 
 impl WaitSampling {
-    /// Somebody wants to know.
-    pub fn want(&mut self, now: Time) {
-        self.wanted = self.asking.is_none() && now >= self.pause_until;
+    /// The coordinator has requested them.
+    pub fn request(&mut self, now: Time) {
+        self.is_due = self.under_way.is_none() && now >= self.pause_until;
     }
 
-    pub fn is_wanted(&self) -> bool {
-        self.wanted
+    pub fn is_requested(&self) -> bool {
+        self.is_due
     }
 
     pub fn begin(&mut self, server: ConnId) {
-        self.wanted = false;
-        self.asking = Some(Asking { server, waits: WaitCounts::default(), is_broken: false });
+        self.is_due = false;
+        self.under_way = Some(SampleUnderWay { server, waits: WaitCounts::default(), is_broken: false });
     }
 
-    pub fn is_asking(&self, server: ConnId) -> bool {
-        self.asking.as_ref().is_some_and(|asking| asking.server == server)
+    pub fn samples(&self, server: ConnId) -> bool {
+        self.under_way.as_ref().is_some_and(|asking| asking.server == server)
     }
 
     pub fn row(&mut self, body: &[u8]) {
-        if let Some(asking) = &mut self.asking {
+        if let Some(asking) = &mut self.under_way {
             asking.is_broken |= !asking.waits.row(body);
         }
     }
 
     /// An error has come.
     pub fn refused(&mut self) {
-        if let Some(asking) = &mut self.asking {
+        if let Some(asking) = &mut self.under_way {
             asking.is_broken = true;
         }
     }
 
     /// The answer has come to its end.
     pub fn answered(&mut self, now: Time) {
-        let Some(asking) = self.asking.take() else { return };
+        let Some(asking) = self.under_way.take() else { return };
         if asking.is_broken {
             self.pause(now);
             return;
@@ -262,18 +262,18 @@ impl WaitSampling {
 
     /// Other settings hold. A question under way is still answered, and its rows are nobody else's.
     pub fn forget(&mut self) {
-        *self = WaitSampling { asking: self.asking.take(), ..WaitSampling::default() };
+        *self = WaitSampling { under_way: self.under_way.take(), ..WaitSampling::default() };
     }
 
     /// A server is no more.
     pub fn lost(&mut self, server: ConnId, now: Time) {
-        if self.is_asking(server) {
-            self.asking = None;
+        if self.samples(server) {
+            self.under_way = None;
             self.pause(now);
         }
     }
 
-    /// What was told since the last time.
+    /// The answers since the last time.
     pub fn take(&mut self) -> Option<WaitCounts> {
         self.answer.take()
     }
@@ -340,9 +340,9 @@ mod tests {
     #[test]
     fn a_size_shows_what_its_servers_wait_for() {
         let mut sizing = crate::sizing::Sizing::new(2, 8, 4);
-        assert_eq!(sizing.account().waits, None);
+        assert_eq!(sizing.account().wait_words, None);
         sizing.add_wait_counts(&told(&[[Some("IO"), Some("WALSync"), Some("4")]]).expect("an answer"));
-        assert_eq!(sizing.account().waits.as_deref(), Some("of 4 busy: 0 compute, 4 wait for IO WALSync"));
+        assert_eq!(sizing.account().wait_words.as_deref(), Some("of 4 busy: 0 compute, 4 wait for IO WALSync"));
     }
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
         let mut asked = WaitSampling::default();
         asked.begin(server());
         asked.forget();
-        assert!(asked.is_asking(server()), "its rows are nobody else's");
+        assert!(asked.samples(server()), "its rows are nobody else's");
         asked.row(&body(&[None, None, Some("4")]));
         asked.answered(Time::ZERO);
         assert_eq!(asked.take().expect("an answer").to_string(), "of 4 busy: 4 compute");
@@ -398,10 +398,10 @@ mod tests {
         let mut asked = WaitSampling::default();
         let mut now = Time::ZERO;
         for turn in 0..8 {
-            asked.want(now);
-            assert!(asked.is_wanted(), "{turn}");
+            asked.request(now);
+            assert!(asked.is_requested(), "{turn}");
             asked.begin(server());
-            assert!(!asked.is_wanted());
+            assert!(!asked.is_requested());
             if turn % 2 == 0 {
                 asked.refused();
                 asked.answered(now);
@@ -409,8 +409,8 @@ mod tests {
                 asked.lost(server(), now);
             }
             let pause = REFUSED.saturating_mul(1 << turn).min(REFUSED_MAX);
-            asked.want(now + pause / 2);
-            assert!(!asked.is_wanted(), "{turn}");
+            asked.request(now + pause / 2);
+            assert!(!asked.is_requested(), "{turn}");
             now = now + pause;
         }
     }

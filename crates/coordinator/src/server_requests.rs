@@ -1,15 +1,15 @@
-//! Who gets the next token, and what is done where a cap leaves none: idle servers of others are taken first, whoever's
-//! they are; if there are none, whoever is above its share gives one back at its next release ([`crate::sharing`]).
+//! Which pool gets the next token, and what is done where a cap leaves none: idle servers of other pools are taken first, whichever
+//! pools they are in; if there are none, a pool above its share gives one back at its next release ([`crate::sharing`]).
 //!
 //! ```text
-//!   Ask ──► room ──────────────────────────────────────────────► Granted, to whoever is furthest behind
+//!   RequestServer ──► room ────────────────────────────────────────► Granted, to the pool that is furthest behind
 //!            └─ a cap is in the way ─► Recall (idle) of each holder ─► Freed ──┘
 //!                                        └─ NothingIdle from all ─► Inquire the asker, if it asked a while ago
 //!                                                                     └─ Wants ─► Recall (busy) of one ─► Freed …
 //! ```
 //!
-//! An ask stays until it is granted. Its waiter may be served or gone meanwhile, so before somebody's server is taken for
-//! an old one, the worker is asked whether it still wants it.
+//! A request stays until it is granted. Its waiter may be served or gone meanwhile, so before a server is taken from another pool for
+//! an old one, the worker is asked whether it still needs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,21 +27,21 @@ use crate::tokens::{Cap, Obstacle, Tokens};
 /// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.
 const WEIGHT_PARTS: u32 = 1 << 12;
 
-/// A worker that wants one more server.
+/// A worker's request for one more server.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct ServerRequest {
     pub(crate) pool: PoolId,
     pub(crate) worker: WorkerId,
     reserve: bool,
-    /// When it was last known that somebody waits for it.
+    /// When it was last known that a session waits for it.
     confirmed_at: Time,
-    /// Its worker is asked whether somebody still does.
+    /// Its worker is asked whether a session still does.
     inquired: bool,
 }
 
-impl Ask {
-    pub(crate) fn new(pool: PoolId, worker: WorkerId, reserve: bool, now: Time) -> Ask {
-        Ask { pool, worker, reserve, confirmed_at: now, inquired: false }
+impl ServerRequest {
+    pub(crate) fn new(pool: PoolId, worker: WorkerId, reserve: bool, now: Time) -> ServerRequest {
+        ServerRequest { pool, worker, reserve, confirmed_at: now, inquired: false }
     }
 
     fn is_fresh(&self, now: Time) -> bool {
@@ -49,10 +49,10 @@ impl Ask {
     }
 }
 
-/// How much pools ask for beyond what is granted, and which cap is in the way; `None`: nothing is, it is to be granted now.
+/// How many tokens pools request beyond those granted, and which cap is in the way; `None`: nothing is, it is to be granted now.
 pub(crate) type Demand = BTreeMap<PoolId, (u32, Option<Cap>)>;
 
-/// A cap at which somebody waits.
+/// A cap at which pools wait.
 #[derive(Debug, Default)]
 struct Contest {
     group: Group,
@@ -69,7 +69,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// Nobody has anything idle, as far as that was asked within [`limits::RECALL`].
+    /// No pool has an idle server, as far as was asked within [`limits::RECALL`].
     fn is_done(&self) -> bool {
         self.left.is_empty() && self.open.is_empty()
     }
@@ -88,8 +88,8 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    pub(crate) fn obstacle(&self, ask: &Ask) -> Obstacle {
-        self.tokens.obstacle(self.settings, &self.pools[ask.pool], ask.reserve)
+    pub(crate) fn obstacle(&self, request: &ServerRequest) -> Obstacle {
+        self.tokens.obstacle(self.settings, &self.pools[request.pool], request.reserve)
     }
 
     /// By how much of a cap each pool's share is measured against the others': each class's weight is divided evenly among the
@@ -114,31 +114,31 @@ impl View<'_> {
             }
         }
         for (claim, weight) in claims.iter_mut().zip(weights) {
-            // Nobody knows whose work it is in a pool that has not asked since its last client: it is no more than the least.
+            // The classes of the work are unknown in a pool that has requested nothing since its last client: it counts as the least.
             claim.weight = weight.max(1);
         }
     }
 }
 
-/// What workers ask for, and what is done where caps leave nothing.
+/// Workers' requests for servers, and what is done where caps leave nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct ServerRequests {
     /// In order of arrival.
-    asks: Vec<Ask>,
+    requests: Vec<ServerRequest>,
     /// When they were last gone through, and are to be again.
     served_at: Time,
     serve_at: Option<Time>,
-    /// Caps at which somebody waits, or was a moment ago.
+    /// Caps at which pools wait, or did a moment ago.
     contests: BTreeMap<Cap, Contest>,
 }
 
-impl Asks {
-    pub(crate) fn push(&mut self, ask: Ask) {
-        self.asks.push(ask);
+impl ServerRequests {
+    pub(crate) fn push(&mut self, request: ServerRequest) {
+        self.requests.push(request);
     }
 
-    pub(crate) fn is_asked(&self, pool: PoolId) -> bool {
-        self.asks.iter().any(|ask| ask.pool == pool)
+    pub(crate) fn has_requests(&self, pool: PoolId) -> bool {
+        self.requests.iter().any(|request| request.pool == pool)
     }
 
     pub(crate) fn serve_at(&self) -> Option<Time> {
@@ -152,17 +152,17 @@ impl Asks {
 
     /// There is nobody to be served.
     pub(crate) fn is_calm(&self) -> bool {
-        self.asks.is_empty() && self.contests.is_empty()
+        self.requests.is_empty() && self.contests.is_empty()
     }
 
     /// Going through all of them at each event would be work in the square of their number.
     pub(crate) fn are_many(&self) -> bool {
-        self.asks.len() > limits::ASKS_AT_ONCE
+        self.requests.len() > limits::ASKS_AT_ONCE
     }
 
     /// They were gone through just now, and are later again.
     pub(crate) fn put_off(&mut self, now: Time) -> bool {
-        let next = self.served_at + Duration::from_micros(self.asks.len() as u64);
+        let next = self.served_at + Duration::from_micros(self.requests.len() as u64);
         let later = now < next;
         if later {
             self.serve_at = Some(self.serve_at.map_or(next, |at| at.min(next)));
@@ -174,39 +174,39 @@ impl Asks {
         !self.contests.is_empty()
     }
 
-    /// They were gone through; `waits`: and are again when somebody may have something to give back.
+    /// They were gone through; `waits`: and are again when a pool may have something to give back.
     pub(crate) fn served(&mut self, now: Time, waits: bool) {
         self.served_at = now;
         self.serve_at = waits.then_some(now + limits::RECALL);
     }
 
-    /// Whether who has asked waits for something else than its pool's size.
-    pub(crate) fn waits(&self, now: Time, tokens: &Tokens) -> bool {
-        self.is_contested() || tokens.is_opening_enough(now) && !self.asks.is_empty()
+    /// Whether requests wait for something else than their pool's size.
+    pub(crate) fn waits_at_cap(&self, now: Time, tokens: &Tokens) -> bool {
+        self.is_contested() || tokens.is_opening_enough(now) && !self.requests.is_empty()
     }
 
     /// Takes out all, to be gone through in order; what is left comes back by [`Asks::put_back`].
-    pub(crate) fn take(&mut self) -> Vec<Ask> {
-        std::mem::take(&mut self.asks)
+    pub(crate) fn take(&mut self) -> Vec<ServerRequest> {
+        std::mem::take(&mut self.requests)
     }
 
-    pub(crate) fn put_back(&mut self, asks: Vec<Ask>) {
-        debug_assert!(self.asks.is_empty(), "nobody asks meanwhile");
-        self.asks = asks;
+    pub(crate) fn put_back(&mut self, requests: Vec<ServerRequest>) {
+        debug_assert!(self.requests.is_empty(), "nobody asks meanwhile");
+        self.requests = requests;
     }
 
-    /// Takes out the ask that is to be granted next: of whoever is furthest behind, else the oldest.
-    pub(crate) fn next_grant(&mut self, now: Time, view: &View<'_>) -> Option<Ask> {
+    /// Takes out the request that is to be granted next: of the pool that is furthest behind, else the oldest.
+    pub(crate) fn next_grant(&mut self, now: Time, view: &View<'_>) -> Option<ServerRequest> {
         if view.tokens.is_opening_enough(now) {
             return None;
         }
-        let mut may = (0..self.asks.len()).filter(|&index| view.obstacle(&self.asks[index]) == Obstacle::None);
+        let mut may = (0..self.requests.len()).filter(|&index| view.obstacle(&self.requests[index]) == Obstacle::None);
         let index = if self.contests.is_empty() {
             may.next()
         } else {
-            may.min_by_key(|&index| self.rank(self.asks[index].pool, view))
+            may.min_by_key(|&index| self.rank(self.requests[index].pool, view))
         };
-        index.map(|index| self.asks.remove(index))
+        index.map(|index| self.requests.remove(index))
     }
 
     fn rank(&self, pool: PoolId, view: &View<'_>) -> (u8, i64) {
@@ -215,22 +215,22 @@ impl Asks {
         contest.map_or((0, i64::MIN), |contest| contest.group.rank(pool, entry.held.total()))
     }
 
-    /// Pools whose asks their size is in the way of.
+    /// Pools whose requests are held up by their size.
     pub(crate) fn at_their_size(&self, view: &View<'_>) -> Vec<PoolId> {
-        let at_size = self.asks.iter().filter(|ask| view.obstacle(ask) == Obstacle::PoolSize);
-        at_size.map(|ask| ask.pool).collect()
+        let at_size = self.requests.iter().filter(|request| view.obstacle(request) == Obstacle::PoolSize);
+        at_size.map(|request| request.pool).collect()
     }
 
-    /// Brings the accounts of all caps that are contended up to date, and tells at which cap whose asks are held up.
+    /// Brings the accounts of all caps that are contended up to date, and says which pools' requests are held up at which cap.
     pub(crate) fn measure(&mut self, now: Time, view: &View<'_>) -> Demand {
         let mut demand = Demand::new();
-        for ask in &self.asks {
-            let cap = match view.obstacle(ask) {
+        for request in &self.requests {
+            let cap = match view.obstacle(request) {
                 Obstacle::PoolSize => continue,
                 Obstacle::None => None,
                 Obstacle::Full(cap) => Some(cap),
             };
-            demand.entry(ask.pool).or_insert((0, cap)).0 += 1;
+            demand.entry(request.pool).or_insert((0, cap)).0 += 1;
         }
         for cap in demand.values().filter_map(|(_, cap)| cap.as_ref()) {
             if !self.contests.contains_key(cap) {
@@ -251,10 +251,11 @@ impl Asks {
         self.contests.keys().cloned().collect()
     }
 
-    /// The cap, and who holds or wants something under it: those that want something in order of asking, then the others.
+    /// The cap, and the pools that hold or request something under it: those with requests in their order, then the others.
     fn claims(&self, now: Time, cap: &Cap, demand: &Demand, view: &View<'_>) -> (u32, Vec<Claim>) {
         let (mut limit, mut claims, mut seen) = (0, Vec::new(), BTreeSet::new());
-        let asking = self.asks.iter().map(|ask| ask.pool).filter(|pool| seen.insert(*pool)).collect::<Vec<_>>();
+        let asking =
+            self.requests.iter().map(|request| request.pool).filter(|pool| seen.insert(*pool)).collect::<Vec<_>>();
         let others = view.tokens.holders().filter(|pool| !seen.contains(pool));
         for pool in asking.into_iter().chain(others) {
             let entry = &view.pools[pool];
@@ -271,7 +272,7 @@ impl Asks {
                 weight: 1,
                 min: entry.rules.min,
                 tokens,
-                wants: asked.min(entry.most().saturating_sub(tokens)),
+                needed: asked.min(entry.most().saturating_sub(tokens)),
                 coming,
                 overdue,
                 tenured: entry.held.tenured(now),
@@ -281,7 +282,7 @@ impl Asks {
         (limit, claims)
     }
 
-    /// Somebody waits under a cap: idle servers are looked for, and if there are none, a transfer may be due. Returns the pool
+    /// A pool waits under a cap: idle servers are looked for, and if there are none, a transfer may be due. Returns the pool
     /// that is to give one back at its next release.
     pub(crate) fn seek(
         &mut self,
@@ -296,11 +297,11 @@ impl Asks {
             return None;
         }
         let (limit, claims) = self.claims(now, cap, demand, view);
-        let wants: u32 = claims.iter().map(|claim| claim.wants).sum();
-        let missing = wants.saturating_sub(claims.iter().map(|claim| claim.coming).sum());
-        // Nothing is taken from anybody before it is known that somebody still waits.
-        let oldest = claims.iter().find(|claim| claim.wants > 0).map(|claim| claim.pool);
-        let is_fresh = |claim: &Claim| claim.wants > 0 && self.is_fresh(now, claim.pool);
+        let needed: u32 = claims.iter().map(|claim| claim.needed).sum();
+        let missing = needed.saturating_sub(claims.iter().map(|claim| claim.coming).sum());
+        // Nothing is taken from a pool before it is known that another still waits.
+        let oldest = claims.iter().find(|claim| claim.needed > 0).map(|claim| claim.pool);
+        let is_fresh = |claim: &Claim| claim.needed > 0 && self.is_fresh(now, claim.pool);
         let known = claims.iter().any(is_fresh) || oldest.is_some_and(|pool| self.inquire(now, pool, actions));
         if missing == 0 || !known || !self.sweep(now, cap, &claims, (missing, view.pools), actions) {
             return None;
@@ -325,8 +326,8 @@ impl Asks {
         actions: &mut Actions,
     ) -> bool {
         if self.contests.get(cap).is_some_and(|contest| contest.sweep.is_old(now)) {
-            // Whoever has asked just now has nothing idle.
-            let holders = claims.iter().filter(|claim| claim.wants == 0 || !self.is_fresh(now, claim.pool));
+            // A pool that has requested a server just now has nothing idle.
+            let holders = claims.iter().filter(|claim| claim.needed == 0 || !self.is_fresh(now, claim.pool));
             let places = holders.flat_map(|claim| pools[claim.pool].held.holders().map(|worker| (claim.pool, worker)));
             let left = places.collect();
             if let Some(contest) = self.contests.get_mut(cap) {
@@ -352,44 +353,44 @@ impl Asks {
     }
 
     fn is_fresh(&self, now: Time, pool: PoolId) -> bool {
-        self.asks.iter().any(|ask| ask.pool == pool && ask.is_fresh(now))
+        self.requests.iter().any(|request| request.pool == pool && request.is_fresh(now))
     }
 
-    /// Whether somebody is known to wait for what this pool asks for. If that was long ago, its workers are asked.
+    /// Whether sessions are known to wait for what this pool requests. If that was long ago, its workers are asked.
     fn inquire(&mut self, now: Time, pool: PoolId, actions: &mut Actions) -> bool {
         if self.is_fresh(now, pool) {
             return true;
         }
         let mut inquired: Vec<WorkerId> = Vec::new();
-        for ask in self.asks.iter_mut().filter(|ask| ask.pool == pool) {
-            if !ask.inquired && !inquired.contains(&ask.worker) {
-                inquired.push(ask.worker);
-                actions.post_to_worker(ask.worker, ToWorker::Inquire { pool });
+        for request in self.requests.iter_mut().filter(|request| request.pool == pool) {
+            if !request.inquired && !inquired.contains(&request.worker) {
+                inquired.push(request.worker);
+                actions.post_to_worker(request.worker, ToWorker::Inquire { pool });
             }
-            ask.inquired = true;
+            request.inquired = true;
         }
         false
     }
 
-    /// Nothing is opened any more for a database that is not configured: what was asked for it would stay for ever, and its pools with it.
+    /// Nothing is opened any more for a database that is not configured: requests for it would stay for ever, and its pools with them.
     pub(crate) fn drop_of_removed(&mut self, now: Time, settings: &Settings, pools: &Pools, actions: &mut Actions) {
-        let is_gone = |ask: &&Ask| settings.database(&pools[ask.pool].key.database).is_none();
+        let is_gone = |request: &&ServerRequest| settings.database(&pools[request.pool].key.database).is_none();
         let gone: BTreeSet<(PoolId, WorkerId)> =
-            self.asks.iter().filter(is_gone).map(|ask| (ask.pool, ask.worker)).collect();
+            self.requests.iter().filter(is_gone).map(|request| (request.pool, request.worker)).collect();
         for (pool, worker) in gone {
             self.confirm(now, pool, worker, 0, actions);
         }
     }
 
-    /// Nobody waits any more for what pools without sessions have asked for.
+    /// Nobody waits any more for what pools without sessions have requested.
     pub(crate) fn drop_of_unused(&mut self, pools: &BTreeSet<PoolId>, actions: &mut Actions) {
         let mut dropped: BTreeMap<(PoolId, WorkerId), (u32, bool)> = BTreeMap::new();
-        self.asks.retain(|ask| {
-            let stays = !pools.contains(&ask.pool);
+        self.requests.retain(|request| {
+            let stays = !pools.contains(&request.pool);
             if !stays {
-                let (count, reserve) = dropped.entry((ask.pool, ask.worker)).or_default();
+                let (count, reserve) = dropped.entry((request.pool, request.worker)).or_default();
                 *count += 1;
-                *reserve |= ask.reserve;
+                *reserve |= request.reserve;
             }
             stays
         });
@@ -398,20 +399,20 @@ impl Asks {
         }
     }
 
-    /// So many of a worker's asks are still waited for; the newest others are dropped.
+    /// So many of a worker's requests are still waited for; the newest others are dropped.
     pub(crate) fn confirm(&mut self, now: Time, pool: PoolId, worker: WorkerId, count: u32, actions: &mut Actions) {
         let (mut kept, mut dropped, mut reserve) = (0, 0, false);
-        self.asks.retain_mut(|ask| {
-            if (ask.pool, ask.worker) != (pool, worker) {
+        self.requests.retain_mut(|request| {
+            if (request.pool, request.worker) != (pool, worker) {
                 return true;
             }
             if kept == count {
                 dropped += 1;
-                reserve |= ask.reserve;
+                reserve |= request.reserve;
                 return false;
             }
             kept += 1;
-            (ask.confirmed_at, ask.inquired) = (now, false);
+            (request.confirmed_at, request.inquired) = (now, false);
             true
         });
         if dropped > 0 {

@@ -9,7 +9,7 @@
 //! what it has. What pins out of sight is found when it has happened. Both stay pinned and are counted.
 
 use link::pinned::take_pin_permit;
-use link::session::{Line, Session};
+use link::session::{Session, WaitFor};
 use machine::Step;
 use session_state::state::Reader;
 use sql::Marks;
@@ -49,7 +49,7 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
         return false;
     }
     let ticket = pool.pins.queue.push(conn, step.now);
-    session.wait(step.now, Line::Pin, ticket, false);
+    session.wait(step.now, WaitFor::Pin, ticket, false);
     timers::arm_session(tables, conn);
     true
 }

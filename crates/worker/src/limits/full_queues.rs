@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use link::session::{Line, State};
+use link::session::{State, WaitFor};
 use machine::Step;
 use queueing::classes::Overflow;
 use queueing::refusals::Reason;
@@ -24,17 +24,17 @@ const UNKNOWN: Duration = Duration::from_millis(100);
 
 /// A session has begun to wait: if there are too many of its class now, one of them goes.
 #[inline]
-pub(crate) fn bound_line(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    if tables.settings.classes.bounds_lines() {
-        bound_line_of(tables, limiters, step, conn);
+pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    if tables.settings.classes.bounds_queues() {
+        bound_queue_of(tables, limiters, step, conn);
     }
 }
 
 #[inline(never)]
-fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
     // It may be gone already: its deadline was too near.
-    if !matches!(session.state(), State::Waiting { line: Line::Server, .. }) {
+    if !matches!(session.state(), State::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
     let class = tables.settings.classes.class(session.claim.class);
