@@ -18,7 +18,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const NESTING_MAX: usize = 4;
 const FIELDS_MAX: usize = 16;
 const IMPLS_MAX: usize = 3;
-const METHODS_MAX: usize = 60;
+const METHODS_MAX: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -70,7 +70,7 @@ impl Sort {
             Sort::Nesting => "nesting is at most 4: ifs go up, loops go down",
             Sort::Struct => "a struct has at most 16 fields: what changes together is a value of its own",
             Sort::Impls => "a type has at most 3 impl blocks: one that needs more is several types",
-            Sort::Methods => "a type has at most 60 functions: one that needs more is several types",
+            Sort::Methods => "a type has at most 40 functions: one that needs more is several types",
             Sort::Cycle => "modules of a crate import each other in one direction",
         }
     }
