@@ -3,13 +3,13 @@
 //! Asserts that reading a text ends, stays inside it and, statement by statement, allocates nothing; that the summary of
 //! a text is that of its statements; that the memo answers as if it had never seen anything, whatever it has seen, within
 //! its memory; that comments between tokens change nothing; that a setting's key, written again, is its name; that as the
-//! body of a function a text hides at least what its words tell.
+//! body of a function a text has at least the side effects that its words tell.
 //!
 //! ```text
 //!   how to read, text 0x1e another text
 //! ```
 
-use session_state::catalogue::{Catalogue, Hidden, Land, Row};
+use session_state::catalogue::{Catalogue, Land, Row, SideEffects};
 use sql::{
     Assignment, Encoding, Key, Kind, Lexer, Marks, Memo, Rules, Statement, Summary, Text, Token, Which, quoted_setting,
     setting_key,
@@ -50,15 +50,15 @@ pub fn run(bytes: &[u8]) {
 }
 
 fn check_body(source: &[u8], summary: &Summary) {
-    const PAIRS: [(Marks, Hidden); 5] = [
-        (Marks::ADVISORY, Hidden::ADVISORY),
-        (Marks::CURRVAL, Hidden::CURRVAL),
-        (Marks::NEXTVAL, Hidden::SEQUENCE),
-        (Marks::DBLINK, Hidden::DBLINK),
-        (Marks::SET_CONFIG, Hidden::SETTINGS),
+    const PAIRS: [(Marks, SideEffects); 5] = [
+        (Marks::ADVISORY, SideEffects::ADVISORY),
+        (Marks::CURRVAL, SideEffects::CURRVAL),
+        (Marks::NEXTVAL, SideEffects::SEQUENCE),
+        (Marks::DBLINK, SideEffects::DBLINK),
+        (Marks::SET_CONFIG, SideEffects::SETTINGS),
     ];
     let catalogue = Catalogue::new([Row::Body { land: Land::Named, name: b"body", source: Some(source) }]);
-    let hidden = catalogue.hides(Summary::of(&Text::new(b"select body", Rules::default())).words());
+    let hidden = catalogue.side_effects(Summary::of(&Text::new(b"select body", Rules::default())).words());
     for (mark, kind) in PAIRS.iter().filter(|(mark, _)| summary.marks().any(*mark)) {
         assert!(hidden.any(*kind), "{mark:?} is not hidden in {}: {hidden:?}", source.escape_ascii());
     }

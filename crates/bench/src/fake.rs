@@ -62,7 +62,7 @@ enum Prepared {
 enum Question {
     /// What is left in the session: nothing ever is.
     Left,
-    /// What the names of the database hide: nothing.
+    /// The side effects of the database's functions, triggers and views: there are none.
     Catalogue,
     /// Whether the catalogue has changed: it never does.
     Poll,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use connections::server::Answerer;
 use machine::mail::ToWorker;
-use session_state::catalogue::{Announcement, Definition, Hidden, What, of_tag};
+use session_state::catalogue::{Announcement, Definition, SideEffects, What, of_tag};
 use session_state::state::Reading;
 use sql::{Marks, Rules};
 use units::ConnId;
@@ -52,7 +52,7 @@ impl Change<'_> {
     }
 }
 
-/// A text is about to be sent that may change what names hide. False: not before the other workers know.
+/// A text is about to be sent that may change side effects of functions, triggers or views. False: not before the other workers know.
 pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, reading: Reading) -> bool {
     // It defines nothing.
     let Some(change) = definition(requests, text, reading) else { return true };
@@ -113,10 +113,10 @@ fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: 
     if reading.marks.any(Marks::BLOCK) {
         hidden |= known.hides_in_block(text).hidden;
     }
-    if hidden.any(Hidden::DYNAMIC) {
+    if hidden.any(SideEffects::DYNAMIC) {
         hidden |= known.hides_in_strings(text).hidden;
     }
-    hidden.any(Hidden::DEFINES).then_some(Change::Anything)
+    hidden.any(SideEffects::DEFINES).then_some(Change::Anything)
 }
 
 /// A command tag of a client's. It tells of a definition where the text was not read, or not as one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 mod states;
 
-pub use crate::pool_parts::{Exchange, HiddenNames, Measured, Opening, Pause, Pins, PoolCounts, Servers, Welcome};
+pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, Pins, PoolCounts, Servers, Welcome};
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
@@ -115,7 +115,7 @@ pub struct Pool {
     pub exchange: Exchange,
     life: Life,
     pub counts: PoolCounts,
-    pub names: HiddenNames,
+    pub names: CatalogueNames,
     pub measured: Measured,
 }
 
@@ -138,7 +138,7 @@ impl Pool {
             exchange: Exchange::of(homes),
             life: Life::Used,
             counts: PoolCounts::default(),
-            names: HiddenNames { known, generation: 0 },
+            names: CatalogueNames { known, generation: 0 },
             measured: Measured::default(),
         }
     }

@@ -133,10 +133,10 @@ pub struct PoolCounts {
     pub fidelity: FidelityCounts,
 }
 
-/// What its database's names hide.
+/// The side effects of its database's functions, triggers and views.
 #[derive(Debug)]
-pub struct HiddenNames {
-    /// What its database's names hide.
+pub struct CatalogueNames {
+    /// The side effects of its database's functions, triggers and views.
     pub known: Known,
     /// How often tables, types or functions were changed by clients here, as far as texts tell.
     pub generation: u64,

@@ -1,4 +1,4 @@
-//! What the text of a statement means, here and now: what it reads, sets, hides and uses. An EXECUTE has all effects of the statement
+//! What the text of a statement means, here and now: what it reads, sets and uses, and its side effects. An EXECUTE has all effects of the statement
 //! that it runs; bringing that statement to the server is [`crate::remedies`].
 
 use std::sync::Arc;

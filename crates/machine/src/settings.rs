@@ -28,7 +28,7 @@ pub struct Settings {
     pub auto_pool_size_start: u32,
     /// Classes: how clients share servers.
     pub classes: Arc<Classes>,
-    /// Whether servers are asked what names hide. Off only in tests of something else.
+    /// Whether side effects are read from the database. Off only in tests of something else.
     pub reads_catalogue: bool,
     /// A deliberate fault, for tests of the tests.
     #[cfg(feature = "sabotage")]

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use outer::{Answer, Client, Stage, Wishes};
-use session_state::catalogue::{Catalogue, CatalogueBuilder, Hidden, POLL, QUERY};
+use session_state::catalogue::{Catalogue, CatalogueBuilder, POLL, QUERY, SideEffects};
 use sql::{Rules, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
@@ -44,12 +44,12 @@ fn poll(client: &mut Client) -> Vec<Vec<Option<String>>> {
     answer.rows
 }
 
-fn hides(catalogue: &Catalogue, text: &str) -> Hidden {
-    catalogue.hides(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
+fn hides(catalogue: &Catalogue, text: &str) -> SideEffects {
+    catalogue.side_effects(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
 }
 
 #[track_caller]
-fn check(client: &mut Client, rows: &[(&str, Hidden)]) {
+fn check(client: &mut Client, rows: &[(&str, SideEffects)]) {
     let catalogue = read(client);
     let wrong: Vec<String> = rows
         .iter()
@@ -97,27 +97,27 @@ fn functions_in_every_language_and_form() {
     check(
         &mut client,
         &[
-            ("select sets()", Hidden::SETTINGS),
-            ("select sets_locally()", Hidden::NONE),
-            ("select proconfig()", Hidden::NONE),
-            ("select tables()", Hidden::TEMPORARY),
-            ("select calls_tables()", Hidden::TEMPORARY),
-            ("select public.locks(1)", Hidden::ADVISORY),
-            ("select locks_atomic(1)", Hidden::ADVISORY),
-            ("select calls_atomic(1)", Hidden::ADVISORY),
-            ("select sets_atomic('x')", Hidden::NONE),
-            ("select clean_atomic(1)", Hidden::NONE),
-            ("select defaults()", Hidden::ADVISORY),
-            ("select alias('a', 'b', false)", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
-            ("select clean_alias(1, 2)", Hidden::NONE),
-            ("select clean(1)", Hidden::NONE),
-            ("call listens()", Hidden::LISTEN),
-            ("select c.of_a_row from pg_class c", Hidden::ADVISORY),
-            ("select runs('x')", Hidden::DYNAMIC),
-            ("select runs_written()", Hidden::NONE),
-            ("select locks_all(a) from t", Hidden::ADVISORY),
-            ("select clean_all(a) from t", Hidden::NONE),
-            ("select sets, locks from t", Hidden::NONE),
+            ("select sets()", SideEffects::SETTINGS),
+            ("select sets_locally()", SideEffects::NONE),
+            ("select proconfig()", SideEffects::NONE),
+            ("select tables()", SideEffects::TEMPORARY),
+            ("select calls_tables()", SideEffects::TEMPORARY),
+            ("select public.locks(1)", SideEffects::ADVISORY),
+            ("select locks_atomic(1)", SideEffects::ADVISORY),
+            ("select calls_atomic(1)", SideEffects::ADVISORY),
+            ("select sets_atomic('x')", SideEffects::NONE),
+            ("select clean_atomic(1)", SideEffects::NONE),
+            ("select defaults()", SideEffects::ADVISORY),
+            ("select alias('a', 'b', false)", SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),
+            ("select clean_alias(1, 2)", SideEffects::NONE),
+            ("select clean(1)", SideEffects::NONE),
+            ("call listens()", SideEffects::LISTEN),
+            ("select c.of_a_row from pg_class c", SideEffects::ADVISORY),
+            ("select runs('x')", SideEffects::DYNAMIC),
+            ("select runs_written()", SideEffects::NONE),
+            ("select locks_all(a) from t", SideEffects::ADVISORY),
+            ("select clean_all(a) from t", SideEffects::NONE),
+            ("select sets, locks from t", SideEffects::NONE),
         ],
     );
     let catalogue = read(&mut client);
@@ -190,53 +190,53 @@ fn tables_views_and_domains() {
     let stage = Stage::set(&Wishes::default());
     let mut client = stage.client();
     run(&mut client, RELATIONS);
-    let (locks, sets) = (Hidden::ADVISORY, Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS);
+    let (locks, sets) = (SideEffects::ADVISORY, SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
     check(
         &mut client,
         &[
-            ("insert into plain values (1); select * from clean_view", Hidden::NONE),
-            ("insert into has_trigger values (1)", Hidden::LISTEN),
-            ("select * from has_trigger", Hidden::NONE),
-            ("insert into conditional values (1)", Hidden::TEMPORARY),
-            ("insert into has_serial default values", Hidden::SEQUENCE),
-            ("select * from has_serial", Hidden::NONE),
-            ("update has_serial set a = 1", Hidden::NONE),
-            ("update has_serial set a = default", Hidden::SEQUENCE),
-            ("copy has_identity from stdin", Hidden::SEQUENCE),
+            ("insert into plain values (1); select * from clean_view", SideEffects::NONE),
+            ("insert into has_trigger values (1)", SideEffects::LISTEN),
+            ("select * from has_trigger", SideEffects::NONE),
+            ("insert into conditional values (1)", SideEffects::TEMPORARY),
+            ("insert into has_serial default values", SideEffects::SEQUENCE),
+            ("select * from has_serial", SideEffects::NONE),
+            ("update has_serial set a = 1", SideEffects::NONE),
+            ("update has_serial set a = default", SideEffects::SEQUENCE),
+            ("copy has_identity from stdin", SideEffects::SEQUENCE),
             ("insert into has_default default values", locks),
-            ("select * from has_default", Hidden::NONE),
+            ("select * from has_default", SideEffects::NONE),
             ("update has_check set a = 1", locks),
             ("insert into sets_in_check values ('x')", sets),
             ("insert into has_generated values (1)", locks),
             ("insert into has_index values (1)", locks),
-            ("select * from has_index", Hidden::NONE),
+            ("select * from has_index", SideEffects::NONE),
             ("select * from has_policy", locks),
             ("delete from cascades", locks),
-            ("insert into refers values (1)", Hidden::NONE),
-            ("insert into parts values (1)", Hidden::LISTEN),
-            ("select * from parts", Hidden::NONE),
+            ("insert into refers values (1)", SideEffects::NONE),
+            ("insert into parts values (1)", SideEffects::LISTEN),
+            ("select * from parts", SideEffects::NONE),
             ("update parent set a = 1", locks),
             ("insert into by_expression values (1)", locks),
-            ("insert into below values (1)", Hidden::LISTEN),
+            ("insert into below values (1)", SideEffects::LISTEN),
             ("select * from locks_view", locks),
             ("select * from over_view", locks),
             ("select * from sets_view", sets),
-            ("select * from sets_locally_view", Hidden::NONE),
+            ("select * from sets_locally_view", SideEffects::NONE),
             ("select * from sets_computed_view", sets),
-            ("select * from reads_view", Hidden::STATE_READ),
-            ("select * from simple_view", Hidden::NONE),
-            ("insert into simple_view values (1)", Hidden::LISTEN),
-            ("select * from stored", Hidden::NONE),
+            ("select * from reads_view", SideEffects::STATE_READ),
+            ("select * from simple_view", SideEffects::NONE),
+            ("insert into simple_view values (1)", SideEffects::LISTEN),
+            ("select * from stored", SideEffects::NONE),
             ("refresh materialized view stored", locks),
             ("insert into has_rule values (1)", locks),
-            ("select * from has_rule", Hidden::NONE),
+            ("select * from has_rule", SideEffects::NONE),
             ("select 1::locked", locks),
-            ("select 1::clean_domain", Hidden::NONE),
+            ("select 1::clean_domain", SideEffects::NONE),
             ("insert into has_domain values (1)", locks),
-            ("insert into has_clean_domain values (1)", Hidden::NONE),
+            ("insert into has_clean_domain values (1)", SideEffects::NONE),
             ("select row(1)::composite", locks),
-            ("create table other()", Hidden::NONE),
-            ("select a ## b", Hidden::NONE),
+            ("create table other()", SideEffects::NONE),
+            ("select a ## b", SideEffects::NONE),
         ],
     );
 }
@@ -255,18 +255,18 @@ fn casts_operators_and_event_triggers() {
     check(
         &mut client,
         &[
-            ("select a::int from of_pairs", Hidden::ADVISORY),
-            ("select '(1,2)'::pair", Hidden::ADVISORY),
-            ("select * from of_cast", Hidden::ADVISORY),
-            ("select 1 ## 2", Hidden::NONE),
+            ("select a::int from of_pairs", SideEffects::ADVISORY),
+            ("select '(1,2)'::pair", SideEffects::ADVISORY),
+            ("select * from of_cast", SideEffects::ADVISORY),
+            ("select 1 ## 2", SideEffects::NONE),
         ],
     );
     let operator = "create function plus(int, int) returns int language plpgsql as $$ begin listen x; return 1; end $$;
         create operator ## (function = plus, leftarg = int, rightarg = int)";
     run(&mut client, operator);
-    check(&mut client, &[("select 1 ## 2", Hidden::LISTEN)]);
+    check(&mut client, &[("select 1 ## 2", SideEffects::LISTEN)]);
     run(&mut client, "drop operator ## (int, int)");
-    check(&mut client, &[("select 1 ## 2", Hidden::NONE)]);
+    check(&mut client, &[("select 1 ## 2", SideEffects::NONE)]);
 
     let trigger = "create function notes() returns event_trigger language plpgsql as $$ begin load 'x'; end $$;
         create event trigger notes on ddl_command_end execute function notes()";
@@ -274,12 +274,12 @@ fn casts_operators_and_event_triggers() {
     check(
         &mut client,
         &[
-            ("create index on of_pairs (a)", Hidden::LOAD | Hidden::ADVISORY),
-            ("grant select on x to y", Hidden::LOAD),
-            ("select 1", Hidden::NONE),
+            ("create index on of_pairs (a)", SideEffects::LOAD | SideEffects::ADVISORY),
+            ("grant select on x to y", SideEffects::LOAD),
+            ("select 1", SideEffects::NONE),
         ],
     );
-    assert_eq!(read(&mut client).definitions(), Hidden::LOAD);
+    assert_eq!(read(&mut client).definitions(), SideEffects::LOAD);
     run(&mut client, "drop event trigger notes");
 }
 
@@ -362,7 +362,7 @@ fn a_user_without_rights_may_ask() {
     run(&mut client, RELATIONS);
     run(&mut client, "begin; create role nobody; set local role nobody");
     let catalogue = read(&mut client);
-    assert_eq!(hides(&catalogue, "select * from locks_view"), Hidden::ADVISORY);
+    assert_eq!(hides(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
     poll(&mut client);
     // Nor does it wait for whoever holds a table.
     run(&mut client, "rollback");
@@ -370,7 +370,7 @@ fn a_user_without_rights_may_ask() {
     run(&mut other, "begin; lock table plain in access exclusive mode");
     run(&mut client, "set statement_timeout = '20s'");
     let catalogue = read(&mut client);
-    assert_eq!(hides(&catalogue, "select * from locks_view"), Hidden::ADVISORY);
+    assert_eq!(hides(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
     run(&mut other, "rollback");
 }
 
@@ -408,8 +408,8 @@ fn five_thousand_functions() {
     run(&mut client, "analyze");
     let catalogue = read(&mut client);
     // All call each other, down to the first.
-    assert_eq!(hides(&catalogue, "select f5000(1, '')"), Hidden::LOAD);
-    assert_eq!(hides(&catalogue, "select * from v17"), Hidden::NONE);
+    assert_eq!(hides(&catalogue, "select f5000(1, '')"), SideEffects::LOAD);
+    assert_eq!(hides(&catalogue, "select * from v17"), SideEffects::NONE);
     let begun = Instant::now();
     poll(&mut client);
     println!("polled in {:?}", begun.elapsed());
@@ -419,7 +419,7 @@ fn five_thousand_functions() {
     for summary in &words {
         let begun = Instant::now();
         for _ in 0..100_000 {
-            std::hint::black_box(catalogue.hides(std::hint::black_box(summary.words())));
+            std::hint::black_box(catalogue.side_effects(std::hint::black_box(summary.words())));
         }
         println!("{} words in {:?}", summary.words().len(), begun.elapsed() / 100_000);
     }

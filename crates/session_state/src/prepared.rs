@@ -203,7 +203,7 @@ pub struct Named {
     pub shape_requested: bool,
     /// Once SQL's EXECUTE has named it.
     in_sql: InSql,
-    /// What its words hid when its client used it last.
+    /// The side effects of its words when its client used it last.
     note: Cell<Note>,
 }
 

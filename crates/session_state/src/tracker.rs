@@ -43,7 +43,7 @@ use std::sync::Arc;
 use sql::Marks;
 use units::{Time, limits};
 
-use crate::catalogue::{Announcement, Hidden, Known};
+use crate::catalogue::{Announcement, Known, SideEffects};
 use crate::parameters::{Reported, Tracked};
 use crate::state::check::{Check, Pair};
 use crate::state::effects::{Effect, Effects, is_identity, is_passing};
@@ -182,10 +182,10 @@ impl Tracker {
             hidden |= block.hidden;
             names = block.settings;
         }
-        if hidden.any(Hidden::DYNAMIC) {
+        if hidden.any(SideEffects::DYNAMIC) {
             // What it runs may be made of what stands in this text; what comes from elsewhere nobody can list.
             let given = known.hides_in_strings(text);
-            hidden |= given.hidden | Hidden::SETTINGS;
+            hidden |= given.hidden | SideEffects::SETTINGS;
             names.extend(given.settings);
             self.ran_text = true;
         }
@@ -198,11 +198,11 @@ impl Tracker {
             return;
         }
         self.pinning.suspect(pins);
-        self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.hidden.any(Hidden::TEMPORARY);
+        self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.hidden.any(SideEffects::TEMPORARY);
         // What no check finds, and no tag tells.
         self.pinning.add(left & Pins::PREPARED);
         self.suspect_listening(left);
-        if hidden.any(Hidden::SETTINGS) {
+        if hidden.any(SideEffects::SETTINGS) {
             names.extend(known.settings().map(Box::from));
             self.query_settings(&names, false);
         }
@@ -380,7 +380,8 @@ impl Tracker {
     pub fn suspect_again(&mut self, reading: Reading, known: &Known) {
         let beginning = self.long_text.take_beginning();
         // A block's body is not there any more.
-        let hidden = if reading.marks.any(Marks::BLOCK) { reading.hidden | Hidden::DYNAMIC } else { reading.hidden };
+        let hidden =
+            if reading.marks.any(Marks::BLOCK) { reading.hidden | SideEffects::DYNAMIC } else { reading.hidden };
         self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &beginning, known);
     }
 

@@ -91,7 +91,7 @@ pub enum Command {
         /// Settings that it asks for by name.
         names: Vec<String>,
     },
-    /// What names hide, which is nothing here; and whether that has changed.
+    /// Side effects, of which there are none here; and whether they have changed.
     Catalogue {
         poll: bool,
     },

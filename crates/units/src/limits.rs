@@ -181,7 +181,7 @@ pub const PIN_TEXT_LEN_MAX: usize = 256;
 /// database is suspect; then a check after each is cheaper than this memory on every worker.
 pub const CATALOGUE_NAMES_MAX: usize = 128 * 1024;
 
-/// How long a pool's first clients wait for what its database's names hide: for the poll, and then for the catalogue. A
+/// How long a pool's first clients wait until the side effects in its database have been read: for the poll, and then for the catalogue. A
 /// database of which that is not read so soon serves them without it.
 pub const FIRST_NAMES: Duration = Duration::from_secs(1);
 

@@ -15,9 +15,9 @@ pub enum Chore {
     Poison,
     /// `chaos_check`
     Compare,
-    /// Whether what names hide has changed.
+    /// Whether side effects of functions, triggers and views have changed.
     Poll,
-    /// What names hide.
+    /// Side effects of functions, triggers and views.
     Catalogue,
     /// The same, of a pool that knows nothing yet: its clients wait for it.
     First,
@@ -28,7 +28,7 @@ pub enum Chore {
 }
 
 impl Chore {
-    /// Whether it asks what names hide.
+    /// Whether it reads the catalogue for side effects.
     pub fn is_of_names(self) -> bool {
         matches!(self, Chore::Poll | Chore::Catalogue | Chore::First)
     }

@@ -1,7 +1,7 @@
 //! What is known before a catalogue is read: the server's own functions, its keywords, and what extensions' functions do
 //! that are written in C and cannot be read.
 
-use super::hidden::Hidden;
+use super::hidden::SideEffects;
 use sql::{Marks, Rules, Summary, Text};
 
 /// Functions of the server's own that run a text, or the views that a text names. Clients' texts are looked through for
@@ -39,23 +39,23 @@ pub(super) const DEFINES: [&str; 12] = [
     "cluster",
 ];
 
-const fn only_clean(name: &'static str) -> (&'static str, &'static [(&'static str, Hidden)]) {
+const fn only_clean(name: &'static str) -> (&'static str, &'static [(&'static str, SideEffects)]) {
     (name, &[])
 }
 
 /// Extensions whose C functions keep nothing in the session, but for those listed by the beginnings of their names.
 /// From their sources' sight: a setting changed, a static variable, a text that is run.
-const VETTED: [(&str, &[(&str, Hidden)]); 54] = [
+const VETTED: [(&str, &[(&str, SideEffects)]); 54] = [
     only_clean("address_standardizer_data_us"),
     only_clean("adminpack"),
     only_clean("amcheck"),
-    ("autoinc", &[("autoinc", Hidden::SEQUENCE)]),
+    ("autoinc", &[("autoinc", SideEffects::SEQUENCE)]),
     only_clean("bloom"),
     only_clean("btree_gin"),
     only_clean("btree_gist"),
     only_clean("citext"),
     only_clean("cube"),
-    ("dblink", &[("", Hidden::DBLINK)]),
+    ("dblink", &[("", SideEffects::DBLINK)]),
     only_clean("dict_int"),
     only_clean("dict_xsyn"),
     only_clean("earthdistance"),
@@ -65,7 +65,7 @@ const VETTED: [(&str, &[(&str, Hidden)]); 54] = [
     only_clean("insert_username"),
     only_clean("intagg"),
     only_clean("intarray"),
-    ("isn", &[("isn_weak", Hidden::UNKNOWN)]),
+    ("isn", &[("isn_weak", SideEffects::UNKNOWN)]),
     only_clean("lo"),
     only_clean("ltree"),
     only_clean("moddatetime"),
@@ -77,7 +77,7 @@ const VETTED: [(&str, &[(&str, Hidden)]); 54] = [
     only_clean("pg_prewarm"),
     only_clean("pg_stat_statements"),
     only_clean("pg_surgery"),
-    ("pg_trgm", &[("set_limit", Hidden::SETTINGS)]),
+    ("pg_trgm", &[("set_limit", SideEffects::SETTINGS)]),
     only_clean("pg_visibility"),
     only_clean("pg_walinspect"),
     only_clean("pgaudit"),
@@ -93,7 +93,7 @@ const VETTED: [(&str, &[(&str, Hidden)]); 54] = [
     only_clean("refint"),
     only_clean("seg"),
     only_clean("sslinfo"),
-    ("tablefunc", &[("crosstab", Hidden::DYNAMIC), ("connectby", Hidden::DYNAMIC)]),
+    ("tablefunc", &[("crosstab", SideEffects::DYNAMIC), ("connectby", SideEffects::DYNAMIC)]),
     only_clean("tcn"),
     only_clean("tsm_system_rows"),
     only_clean("tsm_system_time"),
@@ -105,73 +105,73 @@ const VETTED: [(&str, &[(&str, Hidden)]); 54] = [
 /// An extension that is vetted, but for its functions that run a text.
 const XML2: &str = "xml2";
 
-/// What a C function hides, by its name and the extension it belongs to.
-pub(super) fn of_c(name: &[u8], extension: Option<&[u8]>) -> Hidden {
-    let Some(extension) = extension else { return Hidden::UNKNOWN };
+/// The side effects of a C function, by its name and the extension it belongs to.
+pub(super) fn of_c(name: &[u8], extension: Option<&[u8]>) -> SideEffects {
+    let Some(extension) = extension else { return SideEffects::UNKNOWN };
     if extension == XML2.as_bytes() {
-        return if name == b"xpath_table" { Hidden::DYNAMIC } else { Hidden::NONE };
+        return if name == b"xpath_table" { SideEffects::DYNAMIC } else { SideEffects::NONE };
     }
     let Some((_, exceptions)) = VETTED.iter().find(|(vetted, _)| vetted.as_bytes() == extension) else {
-        return Hidden::UNKNOWN;
+        return SideEffects::UNKNOWN;
     };
     let exception = exceptions.iter().find(|(start, _)| name.starts_with(start.as_bytes()));
-    exception.map_or(Hidden::NONE, |(_, hidden)| *hidden)
+    exception.map_or(SideEffects::NONE, |(_, hidden)| *hidden)
 }
 
-/// What another name for one of the server's own functions hides, by the function's symbol, which often is its name and a
+/// The side effects of another name for one of the server's own functions, by the function's symbol, which often is its name and a
 /// little more: `set_config_by_name`, `pg_advisory_lock_int8`.
-pub(super) fn of_symbol(symbol: &[u8]) -> Hidden {
-    const PARTS: [(&str, Hidden); 14] = [
-        ("set_config", Hidden::SETTINGS),
-        ("advisory", Hidden::ADVISORY),
-        ("nextval", Hidden::SEQUENCE),
-        ("setval", Hidden::SEQUENCE),
-        ("currval", Hidden::CURRVAL),
-        ("lastval", Hidden::CURRVAL),
-        ("setseed", Hidden::SEED),
-        ("backend_pid", Hidden::BACKEND_PID),
-        ("_to_xml", Hidden::DYNAMIC),
-        ("ts_stat", Hidden::DYNAMIC),
-        ("tsquery_rewrite", Hidden::DYNAMIC),
-        ("replication_slot", Hidden::SLOT),
-        ("replication_origin", Hidden::ORIGIN),
-        ("backup", Hidden::BACKUP),
+pub(super) fn of_symbol(symbol: &[u8]) -> SideEffects {
+    const PARTS: [(&str, SideEffects); 14] = [
+        ("set_config", SideEffects::SETTINGS),
+        ("advisory", SideEffects::ADVISORY),
+        ("nextval", SideEffects::SEQUENCE),
+        ("setval", SideEffects::SEQUENCE),
+        ("currval", SideEffects::CURRVAL),
+        ("lastval", SideEffects::CURRVAL),
+        ("setseed", SideEffects::SEED),
+        ("backend_pid", SideEffects::BACKEND_PID),
+        ("_to_xml", SideEffects::DYNAMIC),
+        ("ts_stat", SideEffects::DYNAMIC),
+        ("tsquery_rewrite", SideEffects::DYNAMIC),
+        ("replication_slot", SideEffects::SLOT),
+        ("replication_origin", SideEffects::ORIGIN),
+        ("backup", SideEffects::BACKUP),
     ];
     let holds = |part: &str| symbol.windows(part.len()).any(|window| window == part.as_bytes());
-    let found = PARTS.iter().filter(|(part, _)| holds(part)).fold(Hidden::NONE, |all, (_, hidden)| all | *hidden);
-    if found.any(Hidden::SETTINGS) { found | Hidden::DYNAMIC_SETTINGS } else { found }
+    let found = PARTS.iter().filter(|(part, _)| holds(part)).fold(SideEffects::NONE, |all, (_, hidden)| all | *hidden);
+    if found.any(SideEffects::SETTINGS) { found | SideEffects::DYNAMIC_SETTINGS } else { found }
 }
 
-/// What one of the server's own functions or views hides, by its name: as `sql` marks it in a text.
-pub(super) fn of_name(name: &[u8]) -> Hidden {
+/// The side effects of one of the server's own functions or views, by its name: as `sql` marks it in a text.
+pub(super) fn of_name(name: &[u8]) -> SideEffects {
     let is_plain = name.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_');
     if !is_plain {
-        return Hidden::NONE;
+        return SideEffects::NONE;
     }
     let hidden = of_marks(Summary::of(&Text::new(name, Rules::default())).marks());
     // Which setting, a name alone does not tell.
-    if hidden.any(Hidden::SETTINGS) { hidden | Hidden::DYNAMIC_SETTINGS } else { hidden }
+    if hidden.any(SideEffects::SETTINGS) { hidden | SideEffects::DYNAMIC_SETTINGS } else { hidden }
 }
 
 /// What the words of a text tell that stands in a body. What they tell of whole statements is left out: a body's
 /// statements are divided otherwise.
-pub(super) fn of_marks(marks: Marks) -> Hidden {
-    const PAIRS: [(Marks, Hidden); 13] = [
-        (Marks::SET_CONFIG, Hidden::SETTINGS),
-        (Marks::ADVISORY, Hidden::ADVISORY),
-        (Marks::CURRVAL, Hidden::CURRVAL),
-        (Marks::NEXTVAL, Hidden::SEQUENCE),
-        (Marks::BACKEND_PID, Hidden::BACKEND_PID),
-        (Marks::SEED, Hidden::SEED),
-        (Marks::CHANNELS, Hidden::STATE_READ),
-        (Marks::STATE_READ, Hidden::STATE_READ),
-        (Marks::BACKUP, Hidden::BACKUP),
-        (Marks::SLOT, Hidden::SLOT),
-        (Marks::ORIGIN, Hidden::ORIGIN),
-        (Marks::DBLINK, Hidden::DBLINK),
-        (Marks::TEMPORARY, Hidden::TEMPORARY),
+pub(super) fn of_marks(marks: Marks) -> SideEffects {
+    const PAIRS: [(Marks, SideEffects); 13] = [
+        (Marks::SET_CONFIG, SideEffects::SETTINGS),
+        (Marks::ADVISORY, SideEffects::ADVISORY),
+        (Marks::CURRVAL, SideEffects::CURRVAL),
+        (Marks::NEXTVAL, SideEffects::SEQUENCE),
+        (Marks::BACKEND_PID, SideEffects::BACKEND_PID),
+        (Marks::SEED, SideEffects::SEED),
+        (Marks::CHANNELS, SideEffects::STATE_READ),
+        (Marks::STATE_READ, SideEffects::STATE_READ),
+        (Marks::BACKUP, SideEffects::BACKUP),
+        (Marks::SLOT, SideEffects::SLOT),
+        (Marks::ORIGIN, SideEffects::ORIGIN),
+        (Marks::DBLINK, SideEffects::DBLINK),
+        (Marks::TEMPORARY, SideEffects::TEMPORARY),
     ];
-    PAIRS.iter().filter(|(mark, _)| marks.any(*mark)).fold(Hidden::NONE, |all, (_, hidden)| all | *hidden)
+    PAIRS.iter().filter(|(mark, _)| marks.any(*mark)).fold(SideEffects::NONE, |all, (_, hidden)| all | *hidden)
 }
 
 #[cfg(test)]
@@ -181,34 +181,34 @@ mod tests {
     #[test]
     fn c_functions_are_known_by_their_extension() {
         let of = |name: &str, extension| of_c(name.as_bytes(), extension);
-        assert_eq!(of("digest", Some(b"pgcrypto")), Hidden::NONE);
-        assert_eq!(of("similarity", Some(b"pg_trgm")), Hidden::NONE);
-        assert_eq!(of("set_limit", Some(b"pg_trgm")), Hidden::SETTINGS);
-        assert_eq!(of("crosstab4", Some(b"tablefunc")), Hidden::DYNAMIC);
-        assert_eq!(of("dblink_exec", Some(b"dblink")), Hidden::DBLINK);
-        assert_eq!(of("xpath_table", Some(b"xml2")), Hidden::DYNAMIC);
-        assert_eq!(of("xpath_bool", Some(b"xml2")), Hidden::NONE);
-        assert_eq!(of("isn_weak", Some(b"isn")), Hidden::UNKNOWN);
-        assert_eq!(of("pgv_set", Some(b"pg_variables")), Hidden::UNKNOWN);
-        assert_eq!(of("mine", None), Hidden::UNKNOWN);
+        assert_eq!(of("digest", Some(b"pgcrypto")), SideEffects::NONE);
+        assert_eq!(of("similarity", Some(b"pg_trgm")), SideEffects::NONE);
+        assert_eq!(of("set_limit", Some(b"pg_trgm")), SideEffects::SETTINGS);
+        assert_eq!(of("crosstab4", Some(b"tablefunc")), SideEffects::DYNAMIC);
+        assert_eq!(of("dblink_exec", Some(b"dblink")), SideEffects::DBLINK);
+        assert_eq!(of("xpath_table", Some(b"xml2")), SideEffects::DYNAMIC);
+        assert_eq!(of("xpath_bool", Some(b"xml2")), SideEffects::NONE);
+        assert_eq!(of("isn_weak", Some(b"isn")), SideEffects::UNKNOWN);
+        assert_eq!(of("pgv_set", Some(b"pg_variables")), SideEffects::UNKNOWN);
+        assert_eq!(of("mine", None), SideEffects::UNKNOWN);
     }
 
     #[test]
     fn symbols_of_the_servers_own_functions() {
-        assert_eq!(of_symbol(b"int4eq"), Hidden::NONE);
-        assert_eq!(of_symbol(b"set_config_by_name"), Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS);
-        assert_eq!(of_symbol(b"pg_try_advisory_lock_int4"), Hidden::ADVISORY);
-        assert_eq!(of_symbol(b"nextval_oid"), Hidden::SEQUENCE);
+        assert_eq!(of_symbol(b"int4eq"), SideEffects::NONE);
+        assert_eq!(of_symbol(b"set_config_by_name"), SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
+        assert_eq!(of_symbol(b"pg_try_advisory_lock_int4"), SideEffects::ADVISORY);
+        assert_eq!(of_symbol(b"nextval_oid"), SideEffects::SEQUENCE);
     }
 
     #[test]
     fn names_of_the_servers_own() {
-        assert_eq!(of_name(b"set_config"), Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS);
-        assert_eq!(of_name(b"nextval"), Hidden::SEQUENCE);
-        assert_eq!(of_name(b"pg_advisory_unlock_all"), Hidden::ADVISORY);
-        assert_eq!(of_name(b"pg_advisory_xact_lock"), Hidden::NONE);
-        assert_eq!(of_name(b"pg_cursors"), Hidden::STATE_READ);
-        assert_eq!(of_name(b"now"), Hidden::NONE);
-        assert_eq!(of_name(b"not a 'name"), Hidden::NONE);
+        assert_eq!(of_name(b"set_config"), SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
+        assert_eq!(of_name(b"nextval"), SideEffects::SEQUENCE);
+        assert_eq!(of_name(b"pg_advisory_unlock_all"), SideEffects::ADVISORY);
+        assert_eq!(of_name(b"pg_advisory_xact_lock"), SideEffects::NONE);
+        assert_eq!(of_name(b"pg_cursors"), SideEffects::STATE_READ);
+        assert_eq!(of_name(b"now"), SideEffects::NONE);
+        assert_eq!(of_name(b"not a 'name"), SideEffects::NONE);
     }
 }

@@ -6,7 +6,7 @@
 //! made of them.
 
 use super::base;
-use super::hidden::Hidden;
+use super::hidden::SideEffects;
 use sql::{Lexer, Marks, Rules, Summary, Text, Token, TokenKind, Unlexable, Word};
 
 /// Strings within strings are read so deep.
@@ -16,7 +16,7 @@ const DEPTH_MAX: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// But for what the functions and tables do that it names.
-    pub(super) hidden: Hidden,
+    pub(super) hidden: SideEffects,
     /// The names in it.
     pub(super) words: Vec<Word>,
     /// Settings with a dot in their names that it changes, in lower case.
@@ -67,7 +67,7 @@ impl Body {
         let text = Text::new(source, Rules::default());
         let Ok(tokens) = tokens(&text) else {
             // A body that PostgreSQL reads and we do not; or a piece of a text, cut where it is put together.
-            self.hidden |= if depth == 0 { Hidden::UNKNOWN } else { Hidden::DYNAMIC };
+            self.hidden |= if depth == 0 { SideEffects::UNKNOWN } else { SideEffects::DYNAMIC };
             let plain = without_quotes(source);
             let text = Text::new(&plain, Rules::default());
             let tokens = tokens(&text).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Body {
             return;
         }
         if depth == DEPTH_MAX {
-            self.hidden |= Hidden::DYNAMIC;
+            self.hidden |= SideEffects::DYNAMIC;
             return;
         }
         self.add_strings(text, tokens, depth);
@@ -114,11 +114,11 @@ impl Body {
                 match call.name {
                     _ if call.local == Some(true) => {}
                     Some(name) => self.setting(name),
-                    None => self.hidden |= Hidden::DYNAMIC_SETTINGS,
+                    None => self.hidden |= SideEffects::DYNAMIC_SETTINGS,
                 }
             }
             // Named, and not called: what for, nobody knows.
-            self.hidden |= if calls == 0 { Hidden::DYNAMIC_SETTINGS } else { Hidden::NONE };
+            self.hidden |= if calls == 0 { SideEffects::DYNAMIC_SETTINGS } else { SideEffects::NONE };
         }
     }
 
@@ -138,7 +138,7 @@ impl Body {
             return self.execute(walk, at);
         }
         if walk.is(at, "hold") && walk.is_after(at, "with") {
-            self.hidden |= Hidden::HOLD;
+            self.hidden |= SideEffects::HOLD;
         }
         let Some(word) = BEGINNINGS.iter().find(|word| walk.is(at, word)) else { return false };
         if !walk.may_begin(at) {
@@ -147,12 +147,12 @@ impl Body {
         self.hidden |= match *word {
             "create" | "alter" | "import" => walk.definition(at),
             "set" => return self.set(walk, at + 1),
-            "reset" => Hidden::SETTINGS,
-            "listen" | "unlisten" => Hidden::LISTEN,
-            "load" => Hidden::LOAD,
-            "prepare" if walk.is(at + 1, "transaction") => Hidden::NONE,
-            "prepare" | "deallocate" => Hidden::PREPARED,
-            "discard" => Hidden::TEMPORARY | Hidden::SEQUENCE,
+            "reset" => SideEffects::SETTINGS,
+            "listen" | "unlisten" => SideEffects::LISTEN,
+            "load" => SideEffects::LOAD,
+            "prepare" if walk.is(at + 1, "transaction") => SideEffects::NONE,
+            "prepare" | "deallocate" => SideEffects::PREPARED,
+            "discard" => SideEffects::TEMPORARY | SideEffects::SEQUENCE,
             _ => return self.block(walk, at),
         };
         false
@@ -163,7 +163,7 @@ impl Body {
         let language = (at + 1..at + 3).find(|at| walk.is(*at, "language"));
         let is_known = |at: usize| ["plpgsql", "'plpgsql'", "\"plpgsql\""].iter().any(|name| walk.is(at, name));
         if language.is_some_and(|language| !is_known(language + 1)) {
-            self.hidden |= Hidden::UNKNOWN;
+            self.hidden |= SideEffects::UNKNOWN;
         }
         true
     }
@@ -176,7 +176,7 @@ impl Body {
         let ends = walk.byte(at + 2).is_none_or(|byte| byte == b';')
             || ["into", "using", "loop"].iter().any(|word| walk.is(at + 2, word));
         if walk.kind(at + 1) != Some(TokenKind::String) || !ends {
-            self.hidden |= Hidden::DYNAMIC;
+            self.hidden |= SideEffects::DYNAMIC;
         }
         true
     }
@@ -188,7 +188,7 @@ impl Body {
             return false;
         }
         at += usize::from(walk.is(at, "session"));
-        self.hidden |= Hidden::SETTINGS;
+        self.hidden |= SideEffects::SETTINGS;
         let is_value = |at: usize| walk.byte(at) == Some(b'=') || walk.is(at, "to") || walk.is(at, "from");
         if OTHER_FORMS.iter().any(|word| walk.is(at, word)) || is_value(at + 1) {
             return false;
@@ -197,7 +197,7 @@ impl Body {
             let name = [walk.name(at), &b"."[..], walk.name(at + 2)].concat();
             self.setting(&name);
         } else {
-            self.hidden |= Hidden::DYNAMIC_SETTINGS;
+            self.hidden |= SideEffects::DYNAMIC_SETTINGS;
         }
         false
     }
@@ -233,11 +233,11 @@ impl Walk<'_> {
         self.written(at).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// What a statement hides that begins here and defines something: nothing that is temporary matters to others.
-    fn definition(&self, at: usize) -> Hidden {
+    /// The side effects of a statement that begins here and defines something: nothing that is temporary matters to others.
+    fn definition(&self, at: usize) -> SideEffects {
         const TEMPORARY: [&str; 3] = ["temp", "temporary", "pg_temp"];
         let is_temporary = (at + 1..at + 6).any(|at| TEMPORARY.iter().any(|word| self.is(at, word)));
-        if is_temporary { Hidden::NONE } else { Hidden::DEFINES }
+        if is_temporary { SideEffects::NONE } else { SideEffects::DEFINES }
     }
 
     fn is_after(&self, at: usize, word: &str) -> bool {

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn hidden(source: &str) -> Hidden {
+fn hidden(source: &str) -> SideEffects {
     Body::read(source.as_bytes()).hidden
 }
 
 #[track_caller]
-fn check(rows: &[(&str, Hidden)]) {
+fn check(rows: &[(&str, SideEffects)]) {
     for (source, expected) in rows {
         assert_eq!(hidden(source), *expected, "{source}");
     }
@@ -35,67 +35,70 @@ fn bodies_that_hide_nothing() {
         "begin -- set x = 1;\n /* listen y; */ end",
     ];
     for source in sources {
-        assert_eq!(hidden(source), Hidden::NONE, "{source}");
+        assert_eq!(hidden(source), SideEffects::NONE, "{source}");
     }
 }
 
 #[test]
 fn statements_that_change_the_session() {
     check(&[
-        ("begin set work_mem = '1MB'; end", Hidden::SETTINGS),
-        ("BEGIN IF a THEN SET SESSION work_mem TO 1; END IF; END", Hidden::SETTINGS),
-        ("begin reset all; end", Hidden::SETTINGS),
-        ("begin set role x; end", Hidden::SETTINGS),
-        ("begin loop set session authorization x; end loop; end", Hidden::SETTINGS),
-        ("begin set time zone 'UTC'; end", Hidden::SETTINGS),
-        ("<<l>> set x to 1", Hidden::SETTINGS),
-        ("begin perform set_config('work_mem', '1MB', false); end", Hidden::SETTINGS),
-        ("begin perform set_config(n, '1MB', false); end", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
-        ("begin perform set_config('work_mem', v, local); end", Hidden::SETTINGS),
-        ("begin create temp table x(); end", Hidden::TEMPORARY),
-        ("begin create or replace local temporary view x as select 1; end", Hidden::TEMPORARY),
-        ("begin create table pg_temp.x(); end", Hidden::TEMPORARY),
-        ("begin perform pg_try_advisory_lock(1); end", Hidden::ADVISORY),
-        ("begin listen x; end", Hidden::LISTEN),
-        ("begin unlisten *; end", Hidden::LISTEN),
-        ("begin load 'x'; end", Hidden::LOAD),
-        ("begin prepare p as select 1; end", Hidden::PREPARED),
-        ("begin deallocate all; end", Hidden::PREPARED),
-        ("declare c cursor with hold for select 1", Hidden::HOLD),
-        ("select nextval('s')", Hidden::SEQUENCE),
-        ("select currval('s')", Hidden::CURRVAL),
-        ("select setseed(0.5)", Hidden::SEED),
-        ("begin perform dblink_connect('x'); end", Hidden::DBLINK),
-        ("select pg_backend_pid()", Hidden::BACKEND_PID),
-        ("select * from pg_prepared_statements", Hidden::STATE_READ),
+        ("begin set work_mem = '1MB'; end", SideEffects::SETTINGS),
+        ("BEGIN IF a THEN SET SESSION work_mem TO 1; END IF; END", SideEffects::SETTINGS),
+        ("begin reset all; end", SideEffects::SETTINGS),
+        ("begin set role x; end", SideEffects::SETTINGS),
+        ("begin loop set session authorization x; end loop; end", SideEffects::SETTINGS),
+        ("begin set time zone 'UTC'; end", SideEffects::SETTINGS),
+        ("<<l>> set x to 1", SideEffects::SETTINGS),
+        ("begin perform set_config('work_mem', '1MB', false); end", SideEffects::SETTINGS),
+        ("begin perform set_config(n, '1MB', false); end", SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),
+        ("begin perform set_config('work_mem', v, local); end", SideEffects::SETTINGS),
+        ("begin create temp table x(); end", SideEffects::TEMPORARY),
+        ("begin create or replace local temporary view x as select 1; end", SideEffects::TEMPORARY),
+        ("begin create table pg_temp.x(); end", SideEffects::TEMPORARY),
+        ("begin perform pg_try_advisory_lock(1); end", SideEffects::ADVISORY),
+        ("begin listen x; end", SideEffects::LISTEN),
+        ("begin unlisten *; end", SideEffects::LISTEN),
+        ("begin load 'x'; end", SideEffects::LOAD),
+        ("begin prepare p as select 1; end", SideEffects::PREPARED),
+        ("begin deallocate all; end", SideEffects::PREPARED),
+        ("declare c cursor with hold for select 1", SideEffects::HOLD),
+        ("select nextval('s')", SideEffects::SEQUENCE),
+        ("select currval('s')", SideEffects::CURRVAL),
+        ("select setseed(0.5)", SideEffects::SEED),
+        ("begin perform dblink_connect('x'); end", SideEffects::DBLINK),
+        ("select pg_backend_pid()", SideEffects::BACKEND_PID),
+        ("select * from pg_prepared_statements", SideEffects::STATE_READ),
     ]);
 }
 
 #[test]
 fn texts_that_bodies_run() {
-    let dynamic = Hidden::DYNAMIC;
+    let dynamic = SideEffects::DYNAMIC;
     check(&[
-        ("begin execute 'select 1'; end", Hidden::NONE),
-        ("begin execute 'select $1' into x using y; end", Hidden::NONE),
-        ("begin for r in execute 'select 1' loop null; end loop; end", Hidden::NONE),
-        ("begin execute 'set work_mem = 1'; end", Hidden::SETTINGS),
-        ("begin execute $x$create temp table t()$x$; end", Hidden::TEMPORARY),
-        ("begin execute 'do $$ begin listen x; end $$'; end", Hidden::LISTEN),
-        ("do $$ begin listen x; end $$", Hidden::LISTEN),
-        ("do $$ begin listen x; end $$ language plpgsql", Hidden::LISTEN),
-        ("do language 'plpgsql' $$ begin listen x; end $$", Hidden::LISTEN),
-        ("do language plpython3u $$ plpy.notice(x) $$", Hidden::UNKNOWN),
-        ("do $$ plpy.notice(x) $$ language plpython3u", Hidden::UNKNOWN),
+        ("begin execute 'select 1'; end", SideEffects::NONE),
+        ("begin execute 'select $1' into x using y; end", SideEffects::NONE),
+        ("begin for r in execute 'select 1' loop null; end loop; end", SideEffects::NONE),
+        ("begin execute 'set work_mem = 1'; end", SideEffects::SETTINGS),
+        ("begin execute $x$create temp table t()$x$; end", SideEffects::TEMPORARY),
+        ("begin execute 'do $$ begin listen x; end $$'; end", SideEffects::LISTEN),
+        ("do $$ begin listen x; end $$", SideEffects::LISTEN),
+        ("do $$ begin listen x; end $$ language plpgsql", SideEffects::LISTEN),
+        ("do language 'plpgsql' $$ begin listen x; end $$", SideEffects::LISTEN),
+        ("do language plpython3u $$ plpy.notice(x) $$", SideEffects::UNKNOWN),
+        ("do $$ plpy.notice(x) $$ language plpython3u", SideEffects::UNKNOWN),
         ("begin execute statement; end", dynamic),
         ("begin return query execute format('select %I', x); end", dynamic),
-        ("begin execute 'create temp table ' || name; end", dynamic | Hidden::TEMPORARY),
-        ("begin execute 'set ' || x; end", dynamic | Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
-        ("begin execute format('set app.x = %L', x); end", dynamic | Hidden::SETTINGS),
-        ("begin execute format('set %I = %L', n, x); end", dynamic | Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
-        ("begin execute 'select set_config(''a.b'', ''c'', false)'; end", Hidden::SETTINGS),
-        ("begin execute E'create\\ntemp table t()'; end", Hidden::TEMPORARY),
+        ("begin execute 'create temp table ' || name; end", dynamic | SideEffects::TEMPORARY),
+        ("begin execute 'set ' || x; end", dynamic | SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),
+        ("begin execute format('set app.x = %L', x); end", dynamic | SideEffects::SETTINGS),
+        (
+            "begin execute format('set %I = %L', n, x); end",
+            dynamic | SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS,
+        ),
+        ("begin execute 'select set_config(''a.b'', ''c'', false)'; end", SideEffects::SETTINGS),
+        ("begin execute E'create\\ntemp table t()'; end", SideEffects::TEMPORARY),
         // The piece is no sequence of tokens.
-        ("begin execute 'listen \"' || x || '\"'; end", dynamic | Hidden::LISTEN),
+        ("begin execute 'listen \"' || x || '\"'; end", dynamic | SideEffects::LISTEN),
         ("begin execute 'select 1 where x = ''' || x || ''''; end", dynamic),
     ]);
     let deep = "begin execute 'do ''begin execute ''''do ''''''''begin execute 1; end'''''''' ''''; end'' '; end";
@@ -105,7 +108,7 @@ fn texts_that_bodies_run() {
 #[test]
 fn what_cannot_be_read_is_unknown_and_its_words_are_found() {
     let body = Body::read(b"begin x := U&\"a\"; listen y; perform f(); end");
-    assert_eq!(body.hidden, Hidden::UNKNOWN | Hidden::LISTEN);
+    assert_eq!(body.hidden, SideEffects::UNKNOWN | SideEffects::LISTEN);
     assert!(body.words.iter().any(|word| word.is_called() && word.name() == Word::of(b"f")));
 }
 

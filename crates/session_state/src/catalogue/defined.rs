@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sql::Word;
 use units::{ConnId, Time, limits};
 
-use super::Hidden;
+use super::SideEffects;
 use super::mentions::Mentions;
 
 /// How many names that clients have defined are kept until they have been read; beyond it, every text is suspect.
@@ -18,7 +18,7 @@ pub(super) const FRESH_MAX: usize = 4096;
 /// Something that a client has defined.
 #[derive(Debug)]
 struct Fresh {
-    hidden: Hidden,
+    hidden: SideEffects,
     /// Servers whose transactions may go on that define it.
     open: BTreeSet<ConnId>,
     /// When the last of them was over, or when it was sent.
@@ -27,10 +27,10 @@ struct Fresh {
 
 impl Fresh {
     fn new(now: Time) -> Fresh {
-        Fresh { hidden: Hidden::NONE, open: BTreeSet::new(), since: now }
+        Fresh { hidden: SideEffects::NONE, open: BTreeSet::new(), since: now }
     }
 
-    fn add(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+    fn add(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
         self.hidden |= hidden;
         self.open.insert(server);
         self.since = self.since.max(now);
@@ -49,7 +49,7 @@ pub(super) struct Defined {
     settings: BTreeSet<Box<[u8]>>,
     /// What else clients' definitions name.
     mentions: Mentions,
-    /// What any text may hide: more was defined than is kept, or nobody knows what, or what no text names.
+    /// Side effects that any text may have: more was defined than is kept, or nobody knows what, or what no text names.
     doubt: Option<Fresh>,
 }
 
@@ -61,20 +61,20 @@ impl Defined {
     }
 
     /// What was defined that has one of these names.
-    pub(super) fn hides<'w>(&self, words: impl Iterator<Item = &'w Word>) -> Hidden {
+    pub(super) fn side_effects<'w>(&self, words: impl Iterator<Item = &'w Word>) -> SideEffects {
         let found = words.filter_map(|word| self.by_name.get(&word.name()));
-        found.fold(Hidden::NONE, |sum, fresh| sum | fresh.hidden)
+        found.fold(SideEffects::NONE, |sum, fresh| sum | fresh.hidden)
     }
 
     /// What was defined that has any name.
-    pub(super) fn all_hide(&self) -> Hidden {
-        self.by_name.values().fold(Hidden::NONE, |sum, fresh| sum | fresh.hidden)
+    pub(super) fn all_hide(&self) -> SideEffects {
+        self.by_name.values().fold(SideEffects::NONE, |sum, fresh| sum | fresh.hidden)
     }
 
-    /// What any text may hide.
+    /// Side effects that any text may have.
     #[inline]
-    pub(super) fn doubt(&self) -> Hidden {
-        self.doubt.as_ref().map_or(Hidden::NONE, |doubt| doubt.hidden)
+    pub(super) fn doubt(&self) -> SideEffects {
+        self.doubt.as_ref().map_or(SideEffects::NONE, |doubt| doubt.hidden)
     }
 
     /// Settings with a dot in their names that bodies change.
@@ -91,8 +91,8 @@ impl Defined {
         self.mentions.has(name)
     }
 
-    /// A name is about to hide this. False: there are too many names.
-    pub(super) fn add(&mut self, name: Word, hidden: Hidden, server: ConnId, now: Time) -> bool {
+    /// A name is about to have these side effects. False: there are too many names.
+    pub(super) fn add(&mut self, name: Word, hidden: SideEffects, server: ConnId, now: Time) -> bool {
         let fits = self.by_name.len() < FRESH_MAX || self.by_name.contains_key(&name);
         if fits {
             self.by_name.entry(name).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
@@ -119,8 +119,8 @@ impl Defined {
         self.mentions.add_text(words, server, now)
     }
 
-    /// Any text may hide this.
-    pub(super) fn doubt_of(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+    /// Any text may have these side effects.
+    pub(super) fn doubt_of(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
         self.doubt.get_or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
     }
 
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn a_definition_is_known_until_a_catalogue_shows_it() {
         let mut defined = Defined::default();
-        assert!(defined.add(name("f"), Hidden::SETTINGS, server(1), at(1)) && defined.add_setting(b"app.user"));
-        assert_eq!(defined.hides([name("f"), name("g")].iter()), Hidden::SETTINGS);
+        assert!(defined.add(name("f"), SideEffects::SETTINGS, server(1), at(1)) && defined.add_setting(b"app.user"));
+        assert_eq!(defined.side_effects([name("f"), name("g")].iter()), SideEffects::SETTINGS);
         defined.read(at(2));
         assert!(!defined.is_empty() && !defined.has_settled(), "its transaction goes on");
         assert!(defined.settle(server(1), at(3)) && !defined.settle(server(1), at(3)));
@@ -194,9 +194,9 @@ mod tests {
     #[test]
     fn a_doubt_is_about_every_text_and_ends_as_a_definition_does() {
         let mut defined = Defined::default();
-        defined.doubt_of(Hidden::DYNAMIC, server(1), at(1));
-        defined.doubt_of(Hidden::LISTEN, server(2), at(1));
-        assert_eq!(defined.doubt(), Hidden::DYNAMIC | Hidden::LISTEN);
+        defined.doubt_of(SideEffects::DYNAMIC, server(1), at(1));
+        defined.doubt_of(SideEffects::LISTEN, server(2), at(1));
+        assert_eq!(defined.doubt(), SideEffects::DYNAMIC | SideEffects::LISTEN);
         assert!(defined.settle(server(1), at(2)));
         defined.read(at(3));
         assert!(!defined.doubt().is_empty(), "the other server's transaction goes on");
@@ -208,9 +208,10 @@ mod tests {
     #[test]
     fn names_and_settings_are_bounded() {
         let mut defined = Defined::default();
-        let names = (0..).take_while(|n: &usize| defined.add(name(&format!("f{n}")), Hidden::HOLD, server(1), at(1)));
+        let names =
+            (0..).take_while(|n: &usize| defined.add(name(&format!("f{n}")), SideEffects::HOLD, server(1), at(1)));
         assert_eq!(names.count(), FRESH_MAX);
-        assert!(defined.add(name("f0"), Hidden::LISTEN, server(1), at(1)), "a name that is there");
+        assert!(defined.add(name("f0"), SideEffects::LISTEN, server(1), at(1)), "a name that is there");
         let settings = (0..).take_while(|n: &usize| defined.add_setting(format!("a.b{n}").as_bytes()));
         assert_eq!(settings.count(), limits::CATALOGUE_SETTINGS_MAX);
     }

@@ -1,7 +1,7 @@
 //! A definition that a client makes, as it is announced to every pool of its database: CREATE FUNCTION, ALTER TABLE, DO.
 //!
 //! A pool that learns of it suspects the texts that meet what was defined, until the pool has read the catalogue anew. The
-//! names in the text are sent along and not what it hides: each pool knows best what they do.
+//! names in the text are sent along and not its side effects: each pool knows best what they do.
 //!
 //! Does not do: telling DROP, GRANT or COMMENT apart from nothing. They add no side effects.
 
@@ -11,7 +11,7 @@ use sql::{Rules, Summary, Text, Word};
 use units::{ConnId, Time};
 
 use super::statement::StatementWords;
-use super::{Hidden, Known};
+use super::{Known, SideEffects};
 
 /// What is defined, and by which server's transaction.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ pub enum What {
     Text(Texts),
     /// Nobody knows what: every text is suspect.
     Anything,
-    /// A table or the like, of which nobody has read the text: the next poll tells whether it hides something.
+    /// A table or the like, of which nobody has read the text: the next poll tells whether it has side effects.
     Relation,
 }
 
-/// What a command tag tells of a definition whose text nobody has read. `None`: it is not one, or hides nothing.
+/// What a command tag tells of a definition whose text nobody has read. `None`: it is not one, or has no side effects.
 #[cold]
 pub fn of_tag(tag: &[u8]) -> Option<What> {
     const RELATIONS: [&[u8]; 4] = [b"TABLE", b"INDEX", b"SEQUENCE", b"FOREIGN TABLE"];
@@ -68,8 +68,8 @@ pub struct Texts {
     pub(super) statements: Box<[StatementWords]>,
     /// All names in them, in order.
     pub(super) mentioned: Arc<[Word]>,
-    /// What they do, whatever their names hide.
-    pub(super) hidden: Hidden,
+    /// What they do by themselves, without the side effects of what they name.
+    pub(super) hidden: SideEffects,
     pub(super) is_extension: bool,
     pub(super) others_see: bool,
 }
@@ -83,7 +83,8 @@ impl What {
         let mut mentioned: Vec<Word> = statements.iter().flat_map(|statement| &statement.mentioned).copied().collect();
         mentioned.sort_unstable();
         mentioned.dedup();
-        let hidden = statements.iter().fold(Hidden::NONE, |sum, statement| sum | statement.hidden | statement.certain);
+        let hidden =
+            statements.iter().fold(SideEffects::NONE, |sum, statement| sum | statement.hidden | statement.certain);
         What::Text(Texts {
             source: source.into(),
             rules,
@@ -102,7 +103,7 @@ impl What {
 }
 
 impl Known {
-    /// A definition is about to be sent, or was, by a server of this database. Whether it may hide something: then other pools
+    /// A definition is about to be sent, or was, by a server of this database. Whether it may have side effects: then other pools
     /// of the database are to know it, too.
     pub fn learn(&mut self, what: &What, server: ConnId, now: Time) -> bool {
         match what {
@@ -119,7 +120,7 @@ impl Known {
     }
 }
 
-/// What is gone hides nothing, and whoever has temporary tables drops them all the time.
+/// What is dropped has no side effects, and clients with temporary tables drop them all the time.
 fn is_drop(statement: &[u8]) -> bool {
     let words = Summary::of(&Text::new(statement.trim_ascii_start().get(..5).unwrap_or_default(), Rules::default()));
     words.words().iter().any(|word| word.name() == Word::of(b"drop"))

@@ -8,7 +8,7 @@ use units::{ConnId, Kind, Time};
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
 
-use super::{Hidden, Known, Next, Question, UNSURE};
+use super::{Known, Next, Question, SideEffects, UNSURE};
 use crate::catalogue::What;
 
 const A1: &str =
@@ -23,9 +23,9 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-fn hides(known: &Known, text: &str) -> Hidden {
+fn hides(known: &Known, text: &str) -> SideEffects {
     let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
-    known.hides(summary.words(), summary.marks())
+    known.side_effects(summary.words(), summary.marks())
 }
 
 fn define(known: &mut Known, text: &str, now: Time) {
@@ -55,7 +55,7 @@ fn known(rows: &[[&str; 4]]) -> Known {
     known
 }
 
-/// What hides a1 as soon as both are sent, whichever comes first: the definition, and a text that meets it.
+/// What has the side effect a1 as soon as both are sent, whichever comes first: the definition, and a text that meets it.
 const WRAPPERS: [(&str, &str); 20] = [
     ("create function s2() returns void language sql as 'select a1()'", "select s2()"),
     ("create function s2() returns void language sql begin atomic select a1(); end", "select s2()"),
@@ -84,9 +84,9 @@ fn what_meets_a_new_function_hides_what_that_does() {
     for (definition, text) in WRAPPERS {
         let mut known = known(&[]);
         define(&mut known, A1, at(2));
-        assert_eq!(hides(&known, "select 1 from others"), Hidden::NONE);
+        assert_eq!(hides(&known, "select 1 from others"), SideEffects::NONE);
         define(&mut known, definition, at(2));
-        assert!(hides(&known, text).contains(Hidden::SETTINGS), "{definition}");
+        assert!(hides(&known, text).contains(SideEffects::SETTINGS), "{definition}");
         assert_eq!(known.settings().collect::<Vec<_>>(), [b"app.x"], "{definition}");
     }
 }
@@ -98,7 +98,7 @@ fn what_meets_a_function_hides_what_that_does_once_it_is_another() {
         define(&mut known, HARMLESS, at(2));
         define(&mut known, definition, at(2));
         define(&mut known, A1, at(2));
-        assert!(hides(&known, text).contains(Hidden::SETTINGS), "{definition}");
+        assert!(hides(&known, text).contains(SideEffects::SETTINGS), "{definition}");
     }
 }
 
@@ -135,7 +135,7 @@ fn a_name_that_is_spelled_like_a_keyword_hides_what_another_would() {
             let mut known = known(&[]);
             define(&mut known, A1, at(2));
             define(&mut known, &definition, at(2));
-            assert!(hides(&known, &text).contains(Hidden::SETTINGS), "{definition}");
+            assert!(hides(&known, &text).contains(SideEffects::SETTINGS), "{definition}");
         }
     }
 }
@@ -175,8 +175,8 @@ fn what_meets_what_meets_a_new_function_hides_it_too() {
     define(&mut known, "create view v as select s2()", at(2));
     define(&mut known, "create view w as select * from v", at(2));
     define(&mut known, "create function s3() returns bigint language sql as 'select count(*) from w'", at(2));
-    assert_eq!(hides(&known, "select s3()"), Hidden::SETTINGS);
-    assert_eq!(hides(&known, "select * from w"), Hidden::SETTINGS);
+    assert_eq!(hides(&known, "select s3()"), SideEffects::SETTINGS);
+    assert_eq!(hides(&known, "select * from w"), SideEffects::SETTINGS);
     assert!(hides(&known, "select 1 from others").is_empty());
 }
 
@@ -190,7 +190,7 @@ fn what_was_read_hides_what_is_defined_now() {
     let mut known = known(&rows);
     assert!(hides(&known, "select * from v").is_empty());
     define(&mut known, A1, at(2));
-    assert!(hides(&known, "select * from v").contains(Hidden::SETTINGS));
+    assert!(hides(&known, "select * from v").contains(SideEffects::SETTINGS));
     known.settle(server(1), at(3), false);
     // What cannot be looked for is cleared; nobody keeps a server for it.
     define(
@@ -198,7 +198,9 @@ fn what_was_read_hides_what_is_defined_now() {
         "create or replace function a1() returns void language plpgsql as 'begin load ''x''; end'",
         at(3),
     );
-    assert!(hides(&known, "select * from v").contains(UNSURE) && !hides(&known, "select * from v").any(Hidden::LOAD));
+    assert!(
+        hides(&known, "select * from v").contains(UNSURE) && !hides(&known, "select * from v").any(SideEffects::LOAD)
+    );
     known.settle(server(1), at(4), false);
     let rows = [
         ["plpgsql", "c", "s2", "begin perform a1(); end"],
@@ -206,7 +208,7 @@ fn what_was_read_hides_what_is_defined_now() {
         ["plpgsql", "c", "a1", "begin load 'x'; end"],
     ];
     read(&mut known, "2", &rows, at(5));
-    assert_eq!(hides(&known, "select * from v"), Hidden::LOAD);
+    assert_eq!(hides(&known, "select * from v"), SideEffects::LOAD);
     assert!(hides(&known, "select 1").is_empty());
     // As it was: nothing new to fear.
     define(
@@ -222,7 +224,7 @@ fn a_new_serial_column_puts_nobody_else_in_doubt() {
     let mut known = known(&[["plpgsql", "c", "f", "begin insert into t values (1); end"]]);
     define(&mut known, "create table t (id serial)", at(2));
     assert!(hides(&known, "select 1 from others").is_empty());
-    assert_eq!(hides(&known, "insert into t default values"), Hidden::SEQUENCE);
+    assert_eq!(hides(&known, "insert into t default values"), SideEffects::SEQUENCE);
 }
 
 #[test]
@@ -235,7 +237,7 @@ fn a_temporary_table_with_numbered_rows_is_no_reason_to_ask() {
         assert!(hides(&known, "insert into ts default values").is_empty(), "{text}");
     }
     define(&mut known, "create table ts ( temp int, id serial)", at(1));
-    assert_eq!(hides(&known, "insert into ts default values"), Hidden::SEQUENCE);
+    assert_eq!(hides(&known, "insert into ts default values"), SideEffects::SEQUENCE);
 }
 
 #[test]
@@ -247,7 +249,7 @@ fn a_transaction_that_goes_on_is_no_reason_to_poll() {
     assert_eq!(known.begin(server(0), true, at(6)), Question::Glance);
     known.row(&row(&["1"]));
     known.answered(at(6));
-    assert!(hides(&known, "select a1()").contains(Hidden::SETTINGS));
+    assert!(hides(&known, "select a1()").contains(SideEffects::SETTINGS));
 }
 
 #[test]
@@ -264,7 +266,7 @@ fn what_is_defined_is_polled_after_a_pause_that_the_last_poll_has_earned() {
     known.row(&row(&["1"]));
     known.answered(at(18));
     assert_eq!(known.begin(server(0), true, at(19)), Question::Poll, "15 s are over");
-    assert!(hides(&known, "select a1()").contains(Hidden::SETTINGS));
+    assert!(hides(&known, "select a1()").contains(SideEffects::SETTINGS));
 }
 
 /// A poll that finds nothing, and the glance before it.
@@ -284,10 +286,10 @@ fn many_tables_in_one_text_are_read_once_for_all_pools() {
     pools.iter_mut().for_each(|pool| assert!(pool.learn(&what, server(1), at(2))));
     let What::Text(texts) = &what else { panic!("it is a text") };
     assert_eq!(Arc::strong_count(&texts.mentioned), 42, "no pool keeps a list of its own");
-    // What one of the tables comes to hide is what nobody knows.
+    // The side effects that one of the tables gets are unknown.
     define(&mut pools[0], A1, at(2));
     define(&mut pools[0], "create trigger t before insert on t2199 execute function a1()", at(2));
-    assert!(hides(&pools[0], "select 1 from others").contains(Hidden::SETTINGS));
+    assert!(hides(&pools[0], "select 1 from others").contains(SideEffects::SETTINGS));
     assert!(hides(&pools[1], "select 1 from others").is_empty());
     pools[0].settle(server(1), at(3), false);
     read(&mut pools[0], "2", &[], at(4));

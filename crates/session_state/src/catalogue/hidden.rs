@@ -1,18 +1,18 @@
-//! The kinds of session state that a name may hide, as a set.
+//! Side effects of a function, trigger or view: the kinds of session state that it may change, as a set.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 /// A set of kinds. What is in it may be touched, what is not in it is not, as far as bodies and definitions can tell.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Hidden(u32);
+pub struct SideEffects(u32);
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
-        impl Hidden {
-            $($(#[$doc])* pub const $name: Hidden = Hidden(1 << $bit);)*
+        impl SideEffects {
+            $($(#[$doc])* pub const $name: SideEffects = SideEffects(1 << $bit);)*
         }
-        const NAMES: &[(Hidden, &str)] = &[$((Hidden::$name, stringify!($name))),*];
+        const NAMES: &[(SideEffects, &str)] = &[$((SideEffects::$name, stringify!($name))),*];
     };
 }
 
@@ -57,21 +57,31 @@ kinds! {
     DYNAMIC = 17;
     /// Code that cannot be read. Anything may be there, and some of it no query can find.
     UNKNOWN = 18;
-    /// Defines something that may hide something itself, where a text calls it. What a trigger, a view or a default defines is
+    /// Defines something that may have side effects itself, where a text calls it. What a trigger, a view or a default defines is
     /// left to the next poll: a trigger that makes a partition now and then would put every INSERT in doubt.
     DEFINES = 19;
 }
 
-impl Hidden {
-    pub const NONE: Hidden = Hidden(0);
+impl SideEffects {
+    pub const NONE: SideEffects = SideEffects(0);
     /// What has to be done something about where no sequence and no process id matters.
-    pub(crate) const ACTIVE: Hidden = Hidden(!(Hidden::SEQUENCE.0 | Hidden::CURRVAL.0 | Hidden::BACKEND_PID.0));
+    pub(crate) const ACTIVE: SideEffects =
+        SideEffects(!(SideEffects::SEQUENCE.0 | SideEffects::CURRVAL.0 | SideEffects::BACKEND_PID.0));
     /// What a check finds.
-    pub(super) const CHECKED: Hidden =
-        Hidden(Hidden::SETTINGS.0 | Hidden::TEMPORARY.0 | Hidden::ADVISORY.0 | Hidden::HOLD.0 | Hidden::UNKNOWN.0);
+    pub(super) const CHECKED: SideEffects = SideEffects(
+        SideEffects::SETTINGS.0
+            | SideEffects::TEMPORARY.0
+            | SideEffects::ADVISORY.0
+            | SideEffects::HOLD.0
+            | SideEffects::UNKNOWN.0,
+    );
     /// What leaves nothing, or only what nobody is kept for at once.
-    pub(super) const UNKEPT: Hidden = Hidden(
-        Hidden::SEQUENCE.0 | Hidden::CURRVAL.0 | Hidden::BACKEND_PID.0 | Hidden::STATE_READ.0 | Hidden::DEFINES.0,
+    pub(super) const UNKEPT: SideEffects = SideEffects(
+        SideEffects::SEQUENCE.0
+            | SideEffects::CURRVAL.0
+            | SideEffects::BACKEND_PID.0
+            | SideEffects::STATE_READ.0
+            | SideEffects::DEFINES.0,
     );
 
     pub fn is_empty(self) -> bool {
@@ -79,34 +89,34 @@ impl Hidden {
     }
 
     /// Whether any of `others` is here.
-    pub fn any(self, others: Hidden) -> bool {
+    pub fn any(self, others: SideEffects) -> bool {
         self.0 & others.0 != 0
     }
 
-    pub fn contains(self, others: Hidden) -> bool {
+    pub fn contains(self, others: SideEffects) -> bool {
         self.0 & others.0 == others.0
     }
 
-    pub fn without(self, others: Hidden) -> Hidden {
-        Hidden(self.0 & !others.0)
+    pub fn without(self, others: SideEffects) -> SideEffects {
+        SideEffects(self.0 & !others.0)
     }
 }
 
-impl BitOr for Hidden {
-    type Output = Hidden;
+impl BitOr for SideEffects {
+    type Output = SideEffects;
 
-    fn bitor(self, other: Hidden) -> Hidden {
-        Hidden(self.0 | other.0)
+    fn bitor(self, other: SideEffects) -> SideEffects {
+        SideEffects(self.0 | other.0)
     }
 }
 
-impl BitOrAssign for Hidden {
-    fn bitor_assign(&mut self, other: Hidden) {
+impl BitOrAssign for SideEffects {
+    fn bitor_assign(&mut self, other: SideEffects) {
         self.0 |= other.0;
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SideEffects {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_set().entries(NAMES.iter().filter(|(kind, _)| self.contains(*kind)).map(|(_, name)| name)).finish()
     }

@@ -4,7 +4,7 @@
 //! ```text
 //!   due ──► POLL ──► as it was ────────────────────────────► in a while: schedule.rs
 //!              └───► something changed ──► QUERY ──► read ──► in a while
-//!   a client defines something ──► noted as fresh                └──► hides what nobody knew ──► News
+//!   a client defines something ──► noted as fresh                └──► side effects that nobody knew ──► News
 //!          its transaction is over ──► due, after a pause by how long the last poll took
 //! ```
 //!
@@ -30,10 +30,10 @@ use super::news::Findings;
 use super::schedule::Question;
 use super::statement::StatementWords;
 use super::timetable::Timetable;
-use super::{Block, Catalogue, CatalogueBuilder, Hidden};
+use super::{Block, Catalogue, CatalogueBuilder, SideEffects};
 
 /// What stands for the unknown: a check tells what is there.
-const UNSURE: Hidden = Hidden::DYNAMIC;
+const UNSURE: SideEffects = SideEffects::DYNAMIC;
 
 /// A question under way.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Edition {
 /// What a pool knows.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Of all that [`Known::hides`] looks at: whatever changes that takes it away.
+    /// Of all that [`Known::side_effects`] looks at: whatever changes that takes it away.
     edition: Edition,
     is_on: bool,
     catalogue: Option<Arc<Catalogue>>,
@@ -127,28 +127,28 @@ impl Known {
 
     /// What a text may do beside what it says.
     #[inline]
-    pub fn hides(&self, words: &[Word], marks: Marks) -> Hidden {
-        if self.is_on { self.look_up(words, marks) } else { Hidden::NONE }
+    pub fn side_effects(&self, words: &[Word], marks: Marks) -> SideEffects {
+        if self.is_on { self.look_up(words, marks) } else { SideEffects::NONE }
     }
 
-    fn look_up(&self, words: &[Word], marks: Marks) -> Hidden {
+    fn look_up(&self, words: &[Word], marks: Marks) -> SideEffects {
         if self.is_unreadable && self.catalogue.is_none() {
-            return self.defined.hides(words.iter());
+            return self.defined.side_effects(words.iter());
         }
         let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
             return UNSURE;
         };
-        let mut hidden = catalogue.hides(words);
+        let mut hidden = catalogue.side_effects(words);
         if marks.any(Marks::RELATIONS) {
             hidden |= catalogue.definitions();
         }
         if !self.defined.is_empty() {
-            hidden |= self.defined.hides(words.iter());
+            hidden |= self.defined.side_effects(words.iter());
         }
         if self.is_unreadable {
             return hidden;
         }
-        hidden | self.defined.doubt() | if self.times.is_old() { UNSURE } else { Hidden::NONE }
+        hidden | self.defined.doubt() | if self.times.is_old() { UNSURE } else { SideEffects::NONE }
     }
 
     /// What a text does that runs a body of its own.
@@ -156,7 +156,7 @@ impl Known {
         let mut block = self.read(|catalogue| catalogue.hides_in_block(text));
         let known = self.catalogue.as_ref().map_or(self.is_unreadable, |catalogue| !catalogue.is_unknown());
         if self.is_on && !known {
-            block.hidden = block.hidden.without(Hidden::UNKNOWN) | UNSURE;
+            block.hidden = block.hidden.without(SideEffects::UNKNOWN) | UNSURE;
         }
         // Which of its words are names of functions is not looked at: what is fresh is read soon.
         block.hidden |= self.defined.all_hide();
@@ -166,7 +166,7 @@ impl Known {
     /// What the strings in a text may do, if they are run.
     pub fn hides_in_strings(&self, text: &[u8]) -> Block {
         let mut block = self.read(|catalogue| catalogue.hides_in_strings(text));
-        block.hidden |= self.defined.hides(block.words.iter());
+        block.hidden |= self.defined.side_effects(block.words.iter());
         block
     }
 
@@ -200,27 +200,29 @@ impl Known {
         texts.others_see
     }
 
-    /// Whether anything in these texts may hide something. Most make tables, and say nothing else.
+    /// Whether anything in these texts may have side effects. Most make tables, and say nothing else.
     fn may_hide(&self, texts: &Texts) -> bool {
         let known = |catalogue: &Catalogue| catalogue.touches(&texts.mentioned) | catalogue.definitions();
         !texts.hidden.is_empty()
             || texts.is_extension
             || !self.read(known).is_empty()
-            || !self.defined.hides(texts.mentioned.iter()).is_empty()
+            || !self.defined.side_effects(texts.mentioned.iter()).is_empty()
     }
 
     fn define(&mut self, statement: &StatementWords, server: ConnId, now: Time) -> bool {
-        let body = statement.hidden | self.read(|catalogue| catalogue.hides(&statement.words)).without(Hidden::DEFINES);
-        let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(&statement.own));
-        let mut hidden = body | touched | self.defined.hides(statement.mentioned.iter());
+        let body = statement.hidden
+            | self.read(|catalogue| catalogue.side_effects(&statement.words)).without(SideEffects::DEFINES);
+        let touched =
+            self.catalogue.as_deref().map_or(SideEffects::NONE, |catalogue| catalogue.touches(&statement.own));
+        let mut hidden = body | touched | self.defined.side_effects(statement.mentioned.iter());
         if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
-            hidden = hidden.without(Hidden::UNKNOWN);
+            hidden = hidden.without(SideEffects::UNKNOWN);
         }
         hidden |= statement.certain;
         if statement.is_extension {
             self.doubt(server, now);
         }
-        if !statement.others_see && hidden.without(Hidden::TEMPORARY | Hidden::SEQUENCE).is_empty() {
+        if !statement.others_see && hidden.without(SideEffects::TEMPORARY | SideEffects::SEQUENCE).is_empty() {
             // A session with temporary tables keeps its server, and their sequences go with them.
             return false;
         }
@@ -230,12 +232,12 @@ impl Known {
             self.doubt(server, now);
         }
         if hidden.is_empty() {
-            // What it mentions may come to hide something.
+            // What it mentions may get side effects.
             return true;
         }
         for name in &statement.settings {
             if !self.defined.add_setting(name) {
-                hidden |= Hidden::DYNAMIC_SETTINGS;
+                hidden |= SideEffects::DYNAMIC_SETTINGS;
             }
         }
         if is_met {
@@ -251,22 +253,22 @@ impl Known {
         true
     }
 
-    /// Whether something that was defined before may meet this name, and does not hide this yet.
-    fn is_met(&self, name: Word, hidden: Hidden) -> bool {
+    /// Whether something that was defined before may meet this name, and does not have these side effects yet.
+    fn is_met(&self, name: Word, hidden: SideEffects) -> bool {
         let catalogue = self.catalogue.as_deref();
-        let before = catalogue.map_or(Hidden::NONE, |catalogue| catalogue.touches(&[name]));
-        let is_new = !(before | self.defined.hides([name.name()].iter())).contains(hidden);
+        let before = catalogue.map_or(SideEffects::NONE, |catalogue| catalogue.touches(&[name]));
+        let is_new = !(before | self.defined.side_effects([name.name()].iter())).contains(hidden);
         let is_mentioned =
             || self.defined.mentions(name) || catalogue.is_some_and(|catalogue| catalogue.mentions(name));
         is_new && is_mentioned()
     }
 
-    /// Any text may hide this until it has been read: what meets it is not known by its name. Nobody is to keep a server for
+    /// Any text may have these side effects until it has been read: what meets it is not known by its name. Nobody is to keep a server for
     /// good because of that: what no check finds is cleared with the server.
-    fn suspect_all(&mut self, hidden: Hidden, server: ConnId, now: Time) {
-        match hidden.without(Hidden::UNKEPT) {
+    fn suspect_all(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
+        match hidden.without(SideEffects::UNKEPT) {
             hidden if hidden.is_empty() => {}
-            hidden if Hidden::CHECKED.contains(hidden) => self.doubt_of(hidden, server, now),
+            hidden if SideEffects::CHECKED.contains(hidden) => self.doubt_of(hidden, server, now),
             _ => self.doubt(server, now),
         }
     }
@@ -276,7 +278,7 @@ impl Known {
         self.doubt_of(UNSURE, server, now);
     }
 
-    fn doubt_of(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+    fn doubt_of(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
         if self.is_on {
             self.edition = Edition::NONE;
             self.defined.doubt_of(hidden, server, now);

@@ -20,9 +20,9 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-fn hides(known: &Known, text: &str) -> Hidden {
+fn hides(known: &Known, text: &str) -> SideEffects {
     let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
-    known.hides(summary.words(), summary.marks())
+    known.side_effects(summary.words(), summary.marks())
 }
 
 fn define(known: &mut Known, text: &str, now: Time) {
@@ -55,7 +55,7 @@ fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
     assert!(hides(&Known::new(false), "select f()").is_empty());
     read(&mut known, "1", &[("f", "begin create temp table t(); end")], at(1));
     assert!(hides(&known, "select 1 from t").is_empty());
-    assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY);
+    assert_eq!(hides(&known, "select f()"), SideEffects::TEMPORARY);
     assert!(!known.is_due(at(2), true) && known.is_due(at(3), true) && !known.is_due(at(3), false));
     assert!(known.is_due(at(4), false));
     assert!(!known.is_overdue(at(4)) && known.is_overdue(at(5)), "nobody waits for longer");
@@ -65,7 +65,7 @@ fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
     assert_eq!(hides(&known, "select 1"), UNSURE);
     read(&mut known, "1", &[], at(62));
     assert!(hides(&known, "select 1").is_empty());
-    assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY, "nothing has changed, so it was not read");
+    assert_eq!(hides(&known, "select f()"), SideEffects::TEMPORARY, "nothing has changed, so it was not read");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_new_table_s_rows_are_known_to_be_numbered() {
         let mut known = Known::new(true);
         read(&mut known, "1", &[], at(1));
         define(&mut known, &format!("create table orders ({column}, note text)"), at(2));
-        assert_eq!(hides(&known, "insert into orders (note) values ('x')"), Hidden::SEQUENCE, "{column}");
+        assert_eq!(hides(&known, "insert into orders (note) values ('x')"), SideEffects::SEQUENCE, "{column}");
         assert!(hides(&known, "insert into others values (1)").is_empty());
     }
 }
@@ -84,13 +84,13 @@ fn what_a_client_defines_is_known_until_it_was_read() {
     let mut known = Known::new(true);
     read(&mut known, "1", &[("g", "begin perform pg_advisory_lock(1); end")], at(1));
     define(&mut known, "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$", at(2));
-    assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
+    assert_eq!(hides(&known, "select f()"), SideEffects::SETTINGS);
     assert!(hides(&known, "create table x (a int)").is_empty());
     define(&mut known, "create trigger x before insert on t execute function g()", at(2));
-    assert_eq!(hides(&known, "insert into t default values"), Hidden::ADVISORY);
+    assert_eq!(hides(&known, "insert into t default values"), SideEffects::ADVISORY);
     // Read while the transaction that defines it is still open.
     read(&mut known, "1", &[], at(3));
-    assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
+    assert_eq!(hides(&known, "select f()"), SideEffects::SETTINGS);
     known.settle(server(1), at(4), false);
     read(&mut known, "2", &[("f", "begin null; end")], at(5));
     assert!(hides(&known, "select f()").is_empty());
@@ -163,7 +163,7 @@ fn what_is_fresh_is_bounded() {
     read(&mut known, "2", &[], at(4));
     assert!(known.defined.is_empty() && hides(&known, "select g()").is_empty());
     let row = Row::Other { land: Land::Called, name: b"g" };
-    assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), Hidden::UNKNOWN);
+    assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), SideEffects::UNKNOWN);
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn what_was_defined_past_the_pooler_is_news_and_what_its_clients_defined_is_not(
     read(&mut known, "2", &[("f", "begin null; end"), ("g", "begin set work_mem = 1; end")], at(3));
     assert_eq!(known.take_news(), None);
     read(&mut known, "3", &[("f", "begin listen x; end"), ("g", "begin set work_mem = 1; end")], at(6));
-    assert_eq!(known.news_since(at(3)), known.take_news().inspect(|news| assert_eq!(news.hidden, Hidden::LISTEN)));
+    assert_eq!(known.news_since(at(3)), known.take_news().inspect(|news| assert_eq!(news.hidden, SideEffects::LISTEN)));
     assert_eq!((known.news_since(at(2)), known.take_news()), (None, None));
     // The same function, and another setting: nobody has asked for that.
     read(&mut known, "4", &[("f", "begin listen x; end"), ("g", "begin set app.x = 1; end")], at(9));
-    assert_eq!(known.take_news().map(|news| news.hidden), Some(Hidden::SETTINGS));
+    assert_eq!(known.take_news().map(|news| news.hidden), Some(SideEffects::SETTINGS));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn another_pool_of_the_database_takes_over_what_one_has_read() {
     read(&mut one, "2", &[("f", "begin listen x; end")], at(3));
     assert!(other.is_due(at(3), true));
     other.take_over(&one.lesson().expect("it was read"));
-    assert_eq!(hides(&other, "select f()"), Hidden::LISTEN);
+    assert_eq!(hides(&other, "select f()"), SideEffects::LISTEN);
     assert_eq!(other.take_news().map(|news| news.since), Some(at(1)));
     assert!(!other.is_due(at(4), true) && other.is_due(at(5), true));
 }
@@ -214,14 +214,14 @@ fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
     known.refused();
     known.answered(at(1));
     define(&mut known, "create function f() returns void language plpgsql as 'begin listen x; end'", at(1));
-    assert_eq!(hides(&known, "select f()"), Hidden::LISTEN, "what clients define is known all the same");
+    assert_eq!(hides(&known, "select f()"), SideEffects::LISTEN, "what clients define is known all the same");
     known.begin(server(0), false, at(3));
     known.row(&row(&["1"]));
     assert_eq!(known.answered(at(3)), Next::Read);
     known.row(&row(&["plpgsql", "c", "g", "begin set work_mem = 1; end"]));
     assert_eq!(known.answered(at(3)), Next::Recovered);
-    assert_eq!((known.names(), hides(&known, "select g()")), (CatalogueProgress::Read, Hidden::SETTINGS));
-    assert_eq!(known.take_news().map(|news| (news.hidden, news.since)), Some((Hidden::SETTINGS, Time::ZERO)));
+    assert_eq!((known.names(), hides(&known, "select g()")), (CatalogueProgress::Read, SideEffects::SETTINGS));
+    assert_eq!(known.take_news().map(|news| (news.hidden, news.since)), Some((SideEffects::SETTINGS, Time::ZERO)));
 }
 
 /// Has a pool fail to read its catalogue.
@@ -239,7 +239,7 @@ fn a_catalogue_taken_over_from_another_pool_begins_a_new_edition() {
     let before = other.publish(&mut last);
     read(&mut one, "2", &[("f", "begin listen x; end")], at(1));
     other.take_over(&one.lesson().expect("it was read"));
-    assert_eq!(hides(&other, "select f()"), Hidden::LISTEN);
+    assert_eq!(hides(&other, "select f()"), SideEffects::LISTEN);
     assert_ne!(other.publish(&mut last), before);
 }
 

@@ -1,21 +1,21 @@
-//! Which names of a database hide session state: what a text may do to its session that its words do not tell.
+//! Side effects of a database's functions, triggers and views: what a text may do to its session that its words do not say.
 //!
 //! `sql` reads what a text says. It cannot say what a function that the text calls does inside, what a trigger does on the
 //! table that it writes to, what a view computes. So a server is asked, once and then whenever [`POLL`] says that
 //! something changed, for all bodies and for which object depends on which ([`QUERY`]); [`CatalogueBuilder`] makes of the rows
-//! a [`Catalogue`]; and that tells of a text's words what may hide behind them ([`Hidden`]).
+//! a [`Catalogue`]; and that tells which side effects a text's words may have ([`SideEffects`]).
 //!
 //! ```text
-//!   QUERY ──rows──► CatalogueBuilder ──finish──► Catalogue ──hides(words)──► Hidden
+//!   QUERY ──rows──► CatalogueBuilder ──finish──► Catalogue ──side_effects(words)──► SideEffects
 //! ```
 //!
 //! # What it promises
 //!
-//! A text that hides nothing by it touches the session only as it says. Read are bodies in PL/pgSQL and SQL, and what
+//! A text without side effects touches the session only as it says. Read are bodies in PL/pgSQL and SQL, and what
 //! meets functions without a call: triggers, rules and views, defaults, identity and generated columns, CHECK constraints,
 //! domains, indices, partition keys, policies, casts, aggregates, operators and operator classes, partitions and other
 //! children, foreign keys that change the other table, event triggers. Other languages cannot be read and are
-//! [`Hidden::UNKNOWN`], as are functions in C but those of extensions that were looked through.
+//! [`SideEffects::UNKNOWN`], as are functions in C but those of extensions that were looked through.
 //!
 //! Names are compared, not objects: what is found is too much rather than too little.
 //!
@@ -28,9 +28,9 @@
 //! * A C function that a cast, an operator or a type's own functions call is taken for harmless if it is not known: nothing
 //!   in a text names it, so all texts would be suspect. So are extended statistics, and what decodes a replication slot.
 //! * A name beyond ASCII is found by its bytes: in a text in the encoding in which the catalogue was read.
-//! * An operator has no word. If one hides something that is known, every text does.
-//! * What a deferred trigger does, it does at COMMIT: what a text hides is to be expected until its transaction has ended.
-//! * The text of a prepared statement names what EXECUTE of it does: whoever prepares it must remember what it hides. And a
+//! * An operator has no word. If one has a side effect that is known, every text has it.
+//! * What a deferred trigger does, it does at COMMIT: a text's side effects are to be expected until its transaction has ended.
+//! * The text of a prepared statement names what EXECUTE of it does: the session that prepares it must remember its side effects. And a
 //!   cursor does at FETCH what its DECLARE names.
 //!
 //! # What it costs
@@ -46,7 +46,7 @@
 //! A body of 1.4 kB takes 35 µs to be read, and each row is read by itself: so nobody waits for the whole. What flows
 //! along the edges in the end takes 8 ms in the first of these, one time.
 //!
-//! [`Catalogue::hides`] looks at one bit for a word that is no name here: 40 ns for a text of seven words.
+//! [`Catalogue::side_effects`] looks at one bit for a word that is no name here: 40 ns for a text of seven words.
 
 mod askers;
 mod base;
@@ -68,7 +68,7 @@ mod tests;
 
 pub use definition::Definition;
 pub use definition::{Announcement, What, of_tag};
-pub use hidden::Hidden;
+pub use hidden::SideEffects;
 pub use known::CatalogueProgress;
 pub use known::{Edition, Known, Next};
 pub use news::News;
@@ -114,24 +114,24 @@ SET LOCAL enable_indexonlyscan TO DEFAULT; \
 SET LOCAL enable_bitmapscan TO DEFAULT; \
 SET LOCAL work_mem TO DEFAULT; ";
 
-/// What the names of one database hide. Immutable; sessions of a pool share one.
+/// The side effects of one database's names. Immutable; sessions of a pool share one.
 #[derive(Debug)]
 pub struct Catalogue {
     /// Bit by bit, by a name's hash: whether it may be an entry's. The length is a power of two.
     filter: Box<[u64]>,
     /// By name, in order.
     entries: Box<[Entry]>,
-    everywhere: Hidden,
-    definitions: Hidden,
+    everywhere: SideEffects,
+    definitions: SideEffects,
     settings: Box<[Box<[u8]>]>,
     /// As `filter`, of the names that something here meets.
     mentioned: Box<[u64]>,
 }
 
-/// What a block hides.
+/// The side effects of a block.
 #[derive(Debug)]
 pub struct Block {
-    pub hidden: Hidden,
+    pub hidden: SideEffects,
     /// Those of the settings with a dot in their names that it names itself; see [`Catalogue::settings`] for the others.
     pub settings: Vec<Box<[u8]>>,
     /// The names in it.
@@ -163,9 +163,9 @@ impl Entry {
 }
 
 impl Catalogue {
-    /// Of a database of which nothing is known yet, or too much: any text may hide anything.
+    /// Of a database of which nothing is known yet, or too much: any text may have any side effect.
     pub fn unknown() -> Catalogue {
-        Catalogue::of(Vec::new(), Hidden::UNKNOWN, Hidden::UNKNOWN, Vec::new(), &[])
+        Catalogue::of(Vec::new(), SideEffects::UNKNOWN, SideEffects::UNKNOWN, Vec::new(), &[])
     }
 
     /// From the rows that answer [`QUERY`].
@@ -177,12 +177,12 @@ impl Catalogue {
 
     fn of(
         mut entries: Vec<Entry>,
-        everywhere: Hidden,
-        definitions: Hidden,
+        everywhere: SideEffects,
+        definitions: SideEffects,
         settings: Vec<Box<[u8]>>,
         mentioned: &[Word],
     ) -> Catalogue {
-        // A catalogue that hides nothing needs no keywords either.
+        // A catalogue without side effects needs no keywords either.
         if !entries.is_empty() || !definitions.is_empty() {
             let keywords = |words: &[&str], verb: Verb| {
                 let entry = |word: &&str| Entry { verb, ..Entry::new(Word::of(word.as_bytes()), Finding::default()) };
@@ -209,7 +209,7 @@ impl Catalogue {
 
     /// What a text with these words may do to its session beside what it says. The words are [`sql::Summary::words`].
     #[inline]
-    pub fn hides(&self, words: &[Word]) -> Hidden {
+    pub fn side_effects(&self, words: &[Word]) -> SideEffects {
         if self.entries.is_empty() {
             return self.everywhere;
         }
@@ -220,11 +220,11 @@ impl Catalogue {
                 continue;
             }
             let Some(entry) = self.entry(word.name()) else { continue };
-            let called = if word.is_called() { entry.finding.called } else { Hidden::NONE };
+            let called = if word.is_called() { entry.finding.called } else { SideEffects::NONE };
             found.add(Finding { called, ..entry.finding });
             verb.add(entry.verb);
         }
-        let only = |is_so: bool, hidden: Hidden| if is_so { hidden } else { Hidden::NONE };
+        let only = |is_so: bool, hidden: SideEffects| if is_so { hidden } else { SideEffects::NONE };
         self.everywhere
             | found.called
             | found.named
@@ -233,19 +233,19 @@ impl Catalogue {
             | only(verb.defines, self.definitions)
     }
 
-    /// Whether something here may meet this name: if it comes to hide something, so does that.
+    /// Whether something here may meet this name: if the name gets side effects, so does that.
     pub(crate) fn mentions(&self, name: Word) -> bool {
         let (at, bit) = place(name, self.mentioned.len());
         self.mentioned[at] & bit != 0
     }
 
-    /// Whether any text may hide anything.
+    /// Whether any text may have any side effect.
     pub fn is_unknown(&self) -> bool {
-        self.everywhere.any(Hidden::UNKNOWN)
+        self.everywhere.any(SideEffects::UNKNOWN)
     }
 
     /// All that these names may do, however a text meets them.
-    pub fn touches(&self, words: &[Word]) -> Hidden {
+    pub fn touches(&self, words: &[Word]) -> SideEffects {
         let may_be_entry = |word: &&Word| {
             let (at, bit) = place(**word, self.filter.len());
             self.filter[at] & bit != 0
@@ -270,12 +270,12 @@ impl Catalogue {
     }
 
     fn block(&self, body: Body) -> Block {
-        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings, words: body.words }
+        Block { hidden: body.hidden | self.side_effects(&body.words), settings: body.settings, words: body.words }
     }
 
     /// What event triggers do, for a text that defines something without a word that says so: SELECT INTO, which has the
     /// mark RELATIONS.
-    pub fn definitions(&self) -> Hidden {
+    pub fn definitions(&self) -> SideEffects {
         self.definitions
     }
 

@@ -1,13 +1,13 @@
-//! What a catalogue hides that an older one of the same database did not tell.
+//! Side effects in a catalogue that an older one of the same database did not have.
 
-use super::{Catalogue, Hidden};
+use super::{Catalogue, SideEffects};
 use sql::Word;
 use units::Time;
 
 /// Side effects that nobody knew: servers that have run anything since may have what they leave behind.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    pub hidden: Hidden,
+    pub hidden: SideEffects,
     /// The last time at which it is certain that they were not there.
     pub since: Time,
 }
@@ -39,12 +39,12 @@ impl Findings {
 
 impl Catalogue {
     /// `known`: what clients of the pooler have defined meanwhile, by name.
-    pub(super) fn news(&self, older: &Catalogue, known: impl Fn(Word) -> Hidden) -> Hidden {
+    pub(super) fn news(&self, older: &Catalogue, known: impl Fn(Word) -> SideEffects) -> SideEffects {
         if older.is_unknown() {
-            return Hidden::NONE;
+            return SideEffects::NONE;
         }
         if self.is_unknown() {
-            return Hidden::UNKNOWN;
+            return SideEffects::UNKNOWN;
         }
         let mut news = self.everywhere.without(older.everywhere) | self.definitions.without(older.definitions);
         for entry in &self.entries {
@@ -61,7 +61,13 @@ impl Catalogue {
             }
         }
         // These leave nothing that is anybody's.
-        news.without(Hidden::DEFINES | Hidden::SEQUENCE | Hidden::CURRVAL | Hidden::BACKEND_PID | Hidden::STATE_READ)
+        news.without(
+            SideEffects::DEFINES
+                | SideEffects::SEQUENCE
+                | SideEffects::CURRVAL
+                | SideEffects::BACKEND_PID
+                | SideEffects::STATE_READ,
+        )
     }
 
     /// Whether it names settings that the older one does not, and `known` does not either: nobody has asked for these.

@@ -1,7 +1,7 @@
-//! From the rows of a catalogue to what each name hides: own findings first, then all that hangs on them.
+//! From the rows of a catalogue to the side effects of each name: its own first, then those of all that depends on it.
 //!
 //! ```text
-//!   rows ──► findings: what a name hides by itself        (a body that says SET, a C function)
+//!   rows ──► findings: a name's own side effects          (a body that says SET, a C function)
 //!        └─► edges:    what meets this name meets that one (a body's words, a trigger, a view's tables)
 //!
 //!   finish: what is found flows along the edges, backwards, until nothing changes
@@ -12,7 +12,7 @@
 
 use super::base;
 use super::body::Body;
-use super::hidden::Hidden;
+use super::hidden::SideEffects;
 use super::row::{Land, Row, Take};
 use super::{Catalogue, Entry};
 use sql::Word;
@@ -20,16 +20,16 @@ use std::collections::BTreeSet;
 use units::limits::{CATALOGUE_EDGES_MAX, CATALOGUE_NAMES_MAX, CATALOGUE_SETTINGS_MAX};
 use wire::Error;
 
-/// What a name hides, by how a text meets it.
+/// The side effects of a name, by how a text meets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) called: Hidden,
+    pub(super) called: SideEffects,
     /// Called or not.
-    pub(super) named: Hidden,
+    pub(super) named: SideEffects,
     /// Named, in a text that writes.
-    pub(super) writing: Hidden,
+    pub(super) writing: SideEffects,
     /// Named, in a text that adds rows.
-    pub(super) filling: Hidden,
+    pub(super) filling: SideEffects,
 }
 
 impl Finding {
@@ -46,22 +46,22 @@ impl Finding {
 
     /// What comes of a finding that came through an edge, where it lands.
     fn landed(self, land: Land) -> Finding {
-        let (all, none) = (self.all().without(Hidden::DEFINES), Finding::default());
+        let (all, none) = (self.all().without(SideEffects::DEFINES), Finding::default());
         match land {
             Land::Called => Finding { called: self.all(), ..none },
             Land::Named => Finding { named: all, ..none },
             Land::Writing => Finding { writing: all, ..none },
             Land::Filling => Finding { filling: all, ..none },
             Land::Same => {
-                let named = (self.called | self.named).without(Hidden::DEFINES);
-                Finding { called: Hidden::NONE, named, ..self }
+                let named = (self.called | self.named).without(SideEffects::DEFINES);
+                Finding { called: SideEffects::NONE, named, ..self }
             }
             // These belong to no name.
             Land::Everywhere | Land::Definitions => none,
         }
     }
 
-    pub(super) fn all(&self) -> Hidden {
+    pub(super) fn all(&self) -> SideEffects {
         self.called | self.named | self.writing | self.filling
     }
 }
@@ -80,13 +80,13 @@ enum Flow {
 impl Flow {
     /// What comes through of a finding, given the other name as it stands there.
     fn through(self, other: Word, finding: Finding) -> Finding {
-        let only = |is_so: bool, hidden: Hidden| if is_so { hidden } else { Hidden::NONE };
+        let only = |is_so: bool, hidden: SideEffects| if is_so { hidden } else { SideEffects::NONE };
         match self {
             Flow::Take(Take::All) => finding,
-            Flow::Take(Take::Reading) => Finding { writing: Hidden::NONE, filling: Hidden::NONE, ..finding },
+            Flow::Take(Take::Reading) => Finding { writing: SideEffects::NONE, filling: SideEffects::NONE, ..finding },
             Flow::Take(Take::Known) => Finding {
-                called: finding.called.without(Hidden::UNKNOWN),
-                named: finding.named.without(Hidden::UNKNOWN),
+                called: finding.called.without(SideEffects::UNKNOWN),
+                named: finding.named.without(SideEffects::UNKNOWN),
                 ..Finding::default()
             },
             Flow::Word { writes, fills } => Finding {
@@ -114,8 +114,8 @@ pub struct CatalogueBuilder {
     findings: Vec<(Word, Finding)>,
     edges: Vec<Edge>,
     settings: BTreeSet<Box<[u8]>>,
-    everywhere: Hidden,
-    definitions: Hidden,
+    everywhere: SideEffects,
+    definitions: SideEffects,
     is_too_large: bool,
 }
 
@@ -128,15 +128,15 @@ impl Default for CatalogueBuilder {
 impl CatalogueBuilder {
     pub fn new() -> CatalogueBuilder {
         let called =
-            |name: &&str| (Word::of(name.as_bytes()), Finding { called: Hidden::DYNAMIC, ..Finding::default() });
-        let updated = Finding { writing: Hidden::SETTINGS, ..Finding::default() };
+            |name: &&str| (Word::of(name.as_bytes()), Finding { called: SideEffects::DYNAMIC, ..Finding::default() });
+        let updated = Finding { writing: SideEffects::SETTINGS, ..Finding::default() };
         let updatable = (Word::of(base::UPDATABLE.as_bytes()), updated);
         CatalogueBuilder {
             findings: base::RUN_TEXT.iter().map(called).chain([updatable]).collect(),
             edges: Vec::new(),
             settings: BTreeSet::new(),
-            everywhere: Hidden::NONE,
-            definitions: Hidden::NONE,
+            everywhere: SideEffects::NONE,
+            definitions: SideEffects::NONE,
             is_too_large: false,
         }
     }
@@ -160,7 +160,7 @@ impl CatalogueBuilder {
             Row::Edge { land, take, name, other } => self.edge(land, take, name, other),
             Row::Body { land, name, source: Some(source) } => self.body(land, name, source),
             Row::Body { land, name, source: None } | Row::Other { land, name } => {
-                self.found(land, Word::of(name), Hidden::UNKNOWN);
+                self.found(land, Word::of(name), SideEffects::UNKNOWN);
             }
             Row::Internal { land, name, symbol } => self.found(land, Word::of(name), base::of_symbol(symbol)),
             Row::C { land, name, extension } => self.found(land, Word::of(name), base::of_c(name, extension)),
@@ -200,7 +200,7 @@ impl CatalogueBuilder {
             if self.settings.len() < CATALOGUE_SETTINGS_MAX || self.settings.contains(&setting) {
                 self.settings.insert(setting);
             } else {
-                hidden |= Hidden::DYNAMIC_SETTINGS;
+                hidden |= SideEffects::DYNAMIC_SETTINGS;
             }
         }
         self.found(land, from, hidden);
@@ -209,16 +209,16 @@ impl CatalogueBuilder {
         self.edges.extend(words.map(|other| Edge { from, other, land, flow }));
     }
 
-    fn found(&mut self, land: Land, name: Word, hidden: Hidden) {
+    fn found(&mut self, land: Land, name: Word, hidden: SideEffects) {
         match land {
-            Land::Everywhere => self.everywhere |= hidden.without(Hidden::DEFINES),
-            Land::Definitions => self.definitions |= hidden.without(Hidden::DEFINES),
+            Land::Everywhere => self.everywhere |= hidden.without(SideEffects::DEFINES),
+            Land::Definitions => self.definitions |= hidden.without(SideEffects::DEFINES),
             _ if hidden.is_empty() => {}
             _ => self.findings.push((name, Finding { named: hidden, ..Finding::default() }.landed(land))),
         }
     }
 
-    /// Every name that may come to hide something, once, in order, with what it hides by itself.
+    /// Every name that may have side effects, once, in order, with its own.
     fn nodes(&mut self) -> Vec<(Word, Finding)> {
         let mut nodes = std::mem::take(&mut self.findings);
         // The words of a body stand one after the other.
@@ -255,8 +255,8 @@ impl CatalogueBuilder {
             for (_, from, edge) in edges[first..].iter().take_while(|(other, _, _)| *other == node) {
                 let came = edge.flow.through(edge.other, nodes[node as usize].1);
                 match edge.land {
-                    Land::Everywhere => self.everywhere |= came.all().without(Hidden::DEFINES),
-                    Land::Definitions => self.definitions |= came.all().without(Hidden::DEFINES),
+                    Land::Everywhere => self.everywhere |= came.all().without(SideEffects::DEFINES),
+                    Land::Definitions => self.definitions |= came.all().without(SideEffects::DEFINES),
                     _ => {}
                 }
                 let finding = &mut nodes[*from as usize].1;

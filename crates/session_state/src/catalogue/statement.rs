@@ -3,11 +3,11 @@
 //! What it promises: by [`StatementWords::named`] every text is found that may meet what the statement makes or changes. A keyword
 //! differs from a name by its place: a table may be called `policy`, and `CREATE POLICY` says nothing of that table.
 //!
-//! Does not do: knowing what the names in it hide. Each pool looks that up.
+//! Does not do: knowing the side effects of the names in it. Each pool looks these up.
 
 use sql::{Lexer, Rules, Summary, Text, Token, TokenKind, Word};
 
-use super::Hidden;
+use super::SideEffects;
 use super::body::Body;
 
 /// Words of definitions that are no names, unless they stand where only a name can. In order.
@@ -35,14 +35,14 @@ pub(super) struct StatementWords {
     pub(super) mentioned: Box<[Word]>,
     /// Its own words.
     pub(super) own: Box<[Word]>,
-    /// Its own words and those of its strings, as a catalogue is asked what a body with them hides.
+    /// Its own words and those of its strings, as a catalogue is asked for the side effects of a body with them.
     pub(super) words: Box<[Word]>,
     /// What it may make or change.
     pub(super) named: Box<[Word]>,
-    /// What its own words and its strings do, but for what the names in them hide.
-    pub(super) hidden: Hidden,
+    /// What its own words and its strings do, without the side effects of the names in them.
+    pub(super) hidden: SideEffects,
     /// What its language says of its code, and its columns of its rows.
-    pub(super) certain: Hidden,
+    pub(super) certain: SideEffects,
     /// Settings with a dot in their names that it changes.
     pub(super) settings: Box<[Box<[u8]>]>,
     /// It makes something that texts use without naming it.
@@ -62,12 +62,12 @@ impl StatementWords {
             let word = Word::of(word.as_bytes());
             own.iter().any(|found| found.name() == word)
         };
-        let mut certain = Hidden::NONE;
+        let mut certain = SideEffects::NONE;
         if has("language") && !has("plpgsql") && !has("sql") {
-            certain |= Hidden::UNKNOWN;
+            certain |= SideEffects::UNKNOWN;
         }
         if DRAWING.iter().any(|word| has(word)) {
-            certain |= Hidden::SEQUENCE;
+            certain |= SideEffects::SEQUENCE;
         }
         let only_calls = makes_routine(source);
         let keywords = if only_calls { Vec::new() } else { keywords(&text) };
@@ -82,7 +82,7 @@ impl StatementWords {
             words: body.words.into(),
             named,
             // Every definition is written as one. What a new function defines when it is called is found by the poll.
-            hidden: body.hidden.without(Hidden::DEFINES),
+            hidden: body.hidden.without(SideEffects::DEFINES),
             certain,
             settings: body.settings.into(),
             has_no_name: has_no_name(source),

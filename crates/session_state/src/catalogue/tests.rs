@@ -1,4 +1,4 @@
-//! Small databases as rows, and what texts hide in them.
+//! Small databases as rows, and the side effects of texts in them.
 
 use super::*;
 use sql::{Rules, Summary, Text};
@@ -11,12 +11,12 @@ fn edge<'a>(land: Land, take: Take, name: &'a str, other: &'a str) -> Row<'a> {
     Row::Edge { land, take, name: name.as_bytes(), other: other.as_bytes() }
 }
 
-fn hides(catalogue: &Catalogue, text: &str) -> Hidden {
-    catalogue.hides(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
+fn hides(catalogue: &Catalogue, text: &str) -> SideEffects {
+    catalogue.side_effects(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
 }
 
 #[track_caller]
-fn check(catalogue: &Catalogue, rows: &[(&str, Hidden)]) {
+fn check(catalogue: &Catalogue, rows: &[(&str, SideEffects)]) {
     for (text, expected) in rows {
         assert_eq!(hides(catalogue, text), *expected, "{text}");
     }
@@ -28,13 +28,13 @@ fn an_empty_database_hides_nothing_but_what_the_servers_own_functions_run() {
     check(
         &catalogue,
         &[
-            ("select 1 from pg_class", Hidden::NONE),
-            ("insert into t values (1)", Hidden::NONE),
-            ("create table t()", Hidden::NONE),
-            ("select query_to_xml('select 1', true, true, '')", Hidden::DYNAMIC),
-            ("select query_to_xml from t", Hidden::NONE),
-            ("update pg_catalog.pg_settings set setting = 'off' where name = 'row_security'", Hidden::SETTINGS),
-            ("select * from pg_settings", Hidden::NONE),
+            ("select 1 from pg_class", SideEffects::NONE),
+            ("insert into t values (1)", SideEffects::NONE),
+            ("create table t()", SideEffects::NONE),
+            ("select query_to_xml('select 1', true, true, '')", SideEffects::DYNAMIC),
+            ("select query_to_xml from t", SideEffects::NONE),
+            ("update pg_catalog.pg_settings set setting = 'off' where name = 'row_security'", SideEffects::SETTINGS),
+            ("select * from pg_settings", SideEffects::NONE),
         ],
     );
     assert!(catalogue.bytes() < 4096, "{}", catalogue.bytes());
@@ -43,8 +43,8 @@ fn an_empty_database_hides_nothing_but_what_the_servers_own_functions_run() {
 #[test]
 fn of_what_nothing_is_known_anything_may_hide() {
     let catalogue = Catalogue::unknown();
-    check(&catalogue, &[("select 1", Hidden::UNKNOWN), ("", Hidden::UNKNOWN)]);
-    assert_eq!(catalogue.definitions(), Hidden::UNKNOWN);
+    check(&catalogue, &[("select 1", SideEffects::UNKNOWN), ("", SideEffects::UNKNOWN)]);
+    assert_eq!(catalogue.definitions(), SideEffects::UNKNOWN);
 }
 
 #[test]
@@ -62,22 +62,22 @@ fn functions_hide_what_they_call() {
         Row::C { land: Land::Called, name: b"digest", extension: Some(b"pgcrypto") },
         Row::Internal { land: Land::Called, name: b"quiet", symbol: b"set_config_by_name" },
     ]);
-    let both = Hidden::TEMPORARY | Hidden::ADVISORY;
+    let both = SideEffects::TEMPORARY | SideEffects::ADVISORY;
     check(
         &catalogue,
         &[
             ("select outermost()", both),
             ("call s.middle (1)", both),
-            ("select inner1()", Hidden::TEMPORARY),
+            ("select inner1()", SideEffects::TEMPORARY),
             ("select inner2()", both),
-            ("select clean(), cleaner()", Hidden::NONE),
-            ("select digest(x, 'md5')", Hidden::NONE),
-            ("select long()", Hidden::UNKNOWN),
-            ("select snake(), inner1()", Hidden::UNKNOWN | Hidden::TEMPORARY),
-            ("select sea()", Hidden::UNKNOWN),
-            ("select quiet('a', 'b', false)", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
+            ("select clean(), cleaner()", SideEffects::NONE),
+            ("select digest(x, 'md5')", SideEffects::NONE),
+            ("select long()", SideEffects::UNKNOWN),
+            ("select snake(), inner1()", SideEffects::UNKNOWN | SideEffects::TEMPORARY),
+            ("select sea()", SideEffects::UNKNOWN),
+            ("select quiet('a', 'b', false)", SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),
             // Not called.
-            ("select outermost from long", Hidden::NONE),
+            ("select outermost from long", SideEffects::NONE),
         ],
     );
 }
@@ -87,22 +87,22 @@ fn a_block_hides_what_its_body_does() {
     let catalogue =
         Catalogue::new([body("locks", "select pg_advisory_lock(1)"), edge(Land::Filling, Take::All, "t", "nextval")]);
     let hides = |text: &str| catalogue.hides_in_block(text.as_bytes()).hidden;
-    assert_eq!(hides("do $$ begin raise notice 'set x'; end $$"), Hidden::NONE);
+    assert_eq!(hides("do $$ begin raise notice 'set x'; end $$"), SideEffects::NONE);
     assert_eq!(
         hides("do $$ begin perform locks(); insert into t values (1); end $$"),
-        Hidden::ADVISORY | Hidden::SEQUENCE
+        SideEffects::ADVISORY | SideEffects::SEQUENCE
     );
-    assert_eq!(hides("do language plpgsql 'begin perform set_config(''a'', ''b'', true); end'"), Hidden::NONE);
+    assert_eq!(hides("do language plpgsql 'begin perform set_config(''a'', ''b'', true); end'"), SideEffects::NONE);
     let block = catalogue.hides_in_block(b"do $$ begin set a.b = 1; end $$");
-    assert_eq!((block.hidden, block.settings), (Hidden::SETTINGS, vec![b"a.b".to_vec().into_boxed_slice()]));
-    assert_eq!(Catalogue::unknown().hides_in_block(b"do $$ begin end $$").hidden, Hidden::UNKNOWN);
+    assert_eq!((block.hidden, block.settings), (SideEffects::SETTINGS, vec![b"a.b".to_vec().into_boxed_slice()]));
+    assert_eq!(Catalogue::unknown().hides_in_block(b"do $$ begin end $$").hidden, SideEffects::UNKNOWN);
 }
 
 #[test]
 fn a_function_of_a_row_may_be_named_as_its_column() {
     let source = Some(&b"begin listen x; end"[..]);
     let catalogue = Catalogue::new([Row::Body { land: Land::Named, name: b"f", source }]);
-    check(&catalogue, &[("select t.f from t", Hidden::LISTEN), ("select f(t) from t", Hidden::LISTEN)]);
+    check(&catalogue, &[("select t.f from t", SideEffects::LISTEN), ("select f(t) from t", SideEffects::LISTEN)]);
 }
 
 #[test]
@@ -118,20 +118,20 @@ fn tables_hide_what_happens_when_they_are_written_to() {
         body("reads", "select count(*) from orders"),
         body("writes", "insert into orders values (1)"),
     ]);
-    let (written, filled) = (Hidden::SETTINGS, Hidden::SETTINGS | Hidden::SEQUENCE);
+    let (written, filled) = (SideEffects::SETTINGS, SideEffects::SETTINGS | SideEffects::SEQUENCE);
     check(
         &catalogue,
         &[
-            ("select * from orders, customers, order_view", Hidden::NONE),
+            ("select * from orders, customers, order_view", SideEffects::NONE),
             ("insert into orders values (1)", filled),
             ("copy orders from stdin", filled),
             ("with x as (delete from customers returning *) select * from x", filled),
             ("update order_view set x = 1", written),
             ("update order_view set x = default", filled),
             ("merge into orders_of_all using x on true when matched then delete", filled),
-            ("select reads()", Hidden::NONE),
+            ("select reads()", SideEffects::NONE),
             ("select writes()", filled),
-            ("insert into other select reads()", Hidden::NONE),
+            ("insert into other select reads()", SideEffects::NONE),
         ],
     );
     assert_eq!(catalogue.settings(), [b"audit.on".to_vec().into_boxed_slice()]);
@@ -147,15 +147,15 @@ fn views_and_policies_hide_what_happens_when_they_are_read() {
         edge(Land::Same, Take::All, "set_view", "set_config"),
         edge(Land::Named, Take::All, "positive", "f"),
     ]);
-    let locks = Hidden::ADVISORY;
+    let locks = SideEffects::ADVISORY;
     check(
         &catalogue,
         &[
             ("select * from w", locks),
             ("table secrets", locks),
             ("select 1::positive", locks),
-            ("select * from set_view", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
-            ("select * from x", Hidden::NONE),
+            ("select * from set_view", SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),
+            ("select * from x", SideEffects::NONE),
         ],
     );
 }
@@ -164,11 +164,11 @@ fn views_and_policies_hide_what_happens_when_they_are_read() {
 fn what_no_text_names_is_everywhere_if_it_is_known() {
     let unknown = Row::C { land: Land::Called, name: b"c_eq", extension: Some(b"mine") };
     let operator = edge(Land::Everywhere, Take::Known, "", "c_eq");
-    check(&Catalogue::new([unknown, operator]), &[("select a === b", Hidden::NONE)]);
+    check(&Catalogue::new([unknown, operator]), &[("select a === b", SideEffects::NONE)]);
 
     let known = body("p_eq", "begin listen x; end");
     let operator = edge(Land::Everywhere, Take::Known, "", "p_eq");
-    check(&Catalogue::new([known, operator]), &[("select a === b", Hidden::LISTEN)]);
+    check(&Catalogue::new([known, operator]), &[("select a === b", SideEffects::LISTEN)]);
 }
 
 #[test]
@@ -178,21 +178,24 @@ fn event_triggers_are_met_by_definitions() {
     check(
         &catalogue,
         &[
-            ("create table t()", Hidden::TEMPORARY),
-            ("drop table t", Hidden::TEMPORARY),
-            ("grant select on t to u", Hidden::TEMPORARY),
-            ("select 1", Hidden::NONE),
-            ("insert into t values (1)", Hidden::NONE),
+            ("create table t()", SideEffects::TEMPORARY),
+            ("drop table t", SideEffects::TEMPORARY),
+            ("grant select on t to u", SideEffects::TEMPORARY),
+            ("select 1", SideEffects::NONE),
+            ("insert into t values (1)", SideEffects::NONE),
         ],
     );
-    assert_eq!(catalogue.definitions(), Hidden::TEMPORARY);
+    assert_eq!(catalogue.definitions(), SideEffects::TEMPORARY);
 }
 
 #[test]
 fn names_that_are_keywords_too_are_both() {
     let catalogue =
         Catalogue::new([body("insert", "begin listen x; end"), edge(Land::Writing, Take::All, "t", "nextval")]);
-    check(&catalogue, &[("insert into t values (1)", Hidden::SEQUENCE), ("select insert(1)", Hidden::LISTEN)]);
+    check(
+        &catalogue,
+        &[("insert into t values (1)", SideEffects::SEQUENCE), ("select insert(1)", SideEffects::LISTEN)],
+    );
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn beyond_its_bounds_anything_may_hide() {
     for number in 0..60 {
         reading.row(&body(&format!("f{number}"), &words));
     }
-    assert_eq!(hides(&reading.finish(), "select 1"), Hidden::UNKNOWN);
+    assert_eq!(hides(&reading.finish(), "select 1"), SideEffects::UNKNOWN);
 
     let mut reading = CatalogueBuilder::new();
     for number in 0..70 {
@@ -211,8 +214,8 @@ fn beyond_its_bounds_anything_may_hide() {
     }
     let catalogue = reading.finish();
     assert_eq!(catalogue.settings().len(), units::limits::CATALOGUE_SETTINGS_MAX);
-    assert_eq!(hides(&catalogue, "select f1()"), Hidden::SETTINGS);
-    assert_eq!(hides(&catalogue, "select f69()"), Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS);
+    assert_eq!(hides(&catalogue, "select f1()"), SideEffects::SETTINGS);
+    assert_eq!(hides(&catalogue, "select f69()"), SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
 }
 
 #[test]
@@ -220,7 +223,7 @@ fn many_names_are_each_found_and_no_others() {
     let names: Vec<String> = (0..5_000).map(|number| format!("f{number}")).collect();
     let catalogue = Catalogue::new(names.iter().map(|name| body(name, "begin listen x; end")));
     for number in 0..10_000 {
-        let expected = if number < 5_000 { Hidden::LISTEN } else { Hidden::NONE };
+        let expected = if number < 5_000 { SideEffects::LISTEN } else { SideEffects::NONE };
         assert_eq!(hides(&catalogue, &format!("select f{number}()")), expected, "f{number}");
     }
     // 24 bytes an entry, two of the filter, and what the filter is larger for being a power of two.
@@ -236,5 +239,5 @@ fn a_long_chain_is_followed_to_its_end() {
         reading.row(&body(name, source));
     }
     reading.row(&body("f20000", "begin listen x; end"));
-    assert_eq!(hides(&reading.finish(), "select f0()"), Hidden::LISTEN);
+    assert_eq!(hides(&reading.finish(), "select f0()"), SideEffects::LISTEN);
 }

@@ -6,7 +6,7 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 use sql::Marks;
 use units::Time;
 
-use crate::catalogue::Hidden;
+use crate::catalogue::SideEffects;
 
 /// A session that keeps its server.
 #[derive(Clone, Debug)]
@@ -113,25 +113,25 @@ impl Pins {
         if marks.any(Marks::CALL) { of_kinds | Pins::ANYTHING } else { of_kinds }
     }
 
-    /// What names may leave behind that hide this.
-    pub fn of_hidden(hidden: Hidden) -> Pins {
-        const KINDS: [(Hidden, Pins); 15] = [
-            (Hidden::SETTINGS, Pins(Pins::SETTINGS.0 | Pins::UNKNOWN.0)),
-            (Hidden::DYNAMIC_SETTINGS, Pins::DYNAMIC),
-            (Hidden::TEMPORARY, Pins::TEMPORARY),
-            (Hidden::ADVISORY, Pins::ADVISORY),
-            (Hidden::LISTEN, Pins::LISTEN),
-            (Hidden::HOLD, Pins::HOLD),
-            (Hidden::PREPARED, Pins::PREPARED),
-            (Hidden::LOAD, Pins::LOAD),
-            (Hidden::DBLINK, Pins::DBLINK),
-            (Hidden::SEED, Pins::SEED),
-            (Hidden::BACKUP, Pins::BACKUP),
-            (Hidden::SLOT, Pins::SLOT),
-            (Hidden::ORIGIN, Pins::ORIGIN),
-            (Hidden::DYNAMIC, Pins::ANYTHING),
+    /// What names with these side effects may leave on a server.
+    pub fn of_hidden(hidden: SideEffects) -> Pins {
+        const KINDS: [(SideEffects, Pins); 15] = [
+            (SideEffects::SETTINGS, Pins(Pins::SETTINGS.0 | Pins::UNKNOWN.0)),
+            (SideEffects::DYNAMIC_SETTINGS, Pins::DYNAMIC),
+            (SideEffects::TEMPORARY, Pins::TEMPORARY),
+            (SideEffects::ADVISORY, Pins::ADVISORY),
+            (SideEffects::LISTEN, Pins::LISTEN),
+            (SideEffects::HOLD, Pins::HOLD),
+            (SideEffects::PREPARED, Pins::PREPARED),
+            (SideEffects::LOAD, Pins::LOAD),
+            (SideEffects::DBLINK, Pins::DBLINK),
+            (SideEffects::SEED, Pins::SEED),
+            (SideEffects::BACKUP, Pins::BACKUP),
+            (SideEffects::SLOT, Pins::SLOT),
+            (SideEffects::ORIGIN, Pins::ORIGIN),
+            (SideEffects::DYNAMIC, Pins::ANYTHING),
             // Looked after, not kept: an operator or a type made in C would keep everybody's server for life.
-            (Hidden::UNKNOWN, Pins::ANYTHING),
+            (SideEffects::UNKNOWN, Pins::ANYTHING),
         ];
         if hidden.is_empty() {
             return Pins::NONE;

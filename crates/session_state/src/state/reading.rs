@@ -1,5 +1,5 @@
 //! What a client's text means for its session, asked of the worker's memo: one pass and one lookup for a text like one
-//! that was seen before. What its names hide is noted there too, for as long as the pool learns nothing new.
+//! that was seen before. The side effects of its names are noted there too, for as long as the pool learns nothing new.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
 
 use super::pins::Pins;
-use crate::catalogue::{Edition, Hidden, Known};
+use crate::catalogue::{Edition, Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
 
 /// What is known of a text before it runs.
@@ -15,7 +15,7 @@ use crate::parameters::{Parameters, Tracked};
 pub struct Reading {
     pub marks: Marks,
     /// What the names in it do besides, as far as is known now.
-    pub hidden: Hidden,
+    pub hidden: SideEffects,
 }
 
 /// What definitions in a text change.
@@ -29,7 +29,7 @@ pub enum Defines {
     ForAll,
 }
 
-/// What a text says by itself, for as long as a statement lives: what its names hide may change meanwhile.
+/// What a text says by itself, for as long as a statement lives: the side effects of its names may change meanwhile.
 #[derive(Debug, Default)]
 pub struct Sketch {
     pub marks: Marks,
@@ -38,7 +38,7 @@ pub struct Sketch {
 
 impl Sketch {
     pub fn reading(&self, known: &Known) -> Reading {
-        Reading { marks: self.marks, hidden: known.hides(&self.words, self.marks) }
+        Reading { marks: self.marks, hidden: known.side_effects(&self.words, self.marks) }
     }
 }
 
@@ -95,7 +95,7 @@ const fn union(marks: &[Marks]) -> Marks {
 
 impl Reading {
     /// Of what cannot be read.
-    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, hidden: Hidden::NONE };
+    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, hidden: SideEffects::NONE };
 
     /// Its effects must be noted. `open`: something of the transaction may be taken back.
     pub fn is_noted(self, open: bool) -> bool {
@@ -149,12 +149,12 @@ impl Reading {
 
     /// It may see which statements there are, whatever their names.
     pub fn lists_statements(self) -> bool {
-        self.marks.any(Marks::STATE_READ) || self.hidden.any(Hidden::STATE_READ | Hidden::PREPARED)
+        self.marks.any(Marks::STATE_READ) || self.hidden.any(SideEffects::STATE_READ | SideEffects::PREPARED)
     }
 
     /// It may speak of statements in a string that is run, or to code that nobody can read.
     pub fn may_name_statements(self) -> bool {
-        self.marks.any(Marks::BLOCK) || self.hidden.any(Hidden::DYNAMIC | Hidden::UNKNOWN)
+        self.marks.any(Marks::BLOCK) || self.hidden.any(SideEffects::DYNAMIC | SideEffects::UNKNOWN)
     }
 
     /// Its columns are those of a statement that it names.
@@ -172,19 +172,19 @@ impl Reading {
         self.marks.any(Marks::UNKNOWN)
     }
 
-    /// It may make or change what names hide, for itself alone or for others too.
+    /// It may make or change side effects of names, for itself alone or for others too.
     pub fn redefines(self) -> bool {
         self.marks.any(DEFINING)
     }
 
     #[inline]
     pub fn uses_sequences(self) -> bool {
-        self.marks.any(Marks::NEXTVAL | Marks::CURRVAL) || self.hidden.any(Hidden::SEQUENCE | Hidden::CURRVAL)
+        self.marks.any(Marks::NEXTVAL | Marks::CURRVAL) || self.hidden.any(SideEffects::SEQUENCE | SideEffects::CURRVAL)
     }
 
     /// What it does makes `currval` its session's.
     pub fn advances_sequences(self) -> bool {
-        self.marks.any(Marks::NEXTVAL) || self.hidden.any(Hidden::SEQUENCE)
+        self.marks.any(Marks::NEXTVAL) || self.hidden.any(SideEffects::SEQUENCE)
     }
 
     /// It says itself that it draws from a sequence.
@@ -193,7 +193,7 @@ impl Reading {
     }
 
     pub fn calls_currval(self) -> bool {
-        self.marks.any(Marks::CURRVAL) || self.hidden.any(Hidden::CURRVAL)
+        self.marks.any(Marks::CURRVAL) || self.hidden.any(SideEffects::CURRVAL)
     }
 
     /// Of a function that is called by its oid. //= pg18 protocol-flow#PROTOCOL-FLOW-FUNCTION-CALL
@@ -207,20 +207,23 @@ impl Reading {
             1575 | 2559 => Marks::CURRVAL,
             _ => Marks::UNKNOWN,
         };
-        Reading { marks, hidden: Hidden::NONE }
+        Reading { marks, hidden: SideEffects::NONE }
     }
 
     /// Something has to be done about it, even in a session that has done nothing yet.
     #[inline]
     pub fn is_active(self) -> bool {
-        self.marks.any(ACTIVE) || self.hidden.any(Hidden::ACTIVE)
+        self.marks.any(ACTIVE) || self.hidden.any(SideEffects::ACTIVE)
     }
 
     /// Of a text of which nobody knows when it is executed: what its command tag would tell is taken to be done.
     #[must_use]
     pub fn unseen(self) -> Reading {
-        const BY_COMMAND_TAG: [(Marks, Hidden); 3] =
-            [(Marks::LISTEN, Hidden::LISTEN), (Marks::PREPARE, Hidden::PREPARED), (Marks::LOAD, Hidden::LOAD)];
+        const BY_COMMAND_TAG: [(Marks, SideEffects); 3] = [
+            (Marks::LISTEN, SideEffects::LISTEN),
+            (Marks::PREPARE, SideEffects::PREPARED),
+            (Marks::LOAD, SideEffects::LOAD),
+        ];
         let tagged = BY_COMMAND_TAG.iter().filter(|(mark, _)| self.marks.any(*mark));
         let hidden = tagged.fold(self.hidden, |all, (_, hidden)| all | *hidden);
         Reading { marks: self.marks.and(Marks::UNKNOWN), hidden }
@@ -232,16 +235,16 @@ impl Reading {
     }
 }
 
-/// What the words of a text hid in the pool that asked last.
+/// The side effects of a text's words in the pool that asked last.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Note {
     edition: Edition,
-    hidden: Hidden,
+    hidden: SideEffects,
 }
 
 impl Default for Note {
     fn default() -> Note {
-        Note { edition: Edition::NEVER, hidden: Hidden::NONE }
+        Note { edition: Edition::NEVER, hidden: SideEffects::NONE }
     }
 }
 
@@ -270,9 +273,9 @@ impl Reader {
         let marks = summary.marks();
         if note.edition != known.edition() {
             let edition = known.publish(&mut self.edition);
-            *note = Note { edition, hidden: known.hides(summary.words(), marks) };
+            *note = Note { edition, hidden: known.side_effects(summary.words(), marks) };
         }
-        debug_assert_eq!(note.hidden, known.hides(summary.words(), marks), "a note is of its edition");
+        debug_assert_eq!(note.hidden, known.side_effects(summary.words(), marks), "a note is of its edition");
         Reading { marks, hidden: note.hidden }
     }
 
@@ -281,10 +284,10 @@ impl Reader {
     pub(crate) fn reading_of(&mut self, sketch: &Sketch, note: &Cell<Note>, known: &mut Known) -> Reading {
         let Note { edition, mut hidden } = note.get();
         if edition != known.edition() {
-            hidden = known.hides(&sketch.words, sketch.marks);
+            hidden = known.side_effects(&sketch.words, sketch.marks);
             note.set(Note { edition: known.publish(&mut self.edition), hidden });
         }
-        debug_assert_eq!(hidden, known.hides(&sketch.words, sketch.marks), "a note is of its edition");
+        debug_assert_eq!(hidden, known.side_effects(&sketch.words, sketch.marks), "a note is of its edition");
         Reading { marks: sketch.marks, hidden }
     }
 

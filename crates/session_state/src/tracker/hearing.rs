@@ -16,7 +16,7 @@ impl Tracker {
         self.journal.change(&SettingChange::Channels(change));
     }
 
-    /// Something is about to run that may leave these. If it hides a LISTEN, nobody knows of which channel.
+    /// Something is about to run that may leave these. If LISTEN is one of its side effects, the channel is unknown.
     pub(super) fn suspect_listening(&mut self, pins: Pins) {
         if pins.any(Pins::LISTEN) {
             self.journal.change(&SettingChange::Channels(channels::SubscriptionChange::Alone));

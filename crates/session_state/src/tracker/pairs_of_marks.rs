@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sql::{Marks, Rules, Summary, Text};
 
 use super::{Places, Tracker};
-use crate::catalogue::{Hidden, Known};
+use crate::catalogue::{Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
 use crate::state::{Defines, Effect, Effects, OnServer, Pins, Reading, SettingChange};
 
@@ -158,7 +158,7 @@ struct Followed {
 impl Followed {
     /// Sends a text, and answers each of its statements.
     fn run(&mut self, text: &str, tags: &[&[u8]]) {
-        let reading = Reading { marks: marks(text), hidden: Hidden::NONE };
+        let reading = Reading { marks: marks(text), hidden: SideEffects::NONE };
         self.tracker.suspect(reading, text.as_bytes(), &Known::default());
         let mut effects = effects(text);
         self.tracker.add_executed(&mut effects, None, Rules::default(), &tracked());
@@ -204,7 +204,7 @@ fn every_mark_has_its_statement() {
 fn what_is_told_of_one_mark_is_told_of_it_beside_any_other() {
     for (one, _) in STATEMENTS {
         for (other, _) in STATEMENTS {
-            let reading = |marks: Marks| Reading { marks, hidden: Hidden::NONE };
+            let reading = |marks: Marks| Reading { marks, hidden: SideEffects::NONE };
             for (words, question) in QUESTIONS {
                 assert!(!question(reading(one)) || question(reading(one | other)), "{words}: {one:?} and {other:?}");
             }

@@ -104,10 +104,10 @@ impl Portals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::Hidden;
+    use crate::catalogue::SideEffects;
 
     fn marked(len: usize) -> Option<Arc<Marked>> {
-        let reading = Reading { marks: sql::Marks::NONE, hidden: Hidden::NONE };
+        let reading = Reading { marks: sql::Marks::NONE, hidden: SideEffects::NONE };
         Some(Arc::new(Marked { text: vec![b'x'; len].into(), reading, effects: Effects::default() }))
     }
 

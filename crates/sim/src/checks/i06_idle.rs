@@ -1,6 +1,6 @@
 //! I6: nobody eligible waits while a server of its pool is idle: at once within a worker; between workers after 1 ms, a
 //! mean service time, and one exchange of mailboxes, or as many as fail in this world because a board is served late or
-//! a mailbox is full. A pool's first clients wait until one of its servers has told what names hide.
+//! a mailbox is full. A pool's first clients wait until side effects have been read from one of its servers.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ fn eligible(pool: &PoolSnapshot) -> u32 {
 }
 
 impl Beside {
-    /// Whether the first clients of any pool wait until it is known what names hide.
+    /// Whether the first clients of any pool wait until side effects have been read.
     pub(super) fn anybody_learns(&self, view: &View<'_>) -> bool {
         self.pools.keys().any(|&(pool, worker)| awaits_names(view, worker, pool))
     }

@@ -30,7 +30,7 @@ pub(crate) struct Contested {
     held_max: u64,
     /// A class was due so much that it would have been seen if it had not got it.
     is_worth: bool,
-    /// Somebody waits for what names hide, not for a server; and until when that was so last.
+    /// Somebody waits for side effects to be read, not for a server; and until when that was so last.
     learns: bool,
     learnt_at: u64,
 }

@@ -1,4 +1,4 @@
-//! Servers are asked what the names of their database hide: one that is idle, when nobody waits.
+//! Servers are asked for the side effects of their database's functions, triggers and views: one that is idle, when nobody waits.
 //!
 //! Promises: no client waits for it as long as another server may be opened, but a pool's very first ones, who wait for
 //! [`units::limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
@@ -38,7 +38,7 @@ pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id
     is_overdue && tables.pools[id].names.known.is_under_way()
 }
 
-/// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
+/// Whether the pool's servers are for nobody yet: the side effects in its database are read first. An idle one is asked.
 pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, idle: ConnId) -> bool {
     let pool = &tables.pools[id];
     if !pool.names.known.is_awaited() || tables.stopping.has_begun() {

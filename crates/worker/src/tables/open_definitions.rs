@@ -40,7 +40,7 @@ impl OpenDefinitions {
         }
     }
 
-    /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
+    /// A pool begins to read side effects: what transactions define that are open now it may not be able to read.
     pub(crate) fn doubt_in(&self, pool: &mut Pool, now: Time) {
         for (server, database) in &self.0 {
             if pool.database.name_at_server() == &**database {

@@ -215,7 +215,7 @@ impl View<'_> {
         self.pools.get(pool).map(Pool::patience)
     }
 
-    /// Whether a pool's first clients wait until it is known what its database's names hide.
+    /// Whether a pool's first clients wait until the side effects in its database have been read.
     #[must_use]
     pub fn awaits_names(&self, pool: units::id::PoolId) -> bool {
         self.pools.get(pool).is_some_and(|pool| pool.names.known.is_awaited())

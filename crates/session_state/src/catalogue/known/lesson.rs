@@ -1,4 +1,4 @@
-//! What a new catalogue tells: what it hides that nobody knew, and the other pools of its database.
+//! What is learnt from a new catalogue: side effects that were unknown, and what is to be passed to the other pools of its database.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use units::Time;
 
 use super::super::news::News;
 use super::super::timetable::Timetable;
-use super::super::{Catalogue, Hidden};
+use super::super::{Catalogue, SideEffects};
 use super::{Edition, Known};
 
 /// What one pool has learned, for the others of its database.
@@ -25,10 +25,10 @@ impl Known {
         let none = Catalogue::new([]);
         let older = self.catalogue.as_deref().or(self.is_unreadable.then_some(&none));
         if let Some(older) = older {
-            let defined = |name: Word| self.defined.hides([name].iter());
+            let defined = |name: Word| self.defined.side_effects([name].iter());
             let mut hidden = catalogue.news(older, defined);
             if catalogue.has_other_settings(older, |name| self.defined.has_setting(name)) {
-                hidden |= Hidden::SETTINGS;
+                hidden |= SideEffects::SETTINGS;
             }
             if !hidden.is_empty() {
                 self.findings.add(News { hidden, since: self.times.right_since() }, now);
