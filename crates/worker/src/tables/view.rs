@@ -80,8 +80,10 @@ impl View<'_> {
         let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
         let in_transaction = server.transaction.status != Status::Idle || batch || server.ledger.is_skipping();
         let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
-        let mode = self.pools.get(server.pool)?.rules.mode;
-        let free = session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
+        let pool = self.pools.get(server.pool)?;
+        let mode = pool.rules.mode;
+        // No server is opened any more for a database that a reload has taken away.
+        let free = !pool.is_removed() && session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
         goes_on.then_some(answers)
     }
