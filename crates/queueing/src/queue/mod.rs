@@ -320,7 +320,7 @@ impl Queue {
     #[cfg(feature = "sabotage")]
     pub fn pop_newest(&mut self) -> Option<Waiter> {
         let (index, waiter) =
-            self.lanes.iter_mut().enumerate().find_map(|(index, lane)| Some((index, lane.line.pop_newest()?)))?;
+            self.lanes.iter_mut().enumerate().find_map(|(index, lane)| Some((index, lane.queue.pop_newest()?)))?;
         self.len -= 1;
         self.note(ClassId(index as u8));
         Some(waiter)
@@ -329,7 +329,7 @@ impl Queue {
     /// Serves the session that has waited longest, whatever its class has had: another one.
     #[cfg(feature = "sabotage")]
     pub fn pop_oldest(&mut self, now: Time) -> Option<Waiter> {
-        let front = |index: usize| self.lanes[index].line.front().filter(|_| self.lanes[index].is_eligible());
+        let front = |index: usize| self.lanes[index].queue.front().filter(|_| self.lanes[index].is_eligible());
         let index = (0..self.lanes.len()).filter(|index| front(*index).is_some());
         let index = index.min_by_key(|index| front(*index).map(|waiter| waiter.since))?;
         self.pop_of(index, now)
