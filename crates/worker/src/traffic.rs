@@ -250,8 +250,9 @@ impl Worker {
 
     /// Feeds a linked session's kept bytes to its server.
     pub(crate) fn requests_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        // It may have ended since it was to go on.
-        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        // It may have ended, or lost its server, since it was to go on.
+        let linked = self.tables.sessions.get_mut(conn).filter(|session| session.server().is_some());
+        let Some(session) = linked else { return };
         let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = step.actions.next_kept();
         let reading = session.flow.is_reading();

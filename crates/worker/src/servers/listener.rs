@@ -1,5 +1,6 @@
 //! The server that listens for all sessions of its pool: how it becomes one, what it tells, and how it ends.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
@@ -203,6 +204,8 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
 
 /// Passes notifications that a pool's listener has received on to every session that listens.
 pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, notifications: Vec<Vec<u8>>) {
+    // They end once all is delivered, and listen until then.
+    let mut refused = BTreeSet::new();
     for body in notifications {
         let server = &tables.servers[server_id];
         // What cannot be read is for nobody.
@@ -215,11 +218,14 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         let listener = tables.pools.get(id).and_then(|pool| pool.listener.as_ref());
         let audience: Vec<ConnId> = listener.into_iter().flat_map(|found| found.audience(said.channel)).collect();
         for conn in audience {
-            notify(tables, step, conn, &said, &message, encoding.as_deref());
+            if !refused.contains(&conn) && !notify(tables, step, conn, &said, &message, encoding.as_deref()) {
+                refused.insert(conn);
+            }
         }
     }
 }
 
+/// Passes one on to a session. False: the session cannot take it, and ends.
 fn notify(
     tables: &mut Tables,
     step: &mut Step<'_>,
@@ -227,20 +233,26 @@ fn notify(
     said: &Notification<'_>,
     message: &[u8],
     encoding: Option<&[u8]>,
-) {
+) -> bool {
     const UNREADABLE: &str = "a notification is not in the session's client_encoding";
     const TOO_MANY: &str = "too many notifications that the client has not read";
     let withheld = does(&tables.settings, Fault::WithholdNews);
     let is_same = |session: &Session| session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
-    let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
+    let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };
     match tracker.deliver(said.channel, message) {
-        Ok(true) if withheld => {}
-        Ok(true) if readable => send_notifications(tables, step, conn),
-        Ok(true) => tables.agenda.refuse(conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE),
-        Ok(false) => {}
-        Err(Overflow) => tables.agenda.refuse(conn, sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_MANY),
+        Ok(true) if !withheld && !readable => {
+            tables.agenda.refuse(conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE);
+            return false;
+        }
+        Ok(true) if !withheld => send_notifications(tables, step, conn),
+        Ok(_) => {}
+        Err(Overflow) => {
+            tables.agenda.refuse(conn, sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_MANY);
+            return false;
+        }
     }
+    true
 }
 
 /// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.

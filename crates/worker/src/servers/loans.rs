@@ -46,7 +46,8 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 
 /// A server that we lent has arrived: the other worker answers for it now.
 pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
-    let entry = &mut tables.pools[pool];
+    // After a panic this worker may be another than the one that lent it.
+    let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.lent > 0) else { return };
     entry.leave(Group::Recovering);
     entry.servers.lent -= 1;
     if entry.servers.lent == 0 {

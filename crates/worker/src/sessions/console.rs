@@ -66,7 +66,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         }
         let message: Vec<u8> = session.incoming.inbox.drain(..header.total_len()).collect();
         match header.tag {
-            tag::QUERY => run_command(tables, step, conn, rights, &message[HEADER_LEN..]),
+            tag::QUERY => return run_command(tables, step, conn, rights, &message[HEADER_LEN..]),
             tag::TERMINATE => return tables.agenda.end(conn, SessionEnd::Left("client close request")),
             tag::SYNC => step.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle)),
             tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
@@ -75,6 +75,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
 }
 
+/// Nothing that comes after it is read until it is answered.
 fn run_command(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, rights: ConsoleRights, body: &[u8]) {
     let session = &mut tables.sessions[conn];
     let text = match Query::decode(body) {
