@@ -231,7 +231,7 @@ impl Pool {
         session: ConnId,
         restless: &mut Vec<PoolId>,
     ) {
-        debug_assert!(matches!(server.state(), State::Idle), "I3: only an idle server is handed out");
+        assert!(matches!(server.state(), State::Idle), "I1: only an idle server is handed out");
         self.leave(Group::Idle);
         self.enter(Group::Linked);
         self.leave_idle(conn);
