@@ -275,7 +275,9 @@ impl Session {
     /// A simple query: each statement is answered, then one ReadyForQuery.
     //= pg18 protocol-flow#PROTOCOL-FLOW-SIMPLE-QUERY
     fn simple(&mut self, sql: &str, out: &mut Vec<u8>) {
-        let statements: Vec<&str> = sql.split(';').map(str::trim).filter(|one| !one.is_empty()).collect();
+        // A comment behind the last semicolon is no statement.
+        let says_something = |one: &&str| !one.is_empty() && !(one.starts_with("/*") && one.ends_with("*/"));
+        let statements: Vec<&str> = sql.split(';').map(str::trim).filter(says_something).collect();
         if statements.is_empty() {
             put(out, b'I', &[]);
         }

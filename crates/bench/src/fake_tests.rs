@@ -106,6 +106,15 @@ fn what_a_pooler_asks_for_itself_is_answered_as_by_an_empty_database() {
 }
 
 #[test]
+fn a_comment_behind_a_statement_is_not_answered() {
+    let mut server = ready();
+    let tagged = format!("{} /*application:web*/\0", Answer::Small.sql());
+    let (tags, _) = ask(&mut server, &[(b'Q', tagged.as_bytes())]);
+    assert_eq!(tags, "TDCZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b"/* nothing */\0")]).0, "IZI");
+}
+
+#[test]
 fn status_follows_the_transaction() {
     let mut server = ready();
     assert_eq!(ask(&mut server, &[(b'Q', b"BEGIN\0")]).0, "CZT");
