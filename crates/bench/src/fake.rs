@@ -276,8 +276,9 @@ impl Session {
     //= pg18 protocol-flow#PROTOCOL-FLOW-SIMPLE-QUERY
     fn simple(&mut self, sql: &str, out: &mut Vec<u8>) {
         // A comment behind the last semicolon is no statement.
-        let says_something = |one: &&str| !one.is_empty() && !(one.starts_with("/*") && one.ends_with("*/"));
-        let statements: Vec<&str> = sql.split(';').map(str::trim).filter(says_something).collect();
+        let is_comment = |one: &str| one.starts_with("/*") && one.ends_with("*/");
+        let statements = sql.split(';').map(str::trim).filter(|one| !one.is_empty() && !is_comment(one));
+        let statements: Vec<&str> = statements.collect();
         if statements.is_empty() {
             put(out, b'I', &[]);
         }
