@@ -119,6 +119,9 @@ pub struct Entry {
     pub noted: bool,
 }
 
+// One is written and read for each message of a client.
+const _: () = assert!(size_of::<Entry>() == 20);
+
 /// The server said something that nothing accounts for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Unexpected(pub u8);
