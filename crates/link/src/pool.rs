@@ -196,7 +196,7 @@ impl Pool {
         conn: ConnId,
         server: &mut Server,
         way: impl FnOnce(&mut Server),
-        restless: &mut Vec<PoolId>,
+        unpublished: &mut Vec<PoolId>,
     ) {
         let from = server.state().group();
         way(server);
@@ -215,7 +215,7 @@ impl Pool {
                 self.settle(now, server);
             }
             if self.exchange.homes > 1 && (from == Group::Idle || to == Group::Idle) {
-                restless.push(server.pool);
+                unpublished.push(server.pool);
             }
         }
         server.work.since = now;
@@ -223,20 +223,20 @@ impl Pool {
 
     /// As [`Pool::turn`], where a session gets an idle server.
     #[inline]
-    pub fn lend_to(
+    pub fn hand_to(
         &mut self,
         now: Time,
         conn: ConnId,
         server: &mut Server,
         session: ConnId,
-        restless: &mut Vec<PoolId>,
+        unpublished: &mut Vec<PoolId>,
     ) {
         assert!(matches!(server.state(), State::Idle), "I1: only an idle server is handed out");
         self.leave(Group::Idle);
         self.enter(Group::Linked);
         self.leave_idle(conn);
         if self.exchange.homes > 1 {
-            restless.push(server.pool);
+            unpublished.push(server.pool);
         }
         server.link(session);
         server.work.since = now;
@@ -244,14 +244,14 @@ impl Pool {
 
     /// As [`Pool::turn`], where a session that has had a server gives it back.
     #[inline]
-    pub fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, restless: &mut Vec<PoolId>) {
+    pub fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, unpublished: &mut Vec<PoolId>) {
         debug_assert!(matches!(server.state(), State::Linked(_)), "it has served a session");
         self.leave(Group::Linked);
         self.enter(Group::Idle);
         self.servers.idle.push_back(conn);
         self.settle(now, server);
         if self.exchange.homes > 1 {
-            restless.push(server.pool);
+            unpublished.push(server.pool);
         }
         server.free();
         (server.work.since, server.work.worked_at) = (now, now);

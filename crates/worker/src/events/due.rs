@@ -33,7 +33,7 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
         Some((_, Due::Farewell)) => ends::bury(tables, step, conn, true),
         Some((_, Due::ListenAlone)) => listener::listen_alone(tables, step, conn),
         Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, limiters, step, conn),
-        Some((_, Due::WaitedTooLong)) => deadlines::waited_too_long(tables, limiters, step, conn),
+        Some((_, Due::QueryTimeout)) => deadlines::waited_too_long(tables, limiters, step, conn),
         Some((_, Due::CancelQuery)) => overdue_queries::cancel_overdue(tables, limiters, step, conn),
         Some((_, Due::GiveUpQuery)) => overdue_queries::give_up_overdue(tables, limiters, step, conn),
         Some((_, Due::NotifyWaiting)) => notify_waiting(tables, limiters, step, conn),

@@ -74,8 +74,8 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool];
     let session = &mut tables.sessions[conn];
-    let is_gated = server.hold.is_on && !(pool.needs_listener() && session.waits_for_listener());
-    if pool.rules.mode == PoolMode::Session || is_gated {
+    let is_held = server.hold.is_on && !(pool.needs_listener() && session.waits_for_listener());
+    if pool.rules.mode == PoolMode::Session || is_held {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work.since);
@@ -185,14 +185,14 @@ pub(crate) fn join(
     (conn, session): (ConnId, &mut Session),
     (server_id, server): (ConnId, &mut Server),
     pool: &mut Pool,
-    restless: &mut Vec<PoolId>,
+    unpublished: &mut Vec<PoolId>,
 ) {
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
     debug_assert!(server.session().is_none(), "I1: a server has one session at most");
     if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
         pool.names.generation = 0;
     }
-    pool.lend_to(now, server_id, server, conn, restless);
+    pool.hand_to(now, server_id, server, conn, unpublished);
     pool.charge(now, session.claim.class, session.claim.origin, server);
     pool.names.known.aged(now);
     pool.counts.totals.server_assignments += 1;

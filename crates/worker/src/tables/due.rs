@@ -19,7 +19,7 @@ pub(crate) enum Due {
     NotifyWaiting,
     ListenAlone,
     DeadlinePassed,
-    WaitedTooLong,
+    QueryTimeout,
     CancelQuery,
     GiveUpQuery,
     Farewell,
@@ -62,7 +62,7 @@ impl View<'_> {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
             State::Waiting { since, notified, deadline_ms, .. } => {
-                let over = if rules?.follows() { Due::WaitedTooLong } else { Due::Refuse("query_timeout") };
+                let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse("query_timeout") };
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
                 earliest.add(since, rules?.query_timeout, over);
                 let deadline = Duration::from_millis(deadline_ms.into());
