@@ -1,8 +1,8 @@
-//! The invariants of one worker as code: what must be true after every step, whatever happened.
+//! The invariants of one worker as code: what must be true after every step.
 //!
-//! The simulator calls [`check`] after every step, and adds what only the whole world can know (I5, I7, I9, I12
-//! over all workers). The engine calls it after a panic, to decide whether the worker is sound. It is never called on a
-//! query's way.
+//! The simulator calls [`check`] after every step, and adds the checks that need all workers (I5, I7, I9, I12). The
+//! engine calls it after a panic, to decide whether the worker may go on. It is never called while a query is
+//! forwarded.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use units::{ConnId, PoolId, Time, limits};
 
 use crate::tables::Tables;
 
-/// What the invariants are statements about.
+/// What the checks look at.
 struct Parts<'a> {
     sessions: Vec<(ConnId, &'a Session)>,
     servers: Vec<(ConnId, &'a Server)>,
@@ -23,7 +23,7 @@ struct Parts<'a> {
     stopping: bool,
 }
 
-/// Checks every invariant that one worker can know. An error is the first that does not hold.
+/// Checks every invariant that one worker can check alone. The error is the first one that does not hold.
 pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
     let parts = Parts {
         sessions: tables.sessions.iter().collect(),
@@ -35,12 +35,12 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
     links_agree(&parts)?;
     pools_are_there(tables, &parts)?;
     idle_is_clean(&parts)?;
-    nobody_waits_beside_an_idle_server(&parts)?;
+    no_session_waits_beside_an_idle_server(&parts)?;
     memory_is_bounded(&parts)?;
     counts_agree(&parts)
 }
 
-/// I12: the counts that decisions are taken from are those of the tables.
+/// I12: the counts that decisions use equal what the tables contain.
 fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for pool in &parts.pools {
         let mut groups = [0_u32; 5];
@@ -95,7 +95,7 @@ fn ensure(invariant: u8, holds: bool, what: impl FnOnce() -> String) -> Result<(
     if holds { Ok(()) } else { Err(Violation { invariant, what: what() }) }
 }
 
-/// I1: a server is linked to at most one session, and both know it.
+/// I1: a server is linked to at most one session, and each names the other.
 fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     let servers: BTreeMap<ConnId, Option<ConnId>> =
         parts.servers.iter().map(|(id, server)| (*id, server.session())).collect();
@@ -114,14 +114,14 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// I12: a pool is there as long as something of it is, so that what is done with that finds its pool.
+/// I12: a pool exists as long as one of its servers or sessions does.
 fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> {
     let is_there = |id: PoolId| tables.pools.get(id).is_some();
     for (id, server) in &parts.servers {
         ensure(12, is_there(server.pool), || format!("{id:?} is of a pool that is forgotten"))?;
     }
     for (id, session) in &parts.sessions {
-        // A client of a database that a reload has removed is seen off without one, and the console has none.
+        // A client of a removed database that is being disconnected needs none, and the console has none.
         let needs_pool = !matches!(session.state(), State::Leaving { .. } | State::Console { .. });
         ensure(12, !needs_pool || is_there(session.pool), || format!("{id:?} is of a pool that is forgotten"))?;
     }
@@ -139,14 +139,14 @@ fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// I6, within a worker: nobody waits while a server of the pool is idle.
-fn nobody_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation> {
+/// I6, within a worker: no session waits while a server of its pool is idle.
+fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation> {
     if !parts.settled || parts.stopping {
         return Ok(());
     }
     for pool in &parts.pools {
         let both = pool.queue.has_waiters() && !pool.servers.idle.is_empty();
-        // Servers idle for long are checked one at a time before they are handed out.
+        // Servers that were idle for long are checked before they are handed out.
         let checking = pool.count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
             format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.servers.idle.len())
@@ -163,7 +163,7 @@ fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
             format!("{id:?} keeps {} bytes", session.incoming.inbox.len())
         })?;
         let backlog = session.flow.backlog().len();
-        // An answer of the console's is as long as what it shows; there is one at most.
+        // An answer of the console may have any length; a session has one at most.
         let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state(), State::Console { .. });
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }

@@ -1,19 +1,20 @@
 //! A worker: owns sessions, servers and pools, and decides about them alone.
 //!
-//! [`Worker`] takes what happens and passes it to whoever decides about that; what follows from a decision it does before anything
-//! else. The decisions are functions on the worker's tables, in folders that use only those above them:
+//! [`Worker`] takes an event and calls the function that decides about it. Then it does what follows from the decision,
+//! before the next event. The decisions are functions on the worker's tables, in folders that use only those above
+//! them:
 //!
 //! | folder | what it decides |
 //! |---|---|
-//! | `tables` | nothing: connections and pools, what is to be done next, deadlines, and what can be said of them all |
+//! | `tables` | nothing: connections and pools, the agenda, deadlines, and read-only views of them |
 //! | `chaos` | what tests do to servers on purpose |
-//! | `servers` | how servers come free, are asked, lent, listened on and closed |
-//! | `limits` | who may begin a transaction within the limits of its class, who waits to, and who is refused |
-//! | `sessions` | how sessions are let in, wait, are linked to a server, cancelled, and end |
-//! | `events` | what is done about what happens: who gets a free server, logins, answers, deadlines, reloads, shutdown |
+//! | `servers` | how servers become free, are queried, lent, listened on and closed |
+//! | `limits` | which transactions may begin within the limits of their class, which wait, and which are refused |
+//! | `sessions` | how sessions arrive, wait, are linked to a server, cancelled, and end |
+//! | `events` | what each kind of event leads to: placing a free server, logins, answers, deadlines, reloads, shutdown |
 //! | `traffic` | bytes of clients and servers |
 //!
-//! Nothing recurses: a decision that concerns more than its own part is put on the agenda, and settled before the step ends.
+//! Nothing recurses: what a decision means for other parts is put on the agenda, and done before the step ends.
 
 mod chaos;
 mod events;
@@ -74,12 +75,13 @@ impl Worker {
         }
     }
 
-    /// What the names of prepared statements on servers depend on: to be the same for all workers, and told to nobody.
+    /// Sets the key that the names of prepared statements on servers are made with. It is the same for all workers, and
+    /// secret.
     pub fn set_secret_of_names(&mut self, secret: &[u8; 32]) {
         self.tables.caches.catalog.set_secret(secret);
     }
 
-    /// What can be said of it without changing it.
+    /// A read-only view of it.
     #[inline]
     #[must_use]
     pub fn view(&self) -> View<'_> {
@@ -94,7 +96,7 @@ impl Worker {
         invariants::check(&self.tables)
     }
 
-    /// Bytes that it keeps for its connections, and buffers that are kept for use again.
+    /// The bytes that it keeps for its connections, and the buffers that it keeps to use again.
     #[must_use]
     pub fn backlog_total(&self) -> usize {
         self.tables.backlog_total()
@@ -131,7 +133,7 @@ impl Worker {
         self.tables.pools.shared()
     }
 
-    /// One step: what has happened is dealt with, and then what follows from it.
+    /// One step: deals with an event, and then with what follows from it.
     #[inline(always)]
     fn take_step(
         &mut self,
@@ -234,7 +236,7 @@ impl Worker {
         }
     }
 
-    /// Does what follows from the decisions so far, until nothing follows any more.
+    /// Works off the agenda until it is empty.
     #[inline]
     fn settle(&mut self, step: &mut Step<'_>) {
         while let Some(next) = self.tables.agenda.next() {
@@ -251,7 +253,7 @@ impl Worker {
         }
     }
 
-    /// Does at once what has been put down.
+    /// Works off the agenda's followups at once.
     fn follow_up_all(&mut self, step: &mut Step<'_>) {
         while let Some(followup) = self.tables.agenda.next_followup() {
             self.follow_up(step, followup);
@@ -276,18 +278,18 @@ impl Worker {
         }
     }
 
-    /// New settings hold from now on. Servers of databases that changed are closed when they are released, and clients of
-    /// databases that are gone are told so.
+    /// Takes new settings. Servers of databases that changed are closed when they are released. Clients of databases
+    /// that were removed get an error.
     fn configure(&mut self, step: &mut Step<'_>, settings: Arc<Settings>) {
         if settings.global.tests != self.tables.settings.global.tests {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
         for id in self.tables.pools.ids() {
-            // Ids are given out for all workers: this one may live on others only.
+            // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
             let found = self.tables.settings.database(&pool.key.database);
-            // Passwords may have changed with the rest.
+            // Its password may have changed.
             pool.opening.keys = None;
             match found {
                 Some(_) => pool.restore(),
@@ -299,7 +301,7 @@ impl Worker {
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.tables.settings);
             let removed = pool.is_removed();
-            // Its size may be given from now on.
+            // The pool may have a fixed size from now on.
             if let Some(waits) = &mut pool.measured.wait_sampling {
                 waits.forget();
             }
@@ -312,7 +314,7 @@ impl Worker {
             }
             self.tables.agenda.feed(id);
             timers::arm_pool(&mut self.tables, step, id);
-            // There may be room now.
+            // More sessions may be pinned now.
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }

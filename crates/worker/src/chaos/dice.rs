@@ -1,6 +1,6 @@
-//! Random numbers of the tests that are built in, apart from those that secrets are drawn from.
+//! Random numbers for the built-in fault tests. Secrets never come from here.
 
-/// Chance that is the same for the same seed.
+/// The same seed gives the same numbers.
 #[derive(Debug)]
 pub(super) struct Dice(u64);
 

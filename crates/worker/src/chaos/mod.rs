@@ -1,8 +1,9 @@
-//! Deliberate trouble for tests, by the settings `chaos_rotate`, `chaos_poison` and `chaos_check`: whatever a session leaves behind
-//! on a server is missed, or found, at once.
+//! Deliberate faults for tests, turned on by the settings `chaos_rotate`, `chaos_poison` and `chaos_check`. They show
+//! at once if a session loses its state, or leaves state on a server.
 //!
-//! A worker has one [`Chaos`] while any of them is on. It is told what happens to servers and sessions, and says what else is to be
-//! asked of a server; it knows no worker. Off, it costs one branch where a server is linked and one where it is released.
+//! A worker has one [`Chaos`] while any of them is on. The worker calls it when something happens to a server or
+//! session, and it returns extra queries for a server. It does not use the worker. While it is off, it costs one branch
+//! at each link and one at each release.
 
 mod dice;
 mod oracle;
@@ -20,7 +21,7 @@ use poisoner::Poisoner;
 use rotation::Rotation;
 use units::{ConnId, PoolId};
 
-/// What is asked of a server that is free, before anybody else gets it.
+/// A query that a free server gets before the next session does.
 pub(crate) struct Question {
     pub(crate) chore: Chore,
     pub(crate) answerer: Answerer,
@@ -30,12 +31,12 @@ pub(crate) struct Question {
 /// An idle server, and the process id of its backend.
 pub(crate) type Idle = (ConnId, i32);
 
-/// What a test does to the servers of a worker.
+/// What a built-in test does to a worker's servers.
 pub(crate) trait Chaos: std::fmt::Debug {
-    /// The server that a session is to have, of those that are `idle` and may be used as they are.
+    /// Chooses a session's server: `chosen`, or one of those that are `idle` and need no check first.
     fn choose(&mut self, session: ConnId, chosen: ConnId, pool: &Pool, idle: &mut dyn Iterator<Item = Idle>) -> ConnId;
 
-    /// A session gets a server, beside others that are `idle`. What is to be said about that at FATAL.
+    /// A session is linked to a server while others are `idle`. Returns a fault to log at FATAL, if there is one.
     fn linked(
         &mut self,
         session: ConnId,
@@ -44,19 +45,19 @@ pub(crate) trait Chaos: std::fmt::Debug {
         idle: &mut dyn Iterator<Item = Idle>,
     ) -> Option<String>;
 
-    /// A session ends: what there is to tell of it, which calls itself by this name.
+    /// A session with this application_name ends. Returns a line for the log.
     fn left(&mut self, session: ConnId, name: &[u8]) -> Option<String>;
 
-    /// A server is free: what it is to be asked first.
+    /// A server is free. Returns the query to send to it first, if there is one.
     fn freed(&mut self, conn: ConnId, server: &mut Server, pool: &Pool, caches: &mut Caches) -> Option<Question>;
 
-    /// A part of the answer: the bodies of DataRows.
+    /// A part of the answer to that query: the bodies of DataRows.
     fn rows(&mut self, server: ConnId, rows: Vec<Vec<u8>>);
 
-    /// The answer is an error. What there is to tell of it.
+    /// The answer is an error. Returns a line for the log.
     fn refused(&mut self, chore: Chore, server: ConnId, pool: PoolId, words: String) -> Option<String>;
 
-    /// The answer is whole. What there is to tell at FATAL, and the session that had the server last.
+    /// The answer is complete. Returns a fault to log at FATAL, and the session that had the server last.
     fn answered(
         &mut self,
         chore: Chore,
@@ -65,14 +66,14 @@ pub(crate) trait Chaos: std::fmt::Debug {
         caches: &mut Caches,
     ) -> Option<(ConnId, String)>;
 
-    /// A server is not this worker's any more.
+    /// A server was closed or lent to another worker.
     fn gone(&mut self, server: ConnId);
 
-    /// What has come of `chaos_rotate` so far.
+    /// The counts of `chaos_rotate` so far.
     fn rotations(&self) -> Rotations;
 }
 
-/// What the settings ask for.
+/// What the settings turn on.
 #[derive(Debug)]
 struct Wishes {
     dice: Dice,
@@ -84,7 +85,7 @@ struct Wishes {
     oracle: Option<Oracle>,
 }
 
-/// `None` unless the settings ask for any of it.
+/// `None` unless a setting turns on at least one of them.
 pub(crate) fn chaos(settings: &Settings, worker: u16) -> Option<Box<dyn Chaos>> {
     let tests = &settings.global.tests;
     let wishes = Wishes {

@@ -1,10 +1,10 @@
-//! Under `chaos_check` a server is asked, before anybody else gets it, what is left on it; and
-//! the process ends if that is anything but what is known of it.
+//! Under `chaos_check` a server is asked for its session state before the next session gets it. The process ends if the
+//! answer differs from what the pooler believes is there.
 //!
-//! Asked when a server has left its session, whether anything was followed in that or not, and when the stranger of
-//! `chaos_poison` has left it. Not asked while it stays: what pins a session is looked at when it ends. A server that
-//! refuses to answer, or answers something else, ends the process too: nothing has been compared. One that is lost while it
-//! is asked is nobody's any more.
+//! A server is asked after each link, and after the statements of `chaos_poison`. It is not asked while it stays
+//! linked: the state of a pinned session is compared when the session ends. A server that answers with an error, or
+//! with something else, ends the process too, because nothing was compared. A server that is lost while it is asked is
+//! ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use units::{ConnId, limits};
 
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    /// Servers that somebody has had.
+    /// Servers that a session has had.
     had: BTreeMap<ConnId, Had>,
     /// Settings with a dot that were left on servers of this worker: at most [`limits::CATALOGUE_SETTINGS_MAX`].
     dotted: BTreeSet<Box<[u8]>>,
@@ -27,19 +27,19 @@ struct Had {
     /// The last session.
     by: ConnId,
     asked: Option<Expectation>,
-    /// What it answered: the bodies of DataRows.
+    /// Its answer: the bodies of DataRows.
     rows: Vec<Vec<u8>>,
-    /// Why it did not.
+    /// The error, if it answered with one.
     refused: Option<String>,
 }
 
 impl Oracle {
-    /// A session has a server from now on.
+    /// A session is linked to a server.
     pub(super) fn linked(&mut self, server: ConnId, by: ConnId) {
         self.had.insert(server, Had { by, asked: None, rows: Vec::new(), refused: None });
     }
 
-    /// It is to be asked again.
+    /// The server is to be asked again.
     pub(super) fn forget(&mut self, server: ConnId) {
         if let Some(had) = self.had.get_mut(&server) {
             (had.asked, had.rows, had.refused) = (None, Vec::new(), None);
@@ -50,10 +50,10 @@ impl Oracle {
         self.had.remove(&server);
     }
 
-    /// What a server that is free is asked, if somebody has had it and it was not asked since.
+    /// The query for a free server, if a session has had it and it was not asked since.
     pub(super) fn question(&mut self, conn: ConnId, server: &Server, pool: &Pool) -> Option<Vec<u8>> {
         let had = self.had.get_mut(&conn).filter(|had| had.asked.is_none())?;
-        // What functions set is said by the catalogue, though nobody may have called them.
+        // Settings that functions of the database set are compared even if no session called the functions.
         let mut dotted = self.dotted.clone();
         dotted.extend(pool.names.known.settings().map(Box::from));
         let known = Expectation::new(server.kept.session_state.as_ref(), &server.kept.on_server, &dotted);
@@ -81,7 +81,7 @@ impl Oracle {
         }
     }
 
-    /// The answer is whole: how it differs from what is known, and the session that had the server last.
+    /// The answer is complete. Returns how it differs from what is known, and the session that had the server last.
     pub(super) fn difference(&self, conn: ConnId, server: &Server, tracked: &Tracked) -> Option<(ConnId, String)> {
         let had = self.had.get(&conn)?;
         let known = had.asked.as_ref()?;

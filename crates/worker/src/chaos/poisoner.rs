@@ -1,12 +1,12 @@
-//! Under `chaos_poison` a stranger has every server between any two of its sessions.
+//! Under `chaos_poison` a made-up session, the poisoner, uses every server between two sessions.
 //!
 //! ```text
 //!   free ──► the stranger's statements ──► noted as a client's are ──► cleared, where a client's would be ──► idle
 //! ```
 //!
-//! The stranger leaves dirty state by the normal path: what its statements do is noted by a tracker of its own, by the
-//! code that clients go through, and then it goes as a client that vanishes. So the next client must not see any of it.
-//! Does nothing where sessions are not followed: in session mode, and where PgBouncer's behaviour is asked for.
+//! The poisoner leaves session state on the server. A tracker of its own notes what its statements do, by the same code
+//! as for clients, and then it ends like a client that disconnects. So the next client must not see any of it. It does
+//! nothing where session state is not followed: in session mode, and at fidelity `classic`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ use units::{ConnId, PoolId};
 
 use super::dice::Dice;
 
-/// Anybody may set these.
+/// Every user may set these.
 const SETTINGS: [&str; 22] = [
     "SET search_path = ''",
     "SET default_transaction_read_only = on",
     "SET default_transaction_isolation = 'serializable'",
     "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY, DEFERRABLE",
     "SET app.user_id = 'poison'",
-    // Neither may end what clears them.
+    // Both are long enough that the statement which resets them is not cancelled.
     "SET statement_timeout = '61s'",
     "SET lock_timeout TO 71000",
     "SET enable_seqscan = off",
@@ -47,11 +47,11 @@ const SETTINGS: [&str; 22] = [
     "SET application_name = 'poison'",
 ];
 
-/// Only some may do these. The role is every PostgreSQL's.
+/// Only some users may run these. The role exists in every PostgreSQL.
 const PRIVILEGED: [&str; 3] =
     ["SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor", "SET session_replication_role = replica"];
 
-/// What cannot be set on another server. The names are those of PostgreSQL's own tests.
+/// State that cannot be set again on another server. The names occur in PostgreSQL's regression tests.
 const PINNING: [&str; 5] = [
     "CREATE TEMPORARY TABLE IF NOT EXISTS onek (poison integer)",
     "DECLARE poison CURSOR WITH HOLD FOR SELECT 'poison'",
@@ -60,32 +60,32 @@ const PINNING: [&str; 5] = [
     "SELECT pg_catalog.pg_try_advisory_lock(4711)",
 ];
 
-/// A failed transaction does not undo them, so they come last.
+/// A failed transaction does not undo these, so they come last.
 const PREPARING: [&str; 3] =
     ["PREPARE p1 AS SELECT 'poison'", "PREPARE q1 (integer) AS SELECT $1", "PREPARE \"Q\" AS SELECT 'poison'"];
 
 #[derive(Debug, Default)]
 pub(super) struct Poisoner {
-    /// What it has said to the servers that nobody has had since.
+    /// The statements sent to each server since the last session had it.
     said: BTreeMap<ConnId, Said>,
-    /// Pools whose user may not do what is privileged.
+    /// Pools whose user may not run the privileged statements.
     unprivileged: BTreeSet<PoolId>,
 }
 
 #[derive(Debug)]
 struct Said {
     text: String,
-    /// Undone, but for what is never undone.
+    /// The server rolled it back, except what a rollback does not undo.
     failed: bool,
 }
 
 impl Poisoner {
-    /// Somebody else has a server, or it is gone.
+    /// A session got the server, or the server is gone.
     pub(super) fn forget(&mut self, server: ConnId) {
         self.said.remove(&server);
     }
 
-    /// What the stranger says to a server that is free, if it has not had it since somebody else.
+    /// The poisoner's statements for a free server, unless it has had them since the last session.
     pub(super) fn poison(
         &mut self,
         conn: ConnId,
@@ -98,7 +98,7 @@ impl Poisoner {
         }
         let rules = caches.reader.rules(&server.kept.parameters)?;
         let text = compose(dice, !self.unprivileged.contains(&server.pool));
-        // As a session would: first what others have set, then statements of the same names.
+        // As for a session: first undo what others have set, then deallocate their statements of the same names.
         let mut query = Vec::new();
         if let Some(found) = server.kept.session_state.as_deref() {
             State::default().write_difference(found, &mut query);
@@ -108,7 +108,7 @@ impl Poisoner {
         for statement in Tracker::default().remedy(&effects, None, &mut server.kept.on_server, &known, &Seen::None) {
             query.extend_from_slice(&statement);
             query.push(b';');
-            // Deallocated whatever follows: what is refused does not bring it back.
+            // A DEALLOCATE is never rolled back, so this holds even if a later statement fails.
             server.kept.on_server.done();
         }
         query.extend_from_slice(text.as_bytes());
@@ -120,7 +120,7 @@ impl Poisoner {
         Some(query)
     }
 
-    /// The stranger was refused: what it has said is undone.
+    /// A statement of the poisoner failed: the server has rolled all of them back.
     pub(super) fn refused(&mut self, server: ConnId, pool: PoolId) {
         self.unprivileged.insert(pool);
         if let Some(said) = self.said.get_mut(&server) {
@@ -128,9 +128,9 @@ impl Poisoner {
         }
     }
 
-    /// The stranger has all its answers, and goes.
+    /// The poisoner has all its answers, and leaves the server.
     pub(super) fn leave(&self, conn: ConnId, server: &mut Server, caches: &mut Caches) {
-        // It had nothing to say, or was not allowed to.
+        // It sent nothing, or its statements failed.
         let Some(said) = self.said.get(&conn).filter(|said| !said.failed) else { return };
         let text = said.text.as_bytes();
         let mut tracker = Box::new(Tracker::default());
@@ -141,7 +141,7 @@ impl Poisoner {
         let count = effects.statements();
         tracker.sent(effects, text);
         for _ in 0..count {
-            // No tag of what it says matters.
+            // None of its statements depends on its command tag.
             let places = Places {
                 on_server: &mut server.kept.on_server,
                 listens: &mut server.traces.listens,
@@ -158,7 +158,7 @@ impl Poisoner {
     }
 }
 
-/// A choice of statements. Whatever may be refused stands in front of what is not undone.
+/// A random choice of statements. Those that may fail come before those that no rollback undoes.
 fn compose(dice: &mut Dice, privileged: bool) -> String {
     let mut parts: Vec<&str> = SETTINGS.into_iter().filter(|_| dice.below(4) == 0).collect();
     if privileged && dice.below(2) == 0 {

@@ -1,8 +1,8 @@
 //! `chaos_rotate` gives a session another server for every transaction.
 //!
-//! Promises that a session never gets the server it had last while another one may be had, and sees for itself whether
-//! that is so: a link that breaks the promise is counted and told at FATAL. Does not rotate in session mode, and does not make
-//! anybody wait: if no other server is idle, the last one will do.
+//! A session never gets the server that it had last while another one is idle. A link that breaks this promise is
+//! counted and logged at FATAL. In session mode nothing is rotated. No session waits for the rotation: if no other
+//! server is idle, it gets the last one again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use units::{ConnId, limits};
 
 use super::Idle;
 
-/// Where the sessions have been.
+/// Which servers each session has had.
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
     journeys: BTreeMap<ConnId, Journey>,
     counts: Rotations,
 }
 
-/// Where a session has been, by PostgreSQL's pids.
+/// The servers that one session has had, by their backends' process ids.
 #[derive(Debug, Default)]
 struct Journey {
     last: Option<i32>,
@@ -39,7 +39,7 @@ impl Rotation {
         idle.filter(|(_, pid)| Some(*pid) != last).map(|(conn, _)| conn).collect()
     }
 
-    /// A session gets this backend, beside others that it might have had. What is to be said if it should not.
+    /// A session is linked to this backend while `others` were idle. Returns the fault if it should have got another.
     pub(super) fn linked(&mut self, session: ConnId, backend: i32, others: usize) -> Option<String> {
         let journey = self.journeys.entry(session).or_default();
         journey.links += 1;
@@ -59,7 +59,7 @@ impl Rotation {
         None
     }
 
-    /// A session leaves: how far it got around.
+    /// A session ends: says how many servers it has had.
     pub(super) fn left(&mut self, session: ConnId, name: &[u8]) -> Option<String> {
         let journey = self.journeys.remove(&session)?;
         let (name, links, servers) = (String::from_utf8_lossy(name), journey.links, journey.seen.len());
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_that_gets_its_last_server_beside_an_idle_one_is_told_of() {
+    fn a_session_that_gets_its_last_server_beside_an_idle_one_is_reported() {
         let session = ConnId::new(Kind::Client, 0, 1, 0);
         let mut rotation = Rotation::default();
         assert_eq!(rotation.linked(session, 7, 1), None);

@@ -1,4 +1,4 @@
-//! How a server's answer to the pooler's own question goes on.
+//! What follows when a server answers a query of the pooler itself.
 
 use connections::server::Chore;
 use machine::Step;
@@ -38,7 +38,7 @@ pub(crate) fn chore_progress(
             name_polls::names_refused(tables, step, conn, &words);
             return chore_progress(tables, limiters, step, conn, chore, None);
         }
-        // Remembered until the answer has come to its end, so that the log tells it once.
+        // The error is kept until the answer is complete, so that it is logged once.
         lost_servers::break_server(tables, limiters, step, conn, &format!("{} failed: {words}", chore.words()));
         return;
     }

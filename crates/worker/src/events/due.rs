@@ -30,7 +30,7 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
             gave_up_waiting(tables, conn);
             refuse_overdue(tables, conn, words);
         }
-        Some((_, Due::Farewell)) => ends::bury(tables, step, conn, true),
+        Some((_, Due::CloseLeaving)) => ends::close_session(tables, step, conn, true),
         Some((_, Due::ListenAlone)) => listener::listen_alone(tables, step, conn),
         Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, limiters, step, conn),
         Some((_, Due::QueryTimeout)) => deadlines::waited_too_long(tables, limiters, step, conn),
@@ -40,7 +40,7 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
     }
 }
 
-/// A session's time is up.
+/// A deadline of a session has passed: the session is refused.
 fn refuse_overdue(tables: &mut Tables, conn: ConnId, words: &str) {
     let code = sqlstate::PROTOCOL_VIOLATION;
     let Some(limit) = tables.view().pin_limit(conn) else { return tables.agenda.refuse(conn, code, words) };
@@ -103,7 +103,7 @@ pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
 }
 
-/// A session that waits for a server, if it does, gets none.
+/// If the session waits for a server, its class's queue counts it as refused.
 fn gave_up_waiting(tables: &mut Tables, conn: ConnId) {
     let session = &tables.sessions[conn];
     let waits_for_server = matches!(session.state(), State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. });
@@ -113,7 +113,7 @@ fn gave_up_waiting(tables: &mut Tables, conn: ConnId) {
 }
 
 pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at: Time) {
-    // Nor when a pool is forgotten.
+    // Nor are deadlines taken back when a pool is forgotten.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     if pool.armed.spend(at) {
         let shared = pool.exchange.homes > 1;

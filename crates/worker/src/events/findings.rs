@@ -1,4 +1,4 @@
-//! What is done about what a server has said.
+//! What the worker does about a server's messages.
 
 use link::copying::SYNC_LOST;
 use link::findings::{Astray, Words};
@@ -13,11 +13,11 @@ use crate::servers::{listener, resting};
 use crate::sessions::lost_servers;
 use crate::tables::{Tables, timers};
 
-/// Ends a session as PostgreSQL does that cannot tell any more what it has read.
+/// Ends a session as PostgreSQL does when it has lost track of where messages begin.
 fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
     let server = &mut tables.servers[server_id];
     server.end.close_needed = Some(SYNC_LOST);
-    // A client that has gone is told nothing.
+    // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
         let message = session.incoming.inbox.first().copied().unwrap_or_default();
@@ -29,7 +29,7 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
     tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
 }
 
-/// Acts upon what a server said. True: nothing else is left to do.
+/// Acts on what a server's messages mean for its link. True: the caller has nothing left to do.
 #[cold]
 pub(crate) fn act_on_words(
     tables: &mut Tables,
@@ -50,7 +50,8 @@ pub(crate) fn act_on_words(
         let server = &mut tables.servers[conn];
         (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
         if server.session().is_none() || server.end.fatal_error_forwarded {
-            // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
+            // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
+            // answered.
             lost_servers::break_server(tables, limiters, step, conn, &words);
             return true;
         }
@@ -62,9 +63,10 @@ pub(crate) fn act_on_words(
     false
 }
 
-/// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
+/// The server does not accept the session's parameters. PostgreSQL would have refused the login with them, so the
+/// session ends.
 fn replay_refused(tables: &mut Tables, server_id: ConnId, error: &[u8]) {
-    // A client that has gone is told nothing.
+    // A client that has disconnected gets no error.
     let Some(conn) = tables.servers[server_id].session() else { return };
     let fields = Fields::decode(error);
     let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
@@ -72,7 +74,7 @@ fn replay_refused(tables: &mut Tables, server_id: ConnId, error: &[u8]) {
     tables.agenda.refuse(conn, code, &words);
 }
 
-/// A server goes on serving its session.
+/// A server has finished what it was sent, and stays linked to its session.
 pub(crate) fn stays_linked(
     tables: &mut Tables,
     limiters: &mut Limiters,

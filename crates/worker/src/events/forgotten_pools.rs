@@ -1,5 +1,6 @@
-//! A pool that nobody uses any more is forgotten when the coordinator says so, as soon as nothing of it is left here: a
-//! client that is still taking its last words, a cancel, a server whose arrival elsewhere was not acknowledged yet.
+//! A pool without clients is forgotten when the coordinator says so, as soon as nothing of it is left here. What may be
+//! left: a client that is still receiving its last error, a cancel, a lent server whose arrival was not acknowledged
+//! yet.
 
 use machine::Step;
 use machine::mail::ToCoordinator;
@@ -16,9 +17,9 @@ pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     try_to_forget(tables, step, id);
 }
 
-/// Forgets a pool that is to be, now or at a later look.
+/// Forgets a retired pool now, or tries again later.
 pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    // Sessions that have departed and are not closed yet are of no pool's count.
+    // No pool counts sessions that have ended and whose sockets are not closed yet.
     let lingers = tables.counts.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool == id);
     if let Some(pool) = tables.pools.get_mut(id) {
         let over = pool.is_deserted() && pool.exchange.published == Cell::CALM && !lingers;

@@ -1,4 +1,4 @@
-//! A server that comes from another worker, or comes back.
+//! A server arrives from another worker, or comes back because that worker's mailbox was full.
 
 use connections::server::{Chore, Group, Lent, Server, State as ServerState};
 use machine::Step;
@@ -21,7 +21,7 @@ fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     pool.leave(Group::Recovering);
     pool.servers.lent -= 1;
     pool.exchange.fed.remove(&lent.to);
-    // Not again in this very round, or a full mailbox would keep us busy with nothing else.
+    // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
     pool.exchange.lends_refused_until = step.now + limits::STRANGER;
     let id = pool.id;
     timers::arm_pool(tables, step, id);
@@ -39,7 +39,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     entry.exchange.begged.clear();
     entry.exchange.fed.remove(&from);
     let known = entry.welcome.base.is_some();
-    // The receiver tells the coordinator, before anything else that it may tell of this server.
+    // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
     step.actions.post_to_worker(from, ToWorker::Received { pool });
@@ -54,7 +54,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     }
 }
 
-/// Takes in a server that comes with its connection, and has had no work since then.
+/// Takes in a server with its connection. It has been idle since `idle_since`.
 fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
     let pool = &mut tables.pools[server.pool];
     if concerns_servers(&pool.database, &server.identity.opened_for) {
@@ -66,7 +66,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     debug_assert!(matches!(server.state(), ServerState::Held), "its sender has withheld it");
     server.armed = units::deadline::Armed::default();
     server.flow.restart();
-    // Versions are the other worker's.
+    // The versions that it has are the other worker's.
     server.statements.unnamed = session_state::unnamed::UNKNOWN;
     server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
     pool.enter(Group::Recovering);
@@ -80,7 +80,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
             free_servers::free(tables, step, conn);
             let server = &mut tables.servers[conn];
             if server.state().group() == Group::Idle {
-                // The way was no work.
+                // The transfer was no work: it has been idle all the time.
                 server.work.since = idle_since;
             }
         }
@@ -90,7 +90,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
 pub(crate) fn returned(tables: &mut Tables, step: &mut Step<'_>, mail: Exchange) {
     match mail {
         Exchange::Lend(lent) => lend_returned(tables, step, *lent),
-        // Whoever is begged sees that somebody waits here on the board at its next release.
+        // The other worker sees on the board at its next release that a session waits here.
         Exchange::Beg { pool, from: _ } => tables.agenda.publish(pool),
     }
 }

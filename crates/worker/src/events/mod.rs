@@ -1,4 +1,4 @@
-//! What is done about what happens: rules that need most of the others.
+//! What the worker does about each kind of event. These rules use most of the others.
 
 pub(crate) mod chore_answers;
 pub(crate) mod due;

@@ -1,7 +1,8 @@
-//! Who gets a server that is free, and when another is asked for.
+//! Which session gets a free server, and when the worker asks for another server.
 //!
-//! Waiters are served first in, first out; a server that is released goes to exactly one of them, or to a stranger on
-//! another worker who has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator (I5).
+//! Waiters are served first in, first out. A released server goes to exactly one of them, or to a session of another
+//! worker that has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator
+//! (I5).
 
 use connections::server::Group;
 use link::session::{State, WaitFor};
@@ -20,8 +21,8 @@ use crate::servers::{
 use crate::sessions::{links, welcome};
 use crate::tables::{Tables, timers};
 
-/// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
-fn rouse(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
+/// Hands out idle servers to waiters. Servers that must be checked first are checked, as many as there are waiters.
+fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &tables.pools[id];
         let returning = pool.count(Group::Returning);
@@ -45,8 +46,8 @@ fn rouse(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: 
     }
 }
 
-/// Finds work for an idle server: the oldest waiter here, or a stranger who has waited clearly longer. Returns the session
-/// whose messages go on.
+/// Gives an idle server to the oldest waiter here, or to another worker whose waiter has waited clearly longer. Returns
+/// the session that was linked: its caller goes on with its messages.
 pub(crate) fn place(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -94,7 +95,7 @@ pub(crate) fn place(
     let server_id = disturbances::rotate(tables, step, id, waiter, server_id);
     let pool = &tables.pools[id];
     if pool.queue.has_waiters() && !pool.servers.idle.is_empty() {
-        // Idle for long, and not checked: more people wait than checks are under way.
+        // Other idle servers must be checked first, and more sessions wait than checks are under way.
         tables.agenda.feed(id);
     }
     if wait_for == WaitFor::Login {
@@ -104,7 +105,7 @@ pub(crate) fn place(
     links::link(tables, step, waiter, server_id).then_some(waiter)
 }
 
-/// An idle server is put to another use than serving who waits here.
+/// Uses an idle server for something other than this worker's waiters, if there is need. True: it is in use.
 #[inline(never)]
 fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
     if tables.stopping.refuses_new_work() {
@@ -119,8 +120,8 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
         listener::become_listener(tables, step, server_id);
         return true;
     }
-    // It was lent for those who waited here when it came. What each worker knows of the other is a moment old: both could
-    // think that the other one comes first, and servers would travel for ever.
+    // It was lent for the sessions that waited here when it came. Workers see each other's state a moment late: each
+    // could believe that the other's waiter comes first, and the server would go to and fro for ever.
     let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
     let stays = server.work.travelled_at.is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
     if pool.exchange.homes > 1
@@ -142,7 +143,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     asks
 }
 
-/// Asks for servers if people wait and none is coming.
+/// Requests servers if sessions wait and too few servers are on their way.
 #[inline(never)]
 pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     let worker = tables.id;
@@ -151,9 +152,9 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     if pool.servers_needed() == 0 || pool.asks_no_more(step.now) {
         return;
     }
-    rouse(tables, limiters, step, id);
+    place_idle(tables, limiters, step, id);
     if tables.stopping.refuses_new_work() {
-        // It would be given back at once, and asked for again.
+        // A granted server would be given back at once, and requested again.
         return;
     }
     let pool = &mut tables.pools[id];

@@ -1,4 +1,4 @@
-//! What a reload changes for sessions and servers that are there.
+//! What a reload changes for existing sessions and servers.
 
 use connections::databases::Database;
 use connections::server::{Group, Server, State as ServerState};
@@ -13,9 +13,9 @@ use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
-/// A shorter time-out holds at once; a session whose database is gone, and that is not linked, is closed.
+/// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
-    // It may have said goodbye since the reload began: what it waited for came with another session's end.
+    // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = tables.sessions.get(conn) else { return };
     let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
     let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
@@ -46,7 +46,7 @@ pub(crate) fn retire_servers(
     }
 }
 
-/// Whether a change of a database's entry makes its servers wrong.
+/// Whether a change of a database's entry makes its open servers unusable.
 pub(crate) fn concerns_servers(new: &Database, old: &Database) -> bool {
     new.hosts != old.hosts
         || new.dbname != old.dbname

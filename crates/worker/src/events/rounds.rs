@@ -1,4 +1,4 @@
-//! The end of a round: what changed is shown on the board, and who could help or be helped is looked for.
+//! The end of a round: pools that changed are published on the board, and idle servers are lent or borrowed.
 
 use machine::Step;
 
@@ -7,9 +7,9 @@ use crate::servers::loans;
 use crate::sessions::{console, ends};
 use crate::tables::Tables;
 
-/// The end of a round: show on the board what changed, then look who could help or be helped.
+/// Publishes changed pools on the board, then looks whether servers should be lent or borrowed.
 pub(crate) fn round_ended(tables: &mut Tables, step: &mut Step<'_>) {
-    ends::bury_leaving(tables, step);
+    ends::close_leaving(tables, step);
     console::go_on_at_console(tables, step);
     classes::read_classes(tables, step.board);
     let pools = tables.agenda.take_unpublished();
@@ -18,7 +18,7 @@ pub(crate) fn round_ended(tables: &mut Tables, step: &mut Step<'_>) {
     }
     tables.agenda.published(pools);
     if !step.actions.is_empty() {
-        // Published just now: the board is read anew and this is told once more.
+        // Something was published just now: the engine reads the board again and repeats this event.
         return;
     }
     for index in 0..tables.pools.shared().len() {

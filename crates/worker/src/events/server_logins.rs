@@ -1,4 +1,4 @@
-//! How a server is opened, logs in, and may be used.
+//! How a server is opened, logs in, and becomes usable.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::sessions::{lost_servers, welcome};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
-/// The coordinator granted a token: open a server, or give it back if nobody wants it any more.
+/// The coordinator granted a token: open a server, or give the token back if no session needs it any more.
 pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, grant: Grant) {
     let Grant { pool: id, homes, key, spare, reserve, serial } = grant;
     let worker = tables.id;
@@ -35,13 +35,13 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             }
             let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
             let spared = spare && now >= pool.opening.spare_after;
-            // The one that has to go next need not be opened first.
+            // A pool that has to close a server does not open one.
             let goes = pool.takes_back().is_some();
             !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.servers_needed() > coming)
         }
         None => false,
     };
-    // The next waiter's turn for the reserve may come.
+    // The next waiter may now be entitled to the reserve pool.
     tables.agenda.feed(id);
     if wanted {
         if reserve {
@@ -66,9 +66,9 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
     timers::arm_server(tables, conn);
 }
 
-/// The connection stands: say who we are.
+/// The connection is open: send the startup packet.
 pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
-    // It may have been given up meanwhile.
+    // It may have been closed meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     if !matches!(server.state(), ServerState::Connecting) {
         return;
@@ -78,7 +78,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     if let Some(Ends { local, remote }) = ends.as_deref() {
         server.identity.local = Some(*local);
         if let Host::Name(_) = server.identity.address.host {
-            // Of all that the name stands for: what people read, and where a cancel has to go.
+            // The address that the name resolved to: SHOW SERVERS shows it, and a cancel has to go there.
             server.identity.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
         }
         let _ = write!(words, " (from {local})");
@@ -96,7 +96,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 
 pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, done: Done) {
     let Done::Keys(keys) = done else { unreachable!("a server's login asks for keys only") };
-    // It may have been given up meanwhile.
+    // It may have been closed meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     let pool = &mut tables.pools[server.pool];
     if let Err(Broken(why)) = server_login::go_on_with(step, conn, server, pool, *keys) {
@@ -104,7 +104,7 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     }
 }
 
-/// ReadyForQuery: the server is ours to use.
+/// ReadyForQuery: the server has logged in.
 pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     let pool = &mut tables.pools[server.pool];
@@ -115,7 +115,7 @@ pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
     }
 }
 
-/// A new server may be used.
+/// A new server becomes usable.
 pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let id = tables.servers[conn].pool;
     let pool = &mut tables.pools[id];
@@ -124,6 +124,6 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);
-    // One login less under way: more may be asked for.
+    // One login fewer is under way: another server may be requested.
     tables.agenda.feed(id);
 }

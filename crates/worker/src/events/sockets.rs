@@ -1,4 +1,4 @@
-//! A socket did not take everything, took it, or is closed by the other side.
+//! A socket did not take everything, took the rest, or was closed by the other side.
 
 use link::session::State as SessionState;
 use machine::Step;
@@ -20,7 +20,7 @@ pub(crate) fn hung_up(tables: &mut Tables, limiters: &mut Limiters, step: &mut S
     }
 }
 
-/// The socket did not take everything: whoever feeds it is not read until it has.
+/// The socket did not take everything: the connection whose bytes go to it is not read until it has.
 pub(crate) fn blocked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     match conn.kind() {
         Kind::Client => {
@@ -37,7 +37,7 @@ pub(crate) fn blocked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 }
 
 pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, count: usize) {
-    // What a socket took may be told of a connection that is closed.
+    // This event may arrive after its connection was closed.
     let Some(flow) = tables.flow_mut(conn) else { return };
     if let Some(buffer) = flow.drained(count) {
         tables.caches.buffers.put_back(buffer);
@@ -46,7 +46,7 @@ pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, co
         session.progress_at = step.now;
         let left = session.flow.is_clear() && matches!(session.state(), SessionState::Leaving { .. });
         if left {
-            ends::bury(tables, step, conn, true);
+            ends::close_session(tables, step, conn, true);
             return;
         }
         let has_news = session

@@ -1,4 +1,4 @@
-//! Shutdown: who is told to go, and when nothing is left to wait for.
+//! Shutdown: which sessions are closed at once, and when the shutdown is complete.
 
 use link::session::State;
 use machine::Step;
@@ -25,9 +25,9 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
     }
 }
 
-/// Tells once that a shutdown has nothing left to wait for here.
+/// Reports once that a shutdown has nothing left to wait for on this worker.
 pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
-    // It was told already.
+    // It was reported already, or there is no shutdown.
     let Some(stop) = tables.stopping.awaits() else { return };
     let done = match stop {
         Stop::Immediate => true,

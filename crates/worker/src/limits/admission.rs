@@ -1,14 +1,14 @@
-//! Which transactions begin now, which wait for a limit of their class or statement, and which are told that they may not.
+//! Which transactions begin now, which wait for a limit of their class or statement, and which are refused.
 //!
 //! ```text
 //!   first message ──► statement's limit ──► class's limit ──► a server, or its pool's queue ──► over: what it used is free
-//!                        └ line                └ line
+//! └ queue └ queue
 //! ```
 //!
-//! A session that keeps its server between transactions keeps its permits with it (who waited for one beside a server that others
-//! wait for could wait for ever), and comes to its class's rates at each transaction. Statements after a
-//! transaction's first are never held up, since others may wait for what it has locked: they are counted, and what they use is
-//! missing from what may begin.
+//! A session that keeps its server between transactions keeps its permits too. If it had to wait for a permit while
+//! other sessions wait for its server, both could wait for ever. Its class's rate limits apply to each of its
+//! transactions. Statements after the first of a transaction never wait, since others may wait for locks that the
+//! transaction holds. They are counted, and reduce what may begin later.
 
 use std::sync::Arc;
 
@@ -37,17 +37,17 @@ use crate::servers::cancellers::BY_REQUEST;
 use crate::tables::followups::Before;
 use crate::tables::{Tables, timers};
 
-/// Whether a session's messages go on.
+/// Whether a session's messages are forwarded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goes {
     On,
-    /// They wait, and are to be kept.
+    /// They wait: the caller keeps them.
     Later,
-    /// They were refused, and are to be passed over.
+    /// They were refused: the caller skips them.
     PassedOver,
 }
 
-/// It is told now, with the messages that have waited at hand.
+/// Acts on the outcome of a wait, now that the messages that have waited are at hand.
 fn conclude(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -132,13 +132,13 @@ fn pass_statement(
     if has_permit || !limiters.counts_statements {
         return Passage::Open;
     }
-    // What begins without a text is no statement that could be limited.
+    // Messages without a text (no Query or Parse) belong to no statement's limit.
     let Some(text) = first_text(session, messages) else { return Passage::Open };
     let rules = tables.caches.reader.rules(&session.parameters);
     let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&limiters.key).ok());
-    // What cannot be read is one statement, whatever it is.
+    // All texts that the lexer cannot read share one fingerprint.
     let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
-    // Others are limited.
+    // This statement has no limit.
     let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
     let limiter = limiters.statement(step.now, fingerprint, text);
     let passage =
@@ -209,7 +209,7 @@ fn wait_at(
             (hold.is_on, hold.limit_wait) = (true, LimitWait { since, deadline_ms });
         }
         _ => {
-            // Who is to be refused waits only until it is told so.
+            // A session that will be refused gets no notice about waiting.
             let notified = kind.is_none();
             session.wait(since, WaitFor::Limit, ticket, notified);
         }
@@ -219,7 +219,7 @@ fn wait_at(
     permits::settle_limit(tables, limiters, step, before);
 }
 
-/// The coordinator has answered.
+/// The coordinator has answered a request for a limit.
 pub(crate) fn allowed(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -243,7 +243,7 @@ pub(crate) fn allowed(
         }
         Limit::Statement(fingerprint) => {
             let Some(limiter) = limiters.statements.get_mut(fingerprint) else {
-                // It was not used any more, and forgotten.
+                // The statement was not used any more, and was forgotten.
                 return permits::give_back(tables, step, limit.clone(), allowance.granted, 0);
             };
             limiter.permits.allowed(step.now, allowance);
@@ -253,14 +253,13 @@ pub(crate) fn allowed(
     open(tables, limiters, step, before);
 }
 
-/// Lets through who may go, tells who may not wait, and asks for the rest.
+/// Lets waiters pass while the limit allows it, refuses those that may not wait, and requests allowance for the rest.
 pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
     let (mut through, mut late) = (Vec::new(), Vec::new());
     while let Some(ticket) = limiters.next_of(before) {
-        let &LimitWaiter { conn, linked, since, .. } =
-            limiters.waiters.get(&ticket).expect("a line is of those who wait");
+        let &LimitWaiter { conn, linked, since, .. } = limiters.waiters.get(&ticket).expect("a queue holds waiters");
         if let Some(late_link) = tables.view().late(step.now, conn) {
-            // It takes nothing, so that nobody has to be looked at for what it gives back.
+            // It takes no permit, so nothing has to be released for it.
             limiters.leave_queue(step.now, ticket);
             limiters.count_vain_wait(step.now, before, since);
             late.push((conn, since, linked.then_some(late_link)));
@@ -299,7 +298,7 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
             None => _ = deadlines::is_too_late(tables, limiters, step, conn),
         }
     }
-    // Who was first is dealt with first: the list is worked off from its end.
+    // The agenda's list is worked off from its end, so that the first waiter goes first.
     for (conn, passage) in through.into_iter().rev() {
         let is_class = matches!(before, Before::Class(_));
         go_through(tables, limiters, step, conn, passage, is_class);
@@ -335,7 +334,8 @@ fn go_through(
     tables.agenda.reconsider(conn);
 }
 
-/// The transaction of a session, or that a server was left with, is over.
+/// Releases the permits of a transaction that is over: a session's, or one that a server finishes after its session has
+/// ended.
 pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, permits: Permits) {
     let lasted = step.now.since(permits.since);
     if let Some(name) = permits.class {
@@ -359,7 +359,7 @@ pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step
     }
 }
 
-/// What was not needed for long enough goes back.
+/// Returns allowance that was not needed for long enough to the coordinator.
 pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
     if limiters.look_at.is_none_or(|at| at > step.now) {
         return;
@@ -376,7 +376,7 @@ pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &m
     }
 }
 
-/// Other limits hold from now on: whoever waits asks anew.
+/// Takes new limits: each session that waits tries again.
 pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
     let had_limits = !limiters.is_none();
     let waits = std::mem::take(&mut limiters.waiters);
@@ -397,20 +397,20 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
         go_through(tables, limiters, step, wait.conn, Passage::Open, false);
     }
     if !limiters.is_none() {
-        // What is there may be needed no more.
+        // Some of the allowance may not be needed any more.
         limiters.look(Some(step.now + TICK));
     } else if had_limits {
-        // If there are limits again some day, nobody has asked yet.
+        // If there are limits again later, each session begins anew.
         limiters.outcomes.clear();
         for conn in tables.sessions.ids() {
             tables.sessions[conn].claim.admission = Admission::Not;
-            // What it has sent may be held, with its server, for no other reason.
+            // Its messages may have been held only for the limit.
             tables.agenda.reconsider(conn);
         }
     }
 }
 
-/// Somebody is not pinned any more, or more may be: whoever waits for that goes on.
+/// Fewer sessions are pinned, or more may be: sessions that wait to be pinned go on.
 pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &mut tables.pools[id];

@@ -1,4 +1,4 @@
-//! In which class a session is: looked up when it asks for a server, by what it is called then and what its text says.
+//! Finds a session's class when the session asks for a server, by its parameters and the comments of its text.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use units::{ConnId, WorkerId};
 
 use crate::tables::Tables;
 
-/// A session asks for a server, for `bytes`, whole messages first, and classes are told apart: its own, and what the
-/// comments of its text say besides.
+/// The class of a session that asks for a server for `bytes`, which begin with whole messages. Also returns what the
+/// comments of its text say.
 #[inline(never)]
 pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
     let session = &mut tables.sessions[conn];
@@ -38,16 +38,16 @@ pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (Clas
     (class, commented)
 }
 
-/// Where a class's long transactions go, if this is one; else that class.
+/// The class for long transactions of `class`, if this one is expected to be long; else `class`.
 #[inline(never)]
 fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
     let session = &mut tables.sessions[conn];
-    // At the console, or seen off.
+    // It is at the console, or is being disconnected.
     let Some(pool) = tables.pools.get_mut(session.pool) else { return class };
     let long = tables.settings.classes.class(class).long;
-    // What a client does at a server that it keeps for life is no one transaction.
+    // In session mode a client keeps its server, so that its link is not one transaction.
     let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
-    // What has no text is known by nothing.
+    // Without a text there is no fingerprint to look up.
     let Some(text) = first_text(session, bytes) else { return class };
     let origin = if begins_transaction(text) {
         Some(Origin::of_session(conn))
@@ -65,7 +65,7 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
     session.claim.class
 }
 
-/// The board has been read anew: what other workers have done for the classes of pools that live here too.
+/// Reads from the board what other workers have done for the classes of the pools that this worker shares.
 #[inline]
 pub(crate) fn read_classes(tables: &mut Tables, board: &Board) {
     if !tables.settings.classes.is_single() {
@@ -84,7 +84,7 @@ fn read_board(tables: &mut Tables, board: &Board) {
     }
 }
 
-/// Other classes hold from now on: whoever waits, and whoever has a server, is counted among them anew.
+/// Takes new classes: all waiting sessions and all linked servers are assigned to them.
 pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     if before.classes == tables.settings.classes {
         return;
@@ -113,14 +113,14 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
         let pool = &mut tables.pools[server.pool];
-        // What was not counted before may be now.
+        // The queue may not have counted server time before, and now does.
         let linked_since = server.session().map(|_| server.work.since);
         let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
         if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
             let session = server.session().and_then(|session| tables.sessions.get(session));
             let class = session.map(|session| session.claim.class).unwrap_or_default();
             pool.queue.begin(class, since);
-            // How its transaction began is not known any more.
+            // The first statement of its transaction is not known any more.
             server.work.charge = Some(Charge { class, since, origin: None });
         }
     }

@@ -1,12 +1,13 @@
-//! Clients that say how long they can wait: `pgweir.deadline_ms`, in the startup packet, by SET, or in a comment of the first
-//! statement of a transaction, which counts before the others.
+//! Clients that say how long they can wait, by `pgweir.deadline_ms`: in the startup packet, by SET, or in a comment of
+//! a transaction's first statement. The comment takes precedence.
 //!
-//! Promises: whoever has waited for longer never reaches PostgreSQL, and is told so then; whoever would wait for longer, by
-//! what is expected, is told at once. It is told by an error of its statement (57014, as by any other timeout that a client
-//! sets for itself) and may ask again: no server has seen the statement.
+//! A statement that has waited longer than its deadline gets an error and never reaches PostgreSQL. A statement that is
+//! expected to wait longer than its deadline gets the error at once. The error is 57014, as for any other timeout that
+//! a client sets for itself. The client may send the statement again: no server has seen it.
 //!
-//! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
-//! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
+//! To PostgreSQL this is a custom setting, and it is part of the session's state that follows the session from server
+//! to server. So SHOW, RESET, `current_setting` and rollbacks work as for any setting. It limits neither the time at a
+//! server nor logins.
 
 use std::time::Duration;
 
@@ -26,10 +27,11 @@ const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
 
 const QUERY_TIMEOUT: &str = "canceling statement due to query_timeout";
 
-/// As PostgreSQL words its own timeouts.
+/// Worded like PostgreSQL's own timeouts.
 pub(crate) const WORDS: &str = "canceling statement due to deadline";
 
-/// A session has begun to wait, with these messages, whose comments may have been read: for how long can it?
+/// A session has begun to wait with these messages: applies its deadline, if it has one. `commented` is what their
+/// comments say, if they were read.
 #[inline]
 pub(crate) fn hurry(
     tables: &mut Tables,
@@ -45,18 +47,18 @@ pub(crate) fn hurry(
     }
 }
 
-/// A session has begun to wait, and can for so many milliseconds.
+/// A session has begun to wait, and its deadline is `allowed` milliseconds.
 #[inline(never)]
 fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
     let session = &mut tables.sessions[conn];
-    // It waits for a limit with its server, whose hold has its deadline.
+    // It waits for a limit and is linked: the deadline stands in its server's `hold`.
     let State::Waiting { wait_for, ticket, since, .. } = session.state() else { return };
     session.take_deadline(allowed);
-    // It may have waited already, at a limit.
+    // It may have waited already for a limit.
     let waited = step.now.since(since);
     let (class, pool) = (session.claim.class, session.pool);
     let pool = &tables.pools[pool];
-    // In another line, of which nobody knows how fast it goes.
+    // It waits in another queue, whose pace is not known.
     let Some((place, len)) = pool.queue.place(class, ticket) else { return timers::arm_session(tables, conn) };
     let expected = pool.queue.expected_wait(class, step.now, place);
     let expected = expected.filter(|_| wait_for == WaitFor::Server && pool.has_all_it_gets(step.now, class));
@@ -69,7 +71,7 @@ fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
     refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(WORDS, &detail));
 }
 
-/// Whether the waiter whose turn has come, and that has left the queue, can be served no more: then it gets an error.
+/// Whether the deadline of a waiter that has just left the queue has passed. If so, it gets an error.
 pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) -> bool {
     let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return false };
     let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
@@ -78,7 +80,7 @@ pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &m
     true
 }
 
-/// A session waits, and can no more.
+/// The deadline of a waiting session has passed.
 pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let (since, deadline_ms) = tables.view().late(step.now, conn).expect("its deadline has come");
     if permits::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
@@ -89,7 +91,7 @@ pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step
     refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
 }
 
-/// A session has waited for as long as its query could run.
+/// A session has waited for as long as `query_timeout` allows.
 pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
     let State::Waiting { since, .. } = session.state() else { unreachable!("only a session that waits is due so") };

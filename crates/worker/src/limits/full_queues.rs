@@ -1,7 +1,7 @@
-//! Lines that are full: `max_waiting` of a class.
+//! Full queues: `max_waiting` of a class.
 //!
-//! Promises: no more sessions of a class wait in a pool than that, divided among the workers where the pool lives and rounded up;
-//! who is told to go, the newest or the oldest, is told by an ERROR (53400), and no server has seen what it asked.
+//! At most that many sessions of a class wait in a pool; each worker where the pool lives has an equal part of it,
+//! rounded up. If there are more, the newest or the oldest gets an ERROR (53400). No server has seen its statement.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::tables::Tables;
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again later.";
 
-/// When to come again, as long as nobody has been served.
+/// The retry time that the error names while no session has been served yet.
 const UNKNOWN: Duration = Duration::from_millis(100);
 
-/// A session has begun to wait: if there are too many of its class now, one of them goes.
+/// A session has begun to wait: if too many of its class wait now, one of them is refused.
 #[inline]
 pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     if tables.settings.classes.bounds_queues() {
@@ -33,15 +33,16 @@ pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &m
 #[inline(never)]
 fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
-    // It may be gone already: its deadline was too near.
+    // It may have been refused already, because of its deadline.
     if !matches!(session.state(), State::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
     let class = tables.settings.classes.class(session.claim.class);
-    // Another class's line is bounded.
+    // This class's queue has no maximum.
     let Some(max) = class.max_waiting else { return };
     let pool = &tables.pools[session.pool];
-    // Each worker's part, one at least: else nobody could wait where the limit is below the number of workers.
+    // Each worker's part, but at least one: otherwise no session could wait if the limit is below the number of
+    // workers.
     if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes.max(1))) {
         return;
     }

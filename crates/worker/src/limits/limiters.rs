@@ -1,7 +1,7 @@
-//! A worker's part of all limits, and who waits for which: tables that [`crate::limits::admission`] decides by.
+//! A worker's part of all limits, and the sessions that wait for them: the tables of [`crate::limits::admission`].
 //!
-//! Promises: every ticket is in one line; a statement's limiter is kept while anybody uses it or waits, and
-//! [`limits::FINGERPRINTS_MAX`] of the others.
+//! Every ticket is in exactly one queue. A statement's limiter is kept while a transaction uses it or waits for it; of
+//! the others, [`limits::FINGERPRINTS_MAX`] are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,27 +17,28 @@ use units::{ConnId, Time, limits};
 
 use crate::tables::followups::Before;
 
-/// What fingerprints of statements that limits name depend on: users write them down, so it never changes.
+/// The key of the fingerprints that settings name statements by. Users write fingerprints in files, so it never
+/// changes.
 const FINGERPRINTS: u64 = 0x7067_7765_6972;
 
-/// So many of those before somebody are counted when it is told its place: all who wait may be told at once.
+/// A notice about a place in the queue counts at most so many waiters, since all waiters may get a notice at once.
 const PLACES_MAX: usize = 100;
 
-/// Who waits, for what and since when.
+/// A session that waits for a limit.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct LimitWaiter {
     pub(crate) conn: ConnId,
     pub(crate) before: Before,
     /// It has a server.
     pub(crate) linked: bool,
-    /// At whichever limit it came to first.
+    /// Since when it waits for the first of its limits.
     pub(crate) since: Time,
-    /// Before this one. `kind`: of a class, what it was without then; none: who is refused waits only to be told so.
+    /// Since when it waits for this one.
     pub(crate) entered: Time,
     pub(crate) kind: Option<LimitKind>,
 }
 
-/// What has become of the wait of somebody who has a server, and is not told so yet.
+/// How the wait of a linked session ended. The session acts on it when its server is between messages.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Passed,
@@ -53,13 +54,13 @@ pub(crate) struct Limiters {
     pub(crate) classes: Vec<ClassLimiter>,
     pub(crate) statements: BTreeMap<u64, StatementLimiter>,
     pub(crate) counts_statements: bool,
-    /// There is one of these.
+    /// Some class or statement is limited.
     limits: bool,
     /// By ticket.
     pub(crate) waiters: BTreeMap<u64, LimitWaiter>,
     next_ticket: u64,
     pub(crate) outcomes: BTreeMap<ConnId, Outcome>,
-    /// When something may have to go back.
+    /// When allowance may have to go back to the coordinator.
     pub(crate) look_at: Option<Time>,
     pub(crate) key: Key,
     /// The coordinator's counts, on the first worker.
@@ -85,13 +86,14 @@ impl Limiters {
         limiters
     }
 
-    /// Nothing is limited, or was and is still to be given back.
+    /// Nothing is limited. Permits of earlier limits may still have to be given back.
     #[inline]
     pub(crate) fn is_none(&self) -> bool {
         !self.limits
     }
 
-    /// Says what goes back: permits of classes that are not limited any more. `used`: how many transactions have permits of a class.
+    /// Takes new settings. Returns permits to give back, of classes that are not limited any more. `used`: how many
+    /// transactions have permits of a class.
     #[must_use]
     pub(crate) fn configure(&mut self, settings: &Settings, used: impl Fn(&str) -> u32) -> Vec<(Limit, u32)> {
         let limited = settings.classes.all.iter().any(|class| !ClassLimiter::is_free(&class.limits));
@@ -117,7 +119,7 @@ impl Limiters {
         self.look_at = self.look_at.into_iter().chain(at).min();
     }
 
-    /// Where in that line a ticket is, or would be.
+    /// The queue for that limit.
     fn queue_of(&mut self, before: Before, linked: bool) -> Option<&mut BTreeSet<u64>> {
         match before {
             Before::Class(index) => {
@@ -127,7 +129,7 @@ impl Limiters {
         }
     }
 
-    /// Who goes on next at a limit.
+    /// The ticket that is next at a limit.
     pub(crate) fn next_of(&self, before: Before) -> Option<u64> {
         match before {
             Before::Class(index) => self.classes.get(index)?.next().map(|(ticket, _)| ticket),
@@ -145,7 +147,8 @@ impl Limiters {
         ticket
     }
 
-    /// What a client is told that waits here: before what, and its place and the expected wait. Places far behind are not counted.
+    /// The notice for a waiting client: its limit, and as detail its place and the expected wait. A place beyond
+    /// [`PLACES_MAX`] is not counted.
     pub(crate) fn standing(&self, now: Time, ticket: u64) -> Option<(String, String)> {
         let wait = self.waiters.get(&ticket)?;
         let (words, queue, expected) = match wait.before {
@@ -184,7 +187,7 @@ impl Limiters {
 
     pub(crate) fn leave_queue(&mut self, now: Time, ticket: u64) -> Option<LimitWaiter> {
         let wait = self.waiters.remove(&ticket)?;
-        // Who only waits until the coordinator has been asked is not delayed.
+        // A wait only for the coordinator's answer does not count as delayed.
         if let Some(kind) = wait.kind.filter(|_| now.since(wait.entered) >= FULL) {
             self.count_delayed(wait.before, kind);
         }
@@ -194,7 +197,7 @@ impl Limiters {
         Some(wait)
     }
 
-    /// A transaction has waited since `since` for its statement's permit, and does not begin.
+    /// A transaction that has waited since `since` for its statement's permit is given up.
     pub(crate) fn count_vain_wait(&mut self, now: Time, before: Before, since: Time) {
         if let Before::Statement(fingerprint) = before
             && let Some(limiter) = self.statements.get_mut(&fingerprint)
@@ -203,13 +206,13 @@ impl Limiters {
         }
     }
 
-    /// The limiter of a statement; of more than are kept, the one that was used longest ago is forgotten.
+    /// The limiter of a statement. If there are too many, the least recently used one is dropped.
     pub(crate) fn statement(&mut self, now: Time, fingerprint: u64, text: &[u8]) -> &mut StatementLimiter {
-        // More than one, if all were in use for a time.
+        // Several are dropped if the table grew while all were in use.
         while self.statements.len() >= limits::FINGERPRINTS_MAX && !self.statements.contains_key(&fingerprint) {
             let unused = self.statements.iter().filter(|(_, limiter)| limiter.is_unused());
             let oldest = unused.min_by_key(|(_, limiter)| limiter.used_at).map(|(fingerprint, _)| *fingerprint);
-            // All are in use: one more is kept, for now.
+            // All are in use: the table grows for now.
             let Some(oldest) = oldest else { break };
             self.statements.remove(&oldest);
         }
@@ -217,7 +220,7 @@ impl Limiters {
         self.statements.entry(fingerprint).or_insert_with(|| StatementLimiter::new(text, now))
     }
 
-    /// What there is to tell of classes whose limits are counted here.
+    /// Counts of the limited classes, for SHOW LIMITS.
     pub(crate) fn class_counts(&self) -> Vec<LimitCounts> {
         let counted = |limiter: &ClassLimiter| {
             let limits = [
@@ -245,7 +248,7 @@ impl Limiters {
         self.classes.iter().flat_map(counted).chain(self.logins.iter().cloned()).collect()
     }
 
-    /// And of statements, with the permits that transactions have.
+    /// Counts of the limited statements. `permits`: all that transactions have.
     pub(crate) fn statement_counts<'s>(&self, permits: impl Iterator<Item = &'s Permits>) -> Vec<StatementCounts> {
         // Transactions that have a permit, and no server yet.
         let mut unlinked: BTreeMap<u64, u32> = BTreeMap::new();
@@ -275,7 +278,7 @@ impl Limiters {
     }
 }
 
-/// Who is first has place 1; `None`: it is far behind.
+/// The first has place 1. `None`: its place is beyond [`PLACES_MAX`].
 fn place_in(queue: &BTreeSet<u64>, ticket: u64) -> Option<u32> {
     let before = queue.range(..ticket).take(PLACES_MAX).count();
     u32::try_from(before + 1).ok().filter(|_| before < PLACES_MAX)
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_that_nobody_uses_are_forgotten_and_those_in_use_are_not() {
+    fn unused_statements_are_forgotten_and_used_ones_are_not() {
         let mut limiters = Limiters::new(&Settings::default());
         let allowance = queueing::limiting::Allowance {
             worker: units::id::WorkerId(0),

@@ -1,8 +1,8 @@
-//! A session that keeps its server between transactions, at the limits of its class: what of its messages goes on to that
-//! server, and what is held until it may.
+//! The limits of a class for a session that keeps its server between transactions: which of its messages go on to that
+//! server, and which are held until they may.
 //!
-//! Promises: it is spoken to between its server's messages only; what PostgreSQL would not begin a transaction for needs no
-//! leave. Does not decide who may go: [`super::admission`] does.
+//! The pooler's own messages reach the client only between messages of its server. A message that begins no transaction
+//! needs no permit. [`super::admission`] decides which transactions may begin.
 
 use connections::server::Overdue;
 use link::ending::checked_header;
@@ -19,13 +19,13 @@ use crate::limits::admission::Goes;
 use crate::limits::limiters::Limiters;
 use crate::tables::{Tables, backpressure};
 
-/// A session that keeps its server has more at hand.
+/// A session that keeps its server may have more messages to send.
 pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let attends = tables.view().waits_for_listener(conn);
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
-    // Closed in this step, whose end is its session's too.
+    // The server was closed in this step, which ends its session too.
     let Some(server) = tables.servers.get_mut(server) else { return };
-    // A cancel that is under way could strike what comes next.
+    // A cancel that is under way could hit the next query.
     let is_struck = server.cancel.overdue == Overdue::Answered;
     if server.hold.is_on && !attends && !waits && !is_struck && server.is_between_transactions() {
         server.hold.is_on = false;
@@ -33,8 +33,9 @@ pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     }
 }
 
-/// A linked session's messages, from `at`: where they go on to its server. `None`: they are dealt with, or kept. Only who
-/// keeps its server from an earlier transaction comes to limits here, or to the end of a batch that was refused.
+/// Applies limits to a linked session's messages from `at` on. Returns where the bytes begin that go to its server;
+/// `None`: all are dealt with, or kept. This concerns only sessions that keep their server from an earlier transaction,
+/// and batches that were refused.
 pub(crate) fn admit_linked(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -50,7 +51,7 @@ pub(crate) fn admit_linked(
         let is_over = server.ledger.is_clear() && server.transaction.status == Status::Idle;
         let discards = session.incoming.skip == 0 || session.incoming.rest == Rest::Discard;
         if matches!(session.claim.admission, Admission::Waits { .. }) {
-            // Something else has ended the hold.
+            // The hold was ended for another reason.
             return hold_linked(tables, step, conn, server_id, &bytes[at..]);
         }
         let is_in = matches!(session.claim.admission, Admission::In { .. });
@@ -58,7 +59,8 @@ pub(crate) fn admit_linked(
             return Some(at);
         }
         if !server.is_between_transactions() || !session.incoming.inbox.is_empty() {
-            // Its server is within a message, or its own message began while the transaction before was under way.
+            // The server is within a message, or the session's message began while the previous transaction was under
+            // way.
             tables.agenda.reconsider(conn);
             return hold_linked(tables, step, conn, server_id, &bytes[at..]);
         }
@@ -78,13 +80,13 @@ pub(crate) fn admit_linked(
         let header = match checked_header(rest) {
             Ok(Some(header)) => header,
             Ok(None) if !rest.is_empty() => return hold_linked(tables, step, conn, server_id, rest),
-            // It is told by whoever reads it.
+            // The reader of the messages reports the error.
             Ok(None) | Err(_) => return Some(at),
         };
         match header.tag {
             tag::TERMINATE => return Some(at),
             tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {
-                // As of a session without a server. A client may learn late that its COPY failed.
+                // Skipped, as for a session without a server. They are left over from a COPY that has failed.
                 held.pass_over(header);
                 at += HEADER_LEN;
                 server.transaction.query_at = step.now;
@@ -103,7 +105,7 @@ pub(crate) fn admit_linked(
     }
 }
 
-/// Keeps what a linked session has sent, until it may go on. Always `None`.
+/// Keeps a linked session's messages until they may go on. Always `None`.
 fn hold_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
     tables.servers[server].hold.is_on |= waits || !bytes.is_empty();

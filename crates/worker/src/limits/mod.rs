@@ -1,4 +1,4 @@
-//! Rules about who may begin a transaction: limits of classes and statements, lines, deadlines of clients.
+//! Rules about which transactions may begin: limits of classes and statements, queues, deadlines of clients.
 
 pub(crate) mod admission;
 pub(crate) mod classes;

@@ -1,4 +1,4 @@
-//! What a session's transaction uses of the limits of its class and statement: taken, counted, given back.
+//! The permits of a session's transaction: taken, counted, given back.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::limits::limiters::{Limiters, Outcome};
 use crate::tables::Tables;
 use crate::tables::followups::Before;
 
-/// A session keeps its server: is its transaction over?
+/// A session keeps its server: notes it if the transaction is over.
 pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let session = &mut tables.sessions[conn];
     let is_in = matches!(session.claim.admission, Admission::In { .. });
@@ -27,7 +27,7 @@ pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: Co
     }
 }
 
-/// Who waits with its server waits no more. False: it does not.
+/// Ends the wait of a linked session. False: it does not wait.
 pub(crate) fn end_linked_wait(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -37,15 +37,15 @@ pub(crate) fn end_linked_wait(
 ) -> bool {
     let session = &mut tables.sessions[conn];
     let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim.admission) else { return false };
-    let wait = limiters.leave_queue(step.now, ticket).expect("who waits for a limit is in its line");
+    let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
     session.claim.admission = Admission::Halfway { since: wait.since };
     settle_linked(tables, limiters, conn, outcome);
-    // Whoever was behind it may need less.
+    // The next waiter may need less.
     tables.agenda.admit(wait.before);
     true
 }
 
-/// What has become of its wait is told as soon as its server has said what it is saying.
+/// The session acts on the outcome of its wait as soon as its server is between messages.
 pub(crate) fn settle_linked(tables: &mut Tables, limiters: &mut Limiters, conn: ConnId, outcome: Outcome) {
     limiters.outcomes.insert(conn, outcome);
     tables.agenda.reconsider(conn);
@@ -65,7 +65,7 @@ pub(crate) fn take_class_permit(
     }
 }
 
-/// Gives back what nobody here has use for, and asks for what they want.
+/// Gives unneeded allowance back to the coordinator, and requests what the waiters need.
 pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
     let now = step.now;
     let (mut asks, mut back) = (Vec::new(), Vec::new());
@@ -77,7 +77,7 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
             limiter.next_at(now)
         }
         Before::Statement(fingerprint) => {
-            // It was not used any more, and forgotten.
+            // The statement was not used any more, and was forgotten.
             let Some(limiter) = limiters.statements.get_mut(&fingerprint) else { return };
             let waiting = limiter.waiting();
             let count = limiter.permits.settled(waiting) + limiter.permits.unspent(now, waiting);
@@ -126,7 +126,7 @@ pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, 
     }
 }
 
-/// Its transaction may begin.
+/// The session's transaction may begin.
 pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let since = session.waiting_since().unwrap_or(step.now);
@@ -134,7 +134,7 @@ pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut S
     report_limits(tables, limiters, step, conn);
 }
 
-/// It does not begin its transaction. What belongs to a server that it has stays with that.
+/// The session's transaction does not begin. If the session is linked, it keeps its permits.
 pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     match session.server() {
@@ -143,7 +143,7 @@ pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step
     }
 }
 
-/// A session has nothing to do with limits any more: its transaction is over, or it goes.
+/// A session gives up its permits and its place in a queue: its transaction is over, or the session ends.
 pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let admission = std::mem::take(&mut session.claim.admission);
@@ -153,25 +153,25 @@ pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &
         && let Some(wait) = limiters.leave_queue(step.now, ticket)
     {
         limiters.count_vain_wait(step.now, wait.before, wait.since);
-        // Whoever was behind it may need less.
+        // The next waiter may need less.
         tables.agenda.admit(wait.before);
     }
     tables.agenda.release(permits);
 }
 
-/// A session goes, and its server has still to be done with its transaction: its permits are that server's until then.
+/// A session ends while its server still has to finish its transaction: the server keeps the permits until then.
 pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let session = &mut tables.sessions[conn];
-    // One that was closed has nothing left to be done with.
+    // A server that was closed has nothing left to finish.
     if let Some(server) = tables.servers.get_mut(server)
         && session.claim.permits.is_some()
     {
-        debug_assert!(server.work.permits.is_none(), "a server has the slots of one transaction");
+        debug_assert!(server.work.permits.is_none(), "a server has the permits of one transaction");
         server.work.permits = session.claim.permits.take();
     }
 }
 
-/// So many transactions of that server's client have ended since there were `before`.
+/// Counts the transactions of a client that have ended since the pool had counted `before`.
 #[inline(never)]
 pub(crate) fn count_ended(
     tables: &mut Tables,
@@ -187,7 +187,7 @@ pub(crate) fn count_ended(
     }
 }
 
-/// What goes on with a linked session at its server: so many statements, and transactions that ended.
+/// Counts statements and ended transactions of a linked session.
 pub(crate) fn count_for_limits(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -197,7 +197,7 @@ pub(crate) fn count_for_limits(
     queries: u32,
 ) {
     let session = &mut tables.sessions[conn];
-    // Its transaction began before there were limits, or none has begun.
+    // Its transaction began before there were limits, or it has none.
     let Admission::In { transactions: begun, queries: asked, .. } = &mut session.claim.admission else { return };
     let paid = |credit: &mut u8, count: u32| {
         let free = u32::from(*credit).min(count);
@@ -206,7 +206,7 @@ pub(crate) fn count_for_limits(
     };
     let (transactions, queries) = (paid(begun, transactions), paid(asked, queries));
     let index = usize::from(session.claim.class.0);
-    // Statements are limited, and no class.
+    // Only statements are limited, no class.
     let Some(limiter) = limiters.classes.get_mut(index) else { return };
     if limiter.limits.transactions.is_some() {
         (0..transactions).for_each(|_| limiter.transactions.owe());
@@ -228,7 +228,7 @@ pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: 
         .classes
         .get(usize::from(session.claim.class.0))
         .filter(|limiter| !ClassLimiter::is_free(&limiter.limits));
-    // It is limited by its statement only.
+    // Only its statement is limited.
     let Some((remaining, retry_ms)) = limiter.map(|limiter| limiter.left(step.now)) else { return };
     step.actions.send_new(conn, |out| {
         for (name, value) in
@@ -239,7 +239,7 @@ pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: 
     });
 }
 
-/// The permits of a session's transaction, which was asked for then.
+/// The permits of a session's transaction, which the client asked for at `asked_at`.
 pub(crate) fn permits_of(session: &mut Session, now: Time, asked_at: Time) -> &mut Permits {
     session.claim.permits.get_or_insert_with(|| Box::new(Permits::new(now, asked_at)))
 }

@@ -1,12 +1,13 @@
-//! How many sessions of a pool may keep their servers between transactions (`max_pinned`), and who waits to.
+//! How many sessions of a pool may keep their servers between transactions (`max_pinned`), and which wait for it.
 //!
 //! ```text
-//!   text that pins, no server yet ──► as many pinned as may be ──► waits, in a line of its own ──► somebody is unpinned
-//!                                 └─► room ──► counted from now on ──► waits for a server, as everybody does
+//! text that pins, no server yet ──► at the maximum ──► waits in a queue of its own ──► another session is unpinned
+//! └─► below it ──► counted from now on ──► waits for a server, like every session
 //! ```
 //!
-//! Whoever has a server already (it is in a transaction, or in the midst of a pipeline) is never held back: others may wait for
-//! what it has. What pins out of sight is found when it has happened. Both stay pinned and are counted.
+//! A session that has a server already (it is in a transaction or a pipeline) never waits here: others may wait for its
+//! locks. State that a text does not show (it is set inside a function) is found only afterwards. In both cases the
+//! session is pinned and counted.
 
 use link::pinned::take_pin_permit;
 use link::session::{Session, WaitFor};
@@ -19,7 +20,7 @@ use wire::{HEADER_LEN, Header};
 
 use crate::tables::{Tables, timers};
 
-/// What a text says about itself: whoever runs it keeps its server.
+/// The marks of a text that pins the session which runs it.
 const PINNING: [Marks; 9] = [
     Marks::TEMPORARY,
     Marks::HOLD,
@@ -32,7 +33,7 @@ const PINNING: [Marks; 9] = [
     Marks::DBLINK,
 ];
 
-/// Whether a session without a server has to wait until fewer sessions of its pool are pinned; then it does.
+/// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
@@ -54,17 +55,17 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
     true
 }
 
-/// A session that has no server does not keep one.
+/// A session that has lost its server gives its pin permit back.
 pub(crate) fn return_pin_permit(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let seated = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
-    if seated {
+    let had_permit = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
+    if had_permit {
         tables.pools[session.pool].pins.count -= 1;
         tables.agenda.admit_to_pin(session.pool);
     }
 }
 
-/// Whether one of the messages at hand, up to the end of the first batch, pins by what its text says.
+/// Whether the text of one of the messages at hand, up to the end of the first batch, pins the session.
 #[cold]
 fn pins(session: &Session, mut messages: &[u8], reader: &mut Reader) -> bool {
     while let Ok(Some(header)) = Header::parse(messages) {
@@ -87,12 +88,12 @@ fn pins(session: &Session, mut messages: &[u8], reader: &mut Reader) -> bool {
     false
 }
 
-/// A text that is not at hand as a whole is not known.
+/// `None` if the text is not complete yet.
 fn text_of_query(body: &[u8]) -> Option<&[u8]> {
     Query::decode(body).ok().map(|query| query.text)
 }
 
-/// Of a statement that was prepared before.
+/// The marks of a statement that was prepared before.
 fn marks_of_bound(session: &Session, body: &[u8]) -> Option<Marks> {
     let name = BindNames::decode(body)?.statement;
     let named = session.statements.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.marks());

@@ -1,11 +1,12 @@
-//! A request that no server has seen is refused: its client is told why by an ERROR, as PostgreSQL would tell it, and goes on.
+//! Refuses a request that no server has seen: the client gets an ERROR as from PostgreSQL, and goes on.
 //!
 //! ```text
 //!   Query                              ERROR, ReadyForQuery
-//!   Parse, Bind, …  (Sync to come)     ERROR; what follows is thrown away up to the Sync: ReadyForQuery
+//! Parse, Bind, … (Sync to come) ERROR; what follows is discarded up to the Sync: ReadyForQuery
 //! ```
 //!
-//! Where sessions are not followed it is closed, as by PgBouncer. Somebody who has not been let in yet is closed always.
+//! Where session state is not followed, the session is closed, as by PgBouncer. A client that has not logged in yet is
+//! always closed.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
@@ -25,7 +26,7 @@ use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
 use crate::tables::{Tables, backpressure, timers};
 
-/// The client is told, and its batch is passed over as PostgreSQL does behind an error.
+/// Sends the client the error. The rest of its batch is skipped, as PostgreSQL does after an error.
 pub(crate) fn refuse_for_now(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -47,8 +48,8 @@ pub(crate) fn refuse_for_now(
     refuse_batch(tables, step, conn, &error, messages);
 }
 
-/// Tells a session, which has nothing under way, an error in place of what it has at hand. What it has at hand is passed
-/// over by whoever reads it next: of a Query that message, else everything to the next Sync.
+/// Answers a session's messages, of which nothing is under way, with an error. The next reader of the messages skips
+/// them: a Query alone, otherwise everything up to the next Sync.
 //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 pub(crate) fn refuse_batch(
     tables: &mut Tables,
@@ -69,7 +70,7 @@ pub(crate) fn refuse_batch(
     }
 }
 
-/// A session's request is refused, and its client told `message`: that is counted, and the first time told to the log.
+/// Counts a refused request. The first one of its kind is logged with `message`.
 pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, reason: Reason, message: &str) {
     let session = &tables.sessions[conn];
     let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
@@ -80,7 +81,7 @@ pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
 }
 
-/// A waiting session leaves its line, and what it waited with is refused.
+/// A waiting session leaves its queue, and its request is refused.
 pub(crate) fn refuse_waiting_request(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -92,7 +93,7 @@ pub(crate) fn refuse_waiting_request(
     refuse_request(tables, limiters, step, conn, error);
 }
 
-/// As [`turn_away`], of a session that is in no line any more.
+/// Like [`refuse_waiting_request`], for a session that has left its queue already.
 pub(crate) fn refuse_request(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -100,7 +101,7 @@ pub(crate) fn refuse_request(
     conn: ConnId,
     error: &ErrorResponse<'_>,
 ) {
-    // Its transaction will not be.
+    // Its transaction does not begin.
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     let is_in = !matches!(session.state(), State::Waiting { wait_for: WaitFor::Login, .. });

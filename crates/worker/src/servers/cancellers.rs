@@ -1,7 +1,7 @@
-//! CancelRequests to servers' backends: which is sent, and which waits for its query's turn.
+//! CancelRequests to servers' backends: which is sent at once, and which waits until its query runs.
 //!
-//! A cancel travels on a connection of its own and strikes whatever its backend is then doing (I4). So it is sent only while
-//! the key's owner has an answer owed.
+//! A cancel travels on a connection of its own and hits whatever its backend is then doing (I4). So it is sent only
+//! while the server owes the key's owner an answer.
 
 use connections::server::Answerer;
 use machine::Step;
@@ -10,17 +10,17 @@ use units::ConnId;
 use crate::tables::cancels::take_back;
 use crate::tables::{Tables, timers};
 
-/// As PostgreSQL words it.
+/// PostgreSQL's words.
 pub(crate) const BY_REQUEST: &str = "canceling statement due to user request";
 
-/// `words`: for a query that no server has seen.
+/// `words`: the error for a query that no server has seen.
 pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, words: &str) {
     let server = &mut tables.servers[server_id];
     match server.ledger.owner() {
         Some(Answerer::Client) => start_cancel(tables, step, server_id),
-        // PostgreSQL tells that our Parse is complete only together with the query's end.
+        // PostgreSQL sends ParseComplete for the pooler's Parse only together with the query's answer.
         Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => start_cancel(tables, step, server_id),
-        // Its query is behind something of ours, which is not to be struck.
+        // The backend runs a query of the pooler first, which the cancel must not hit.
         Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_requested = true,
         Some(_) if server.hold.is_on => {
             if take_back(step, conn, &mut tables.sessions[conn], words) {
@@ -31,7 +31,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
 }
 
-/// Something of ours has been answered: is it the turn of a query that is to be cancelled?
+/// A query of the pooler has been answered: sends the cancel that has waited for the client's query after it.
 pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
     if server.cancel.is_requested && server.ledger.owner() == Some(Answerer::Client) {
@@ -43,13 +43,13 @@ pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, serv
 /// Sends a cancel to a server's backend.
 pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    // Enough are under way, or it cannot be cancelled.
+    // Too many cancels are under way, or the server cannot be cancelled.
     let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
     tables.pools[server.pool].counts.cancels += 1;
     timers::arm_canceller(tables, step, conn);
 }
 
-/// A server that lost its client goes on answering: it is asked to stop.
+/// A server without client still answers: cancels its query.
 pub(crate) fn cancel_drain(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
     if server.cancel_drain() {

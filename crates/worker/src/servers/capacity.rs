@@ -1,4 +1,4 @@
-//! What is asked of the coordinator, and whether it is wanted still.
+//! Requests to the coordinator for servers, and whether they are still needed.
 
 use connections::server::Group;
 use machine::Step;
@@ -12,7 +12,7 @@ use crate::tables::Tables;
 /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
 pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let worker = tables.id;
-    // Not set: the reserve is never opened.
+    // It is not set: the reserve is never opened.
     let Some(timeout) = tables.settings.global.pools.reserve_pool_timeout else { return };
     let leaves = does(&tables.settings, Fault::LeaveReserve);
     let pool = &mut tables.pools[id];
@@ -34,7 +34,7 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     }
 }
 
-/// Whether what was asked for is still wanted.
+/// The coordinator asks whether requested servers are still needed.
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     let count = tables.pools.get(id).map_or(0, |pool| {
         let coming = pool.count(Group::Idle) + pool.count(Group::Returning) + pool.count(Group::Opening);
@@ -45,7 +45,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     step.actions.post_to_coordinator(wants);
 }
 
-/// So many asks are dropped. Whoever has come to wait since then asks anew.
+/// The coordinator has dropped so many requests. Sessions that wait since then request servers again.
 pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };

@@ -1,4 +1,4 @@
-//! What the pooler itself asks of a server between two sessions.
+//! Queries of the pooler itself on a server between two sessions.
 //!
 //! ```text
 //!   Draining ──► Busy(Rollback) ──► Busy(Unlisten) ──► Busy(Reset) ──► Idle        each where there is something to do
@@ -21,7 +21,7 @@ pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     step.actions.watch(server_id, &mut server.flow, true);
 }
 
-/// Moves a server to another state, and its pool's counts with it.
+/// Moves a server to another state, and updates its pool's counts.
 pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, way: impl FnOnce(&mut Server)) {
     let server = &mut tables.servers[conn];
     let pool = &mut tables.pools[server.pool];

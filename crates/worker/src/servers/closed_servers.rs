@@ -13,14 +13,14 @@ use wire::{frontend, sqlstate};
 use crate::tables::Tables;
 use crate::tables::followups::Followup;
 
-/// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
+/// Closes a server and gives its token back. If it has a session, the caller ends that.
 pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let words = tables.view().words_of_end(step, conn, why);
     tables.view().log_server(step, conn, Level::Log, Topic::Disconnections, words);
     remove_server(tables, step, conn, why);
 }
 
-/// As [`close_server`], without a line in the log.
+/// Like [`close_server`], without a line in the log.
 pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let mut server = tables.servers.remove(conn).expect("a server is closed once");
     let (id, group) = (server.pool, server.state().group());
@@ -67,32 +67,32 @@ pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>,
     }
 }
 
-/// The pool has become smaller: so many servers are too many here.
+/// The pool has become smaller: `count` servers here are too many.
 pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, count: u32) {
-    // It does not live here yet, or no more.
+    // The pool does not exist here yet, or any more.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
     entry.servers.surplus = count;
     while tables.pools[pool].servers.surplus > 0 {
         let entry = &mut tables.pools[pool];
-        // The others go when they come free.
+        // The others are closed when they become free.
         let Some(idle) = entry.servers.idle.front().copied() else { return };
         entry.servers.surplus -= 1;
         close_server(tables, step, idle, SURPLUS);
     }
 }
 
-/// With server_fast_close, a server that is to be closed does not wait for its client in session mode either, only for
-/// the transaction. The client is closed too: it would go on without what it has set. Says whether it was done.
+/// With server_fast_close, a server that is to be closed in session mode waits only for the end of the transaction, not
+/// of the client. The client is closed too, since it would lose its session state. Returns whether this was done.
 //= pgbouncer config.md#server_fast_close
 pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
     if !tables.settings.global.servers.server_fast_close {
         return false;
     }
-    // A reload that has closed another may have closed this one with it.
+    // A reload that closed another server may have closed this one too.
     let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold.is_on) else {
         return false;
     };
-    // Nothing is wrong with it, or it is nobody's and is closed as any other.
+    // It need not be closed, or it has no session and is closed like any other.
     let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
     let in_session_mode = tables.pools[server.pool].rules.mode == PoolMode::Session;
     let torn = tables.sessions[session].is_torn();
@@ -104,7 +104,8 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
     true
 }
 
-/// A database that is to be empty, and is, may be gone: the next login asks PostgreSQL.
+/// A database that a client wants to drop, and that has no servers left here, may be gone: the next login asks
+/// PostgreSQL.
 pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     let pool = &mut tables.pools[id];
     if !pool.is_vacating(now) {
@@ -116,7 +117,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     }
 }
 
-/// The coordinator wants a server back, an idle one if there is one: another pool waits at a cap that both share.
+/// The coordinator wants a server back, preferably an idle one: another pool waits at a cap that both share.
 pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, busy: bool) {
     let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle.front().copied());
     if let Some(conn) = idle {

@@ -1,4 +1,4 @@
-//! What tests do to servers on purpose, where servers are handed out and come back: see [`crate::chaos`].
+//! Calls the built-in tests where servers are handed out and come back: see [`crate::chaos`].
 
 use connections::server::{Chore, Expect, Server};
 use link::pool::Pool;
@@ -13,7 +13,7 @@ use crate::servers::chores;
 use crate::servers::idle_servers::{expired, is_stale};
 use crate::tables::Tables;
 
-/// The idle server that a session is to have instead of `chosen`.
+/// The idle server that a session gets instead of `chosen`.
 pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {
     let Some(chaos) = &mut tables.chaos else { return chosen };
     let pool = &tables.pools[pool];
@@ -32,13 +32,13 @@ pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: Co
     }
 }
 
-/// Whether a server that is free is asked something first.
+/// Sends a free server the built-in tests' query, if they have one. Whether they have.
 #[cold]
 pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
     let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
     let server = &mut tables.servers[conn];
     let pool = &tables.pools[server.pool];
-    // Its turn is another time.
+    // There is no query this time.
     let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
     chores::turn_server(tables, step, conn, |server| server.ask(question.chore));
     let server = &mut tables.servers[conn];
@@ -49,12 +49,12 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     true
 }
 
-/// It has answered that.
+/// The server has answered that query.
 pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore) {
-    // A reload has put an end to it meanwhile.
+    // A reload has turned the tests off meanwhile.
     let Some(chaos) = &mut tables.chaos else { return };
     let server = &mut tables.servers[conn];
-    // All is as it should be.
+    // There is no fault.
     let Some((session, text)) = chaos.answered(chore, conn, server, &mut tables.caches) else { return };
     if tables.sessions.get(session).is_some() {
         tables.view().log_session(step, session, Level::Fatal, Topic::General, text);
@@ -63,7 +63,7 @@ pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: 
     }
 }
 
-/// Idle servers that may be used as they are.
+/// Idle servers that need no check before use.
 pub(crate) fn usable(
     now: Time,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! A server whose client is gone: whatever it owes is read and thrown away before it is used again.
+//! A server whose client is gone: the answers it still owes are read and discarded before it is used again.
 
 use connections::server::{Chore, Server, State as ServerState};
 use link::server_questions::question_syncs;
@@ -12,9 +12,9 @@ use wire::frontend::{CopyFail, Query};
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
 use crate::tables::Tables;
 
-/// A linked server loses its client: whatever it owes is read and thrown away before it is used again.
+/// A linked server loses its client: begins to read and discard the answers it still owes.
 pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
-    // Its session may end because it was closed.
+    // It may have been closed, which ended its session.
     let Some(server) = tables.servers.get_mut(server_id) else { return };
     if torn {
         closed_servers::close_server(tables, step, server_id, "client disconnect in the middle of a message");
@@ -37,7 +37,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         return;
     }
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
-        hush(server_id, server, step);
+        end_batch(server_id, server, step);
     }
     server.ledger.disown();
     let calm = server.ledger.is_clear() && server.incoming.skip == 0 && server.incoming.inbox.is_empty();
@@ -52,9 +52,9 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
 pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     let ServerState::Draining { read, .. } = *server.state() else { unreachable!("a server that does not drain") };
-    // Its COPY may have begun, or its batch failed, only after the client had gone.
+    // Its COPY may have begun, or its batch may have failed, only after the client had gone.
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
-        hush(conn, server, step);
+        end_batch(conn, server, step);
     }
     question_syncs(step, conn, server);
     if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         return;
     }
     if server.cancel.under_way > 0 {
-        // A cancel under way might strike what we ask next.
+        // A cancel under way might hit the pooler's next query.
         return;
     }
     match server.transaction.status {
@@ -73,8 +73,8 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     }
 }
 
-/// Brings a server whose client vanished to where it answers by itself: ends its COPY, sends the missing Sync.
-pub(crate) fn hush(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) {
+/// Ends the COPY or the batch of a server whose client is gone, so that the server answers without further messages.
+pub(crate) fn end_batch(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) {
     use connections::server::{Answerer, Expect};
     let extended = server.ledger.is_extended();
     if server.ledger.is_copy_open() {
@@ -88,8 +88,8 @@ pub(crate) fn hush(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) 
     }
     if server.ledger.is_open() {
         if !server.ledger.is_skipping() {
-            // Its client has not asked for a commit, and a Sync alone would be one. Inside of a batch ROLLBACK undoes it,
-            // with a warning; if something of the batch fails, it is skipped, up to the Sync.
+            // Its client has not asked for a commit, and a Sync alone would commit. A ROLLBACK inside the batch undoes
+            // it, with a warning; if a statement of the batch fails, PostgreSQL skips the ROLLBACK up to the Sync.
             server.ledger.sent(Answerer::Nobody, Expect::Query);
             step.actions.send_new(server_id, |out| Query { text: b"ROLLBACK" }.encode(out));
         }

@@ -1,4 +1,5 @@
-//! Servers that leave a database because a client wants it empty.
+//! Closes servers of a database that a client wants to drop, or to use as a template, so that it has no other
+//! connections.
 
 use connections::server::{Group, Server, State as ServerState};
 use machine::Step;
@@ -9,12 +10,12 @@ use crate::tables::Tables;
 
 const WHY: &str = "its database is to be empty";
 
-/// Closes the servers of a pool that serve nobody, also those that are being reset, checked or opened while nobody waits,
-/// and one that has listened for sessions that are gone.
-/// Those in use stay: whoever says DROP DATABASE may not be allowed to. Their clients may be about to leave, so as long as
-/// PostgreSQL waits for a database to be empty, servers that come free are closed as well.
+/// Closes the pool's servers that no session uses: idle ones, those being reset or checked, those being opened while no
+/// session waits, and a listener without listening sessions. Servers in use stay, since the client may not be allowed
+/// to drop the database. Servers that become free are closed too for as long as PostgreSQL itself waits for a database
+/// to be empty, since their clients may be about to leave.
 pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    // It may have been forgotten meanwhile.
+    // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.vacate(step.now + limits::VACATING);
     let is_awaited = pool.queue.has_waiters() || !pool.welcome.waiting.is_empty();
@@ -35,7 +36,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     closed_servers::forget_database(tables, step.now, id);
 }
 
-/// A server has no work: whether it leaves a database that is to be empty.
+/// Closes a server without work if its database is to be empty. Whether it was closed.
 pub(crate) fn leaves_vacant(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId) -> bool {
     let leaves = tables.pools[id].is_vacating(step.now);
     if leaves {

@@ -1,4 +1,4 @@
-//! A server that has lost its session: what it needs before it is free, and when it is (I3).
+//! A server that has lost its session: what must be done before it is free, and when it is free (I3).
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::servers::{chores, disturbances};
 use crate::tables::followups::Followup;
 use crate::tables::{Tables, backpressure};
 
-/// A clean server that lost its client: reset if its mode wants that, then free.
+/// A clean server has lost its client: it is reset if need be, and then free.
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &tables.pools[server.pool];
     let (soiled, listens) = (server.traces.soiled, server.traces.listens);
     let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
     if (soiled || listens || resets) && server.cancel.under_way > 0 {
-        // A cancel under way might strike the reset.
+        // A cancel under way might hit the reset.
         chores::turn_server(tables, step, server_id, Server::outwait_cancel);
         return;
     }
@@ -43,14 +43,14 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
     }
 }
 
-/// A clean server has no work: it is settled at the end of the step.
+/// A clean server has no work: it is placed at the end of the step.
 pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
     (server.hold.is_on, server.hold.flushed, server.statements.verdict) = (false, false, Verdict::None);
     server.transaction.began_at = None;
     if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
-        // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its
-        // socket has not taken all of what it will ignore.
+        // A cancel is under way, or only half of a message was read (a notice, a ParameterStatus, perhaps the fatal
+        // error of a shutdown), or its socket has not taken all bytes, which the server will ignore.
         if !matches!(server.state(), ServerState::Held) {
             chores::turn_server(tables, step, server_id, Server::withhold);
         }
@@ -61,7 +61,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         return reset_or_free(tables, step, server_id);
     }
     if std::mem::take(&mut server.traces.is_unsettled) {
-        // Announced, and never sent.
+        // A definition was announced, and its statement never sent.
         let id = server.pool;
         tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
     }
@@ -86,7 +86,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
 }
 
 pub(crate) fn balance_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    // What its socket took may be told of a connection that is closed.
+    // The event may arrive after its connection was closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     match *server.state() {
         ServerState::Linked(session) => backpressure::balance_session(tables, step, session),

@@ -8,7 +8,8 @@ use units::{ConnId, PoolId, Time};
 use crate::servers::{chores, closed_servers};
 use crate::tables::Tables;
 
-/// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
+/// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
+/// that.
 pub(crate) fn take_idle(
     tables: &mut Tables,
     step: &mut Step<'_>,
@@ -40,13 +41,13 @@ pub(crate) fn take_idle(
     }
 }
 
-/// Idle for so long that it is asked whether it still lives.
+/// It was idle for so long that `server_check_query` is sent first.
 #[inline]
 pub(crate) fn is_stale(now: Time, idle_since: Time, settings: &Settings) -> bool {
     now > idle_since + settings.global.servers.server_check_delay
 }
 
-/// Why a server that is free is closed rather than used again.
+/// Why a free server is closed instead of used again.
 #[inline]
 pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<&'static str> {
     if let Some(why) = server.end.close_needed {

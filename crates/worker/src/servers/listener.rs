@@ -1,4 +1,5 @@
-//! The server that listens for all sessions of its pool: how it becomes one, what it tells, and how it ends.
+//! The server that listens for all sessions of its pool: how it becomes the listener, how its notifications are
+//! delivered, and how it ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::tables::{Tables, backpressure, timers};
 
 const LOST: &str = "the connection that listened for this session was lost";
 
-/// A session wants something of its pool's listener.
+/// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let listener = tables.pools[id].listener.as_ref().expect("a session has wanted something of it");
     match listener.server {
@@ -35,7 +36,7 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
 }
 
-/// An idle server listens from now on.
+/// An idle server becomes its pool's listener.
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     chores::turn_server(tables, step, server_id, Server::listen);
     let server = &mut tables.servers[server_id];
@@ -58,9 +59,10 @@ fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text:
     step.actions.send_new(server_id, |out| Query { text }.encode(out));
 }
 
-/// The next round, if none is under way.
+/// Sends the next batch of LISTEN and UNLISTEN, if none is under way.
 pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    // Closed in this step, which those who listen are told next; or a round is under way, and the next is after it.
+    // It was closed in this step, and the agenda ends its listening sessions next; or a round is under way, and the
+    // next one follows it.
     let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger.is_clear()) else { return };
     let listener = tables.pools[server.pool].listener.as_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
@@ -73,8 +75,8 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     timers::arm_server(tables, server_id);
 }
 
-/// A session that a pool's listener knows of: it listens, or waits to, so it has a tracker. It leaves the listener before it goes;
-/// where it has not, that is one client's loss only.
+/// The tracker and the server of a session that listens or waits to listen. A session leaves the listener before it
+/// ends. If it has not, only this one client loses notifications.
 fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracker, Option<ConnId>)> {
     let found = sessions.get_mut(conn).and_then(|session| {
         let server = session.server();
@@ -84,7 +86,7 @@ fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracke
     found
 }
 
-/// A session has what it waited for.
+/// The listener has done what a session waited for.
 pub(crate) fn attended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
     match tracker.notifications.listener_wait() {
@@ -104,11 +106,11 @@ fn send_ready(step: &mut Step<'_>, conn: ConnId, tracker: &mut Tracker) {
     });
 }
 
-/// The client's messages go on.
+/// The client's messages are forwarded again.
 fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
     let Some(server_id) = session.server() else {
-        // It left its server while it waited, so that one was free to listen.
+        // It gave up its server while it waited, so that a server was free to become the listener.
         tables.agenda.reconsider(conn);
         return;
     };
@@ -120,7 +122,8 @@ fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     }
 }
 
-/// A transaction is over. `withheld`: its ReadyForQuery is. Returns whether the session is, too.
+/// A transaction is over. `withheld`: its ReadyForQuery is held back until the listener listens. Returns whether the
+/// session was ended.
 pub(crate) fn note_transaction_over(
     tables: &mut Tables,
     step: &mut Step<'_>,
@@ -144,10 +147,10 @@ pub(crate) fn note_transaction_over(
     false
 }
 
-/// The listener was not to be had in time: the session listens on its own server.
+/// The listener did not answer in time: the session listens on its own server, and is pinned.
 pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let tracker = session.tracker.as_mut().expect("who waits for a listener has a tracker");
+    let tracker = session.tracker.as_mut().expect("a session that waits for a listener has a tracker");
     if !matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. }) {
         return;
     }
@@ -163,7 +166,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     go_on(tables, step, conn);
 }
 
-/// Outside of a transaction: the listener need not listen any more to what the session does not.
+/// Outside a transaction: the session leaves the channels that it no longer listens to.
 fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
     let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status == Status::Idle);
     if !calm {
@@ -182,7 +185,7 @@ fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 
 fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
     let for_all = does(&tables.settings, Fault::UnlistenForAll);
-    // It was lost, and with it what it listened to.
+    // The listener was lost.
     let Some(listener) = tables.pools[id].listener.as_mut() else { return };
     if !names.is_empty() {
         for name in names.iter().filter(|_| for_all) {
@@ -194,7 +197,7 @@ fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: Co
     }
 }
 
-/// A session ends.
+/// A session ends: it leaves the listener.
 pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
     if let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) {
         listener.leave_round(conn);
@@ -204,11 +207,11 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
 
 /// Passes notifications that a pool's listener has received on to every session that listens.
 pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, notifications: Vec<Vec<u8>>) {
-    // They end once all is delivered, and listen until then.
+    // These sessions end after this loop, and are listening until then.
     let mut refused = BTreeSet::new();
     for body in notifications {
         let server = &tables.servers[server_id];
-        // What cannot be read is for nobody.
+        // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
         let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
         let id = server.pool;
@@ -225,7 +228,7 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     }
 }
 
-/// Passes one on to a session. False: the session cannot take it, and ends.
+/// Delivers a notification to a session. False: the session cannot take it, and ends.
 fn notify(
     tables: &mut Tables,
     step: &mut Step<'_>,
@@ -255,7 +258,7 @@ fn notify(
     true
 }
 
-/// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.
+/// Sends a client its notifications if it is between transactions and its socket has taken everything else.
 pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let has_news = session
@@ -284,8 +287,9 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
     }
 }
 
-/// The listener's connection is gone. Who listened has missed something, and is told so where it would have been told that:
-/// not within a transaction, whose answers it may be reading. Who was only about to listen goes on by itself.
+/// The listener's connection is lost. Sessions that listened may have missed notifications, so they are ended, at the
+/// moment when a notification could be delivered: not within a transaction. Sessions that were only about to listen do
+/// it on their own server.
 pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &str) {
     let listener = tables.pools[id].listener.take().expect("a server that listened was its pool's listener's");
     for conn in listener.everybody() {
@@ -299,7 +303,7 @@ pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
             && server.is_some_and(|server| !server.is_clean())
         {
             tracker.notifications.subscriptions_mut().missed = Some(text.into());
-            // What waits for the listener goes on without one.
+            // A statement that waits for the listener goes on without it.
             if waits {
                 listen_alone(tables, step, conn);
             }

@@ -1,8 +1,8 @@
-//! Servers that go from worker to worker within a pool: who is shown whose waiters, who lends, who asks for a loan.
+//! Lends idle servers to other workers of the same pool, and asks other workers for servers.
 //!
-//! Promises: a server travels only clean and idle, and only for somebody who has waited clearly longer than everybody here, or who
-//! asks where nobody waits; it is the sender's to answer for until the other side has acknowledged it. Does not open or close
-//! servers.
+//! A server is lent only clean and idle. It goes to a worker whose waiter has waited clearly longer than all here, or
+//! that asks while no session waits here. The sender counts the server until the receiver has acknowledged it. Servers
+//! are not opened or closed here.
 
 use connections::server::{Group, Lent, Server};
 use machine::Step;
@@ -35,33 +35,33 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
         step.actions.push(Action::Close { conn: server_id, last_words: false });
         return;
     }
-    // Our own waiters look at what is left.
+    // This worker's waiters may need another server now.
     tables.agenda.feed(pool.id);
     let (key, homes, base) = (pool.key.clone(), pool.exchange.homes, pool.welcome.base.clone());
     let lent = Lent { key, homes, base, from, to, server, idle_since };
-    // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
+    // This worker counts the server until the receiver acknowledges it (I5).
     let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
     step.actions.push(Action::Post { mail, carrying: Some(server_id) });
 }
 
-/// A server that we lent has arrived: the other worker answers for it now.
+/// A lent server has arrived: from now on the other worker counts it.
 pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
-    // After a panic this worker may be another than the one that lent it.
+    // After a panic this worker may have been made anew, and does not know of the loan.
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.lent > 0) else { return };
     entry.leave(Group::Recovering);
     entry.servers.lent -= 1;
     if entry.servers.lent == 0 {
-        // Whoever waits from now on is another waiter, though perhaps of the same moment.
+        // A session that waits from now on is another waiter, even if its time is the same.
         entry.exchange.fed.clear();
     }
     tables.agenda.feed(pool);
 }
 
-/// Somebody waits on another worker, which and believes that we have an idle server.
+/// A session waits on another worker, which saw on the board that this one has an idle server.
 pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, from: WorkerId) {
-    // It may have been forgotten meanwhile.
+    // The pool may have been forgotten meanwhile.
     let Some(entry) = tables.pools.get(pool) else { return };
-    // It was idle when the other worker read the board.
+    // The server was idle when the other worker read the board, and is not any more.
     let Some(&server) = entry.servers.idle.back() else { return };
     let since = step.board.cell(pool, from).waiting_since;
     let fed = since != Time::NEVER && entry.exchange.fed.get(&from) == Some(&since);
@@ -72,7 +72,7 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
 }
 
 pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
-    // It may have been forgotten in this round.
+    // The pool may have been forgotten in this round.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
     if entry.queue.is_counted() {
         entry.publish_classes(step);
@@ -115,8 +115,9 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
     beg(tables, step, pool, rich);
 }
 
-/// Servers are missing. Where another worker has more than it can use, one of those comes sooner than a new one, and is asked for
-/// first: with few clients, each worker would else open for itself what it has lent. How many may come.
+/// Servers are missing here. If another worker has more than it can use, it is asked for one first, which comes sooner
+/// than a new one. Otherwise, with few clients, each worker would open servers to replace those it has lent. Returns
+/// how many may come.
 pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u32 {
     let (own, workers) = (tables.id, tables.settings.workers);
     let pool = &mut tables.pools[id];
@@ -138,7 +139,8 @@ fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
     let from = tables.id;
     let entry = &mut tables.pools[pool];
     let waiting_since = entry.waiting_since();
-    // One begging a waiter and worker: whoever was begged and had nothing sees that somebody waits here when it has.
+    // Each worker is asked once for each waiter. If it has no server now, it sees the waiter on the board when it has
+    // one.
     if entry.exchange.begged.insert(rich, waiting_since) != Some(waiting_since) {
         step.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
     }

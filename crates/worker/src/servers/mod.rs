@@ -1,4 +1,4 @@
-//! Rules about servers that are not linked: how they come free, are asked, lent, listened on and closed.
+//! Rules about servers that are not linked: how they become free, are queried, lent, listened on and closed.
 
 pub(crate) mod cancellers;
 pub(crate) mod capacity;

@@ -1,15 +1,15 @@
-//! What a server has answered about its database's names, and what follows where side effects were found that nobody knew of:
-//! something was defined past the pooler.
+//! A server's answer about the side effects of its database's functions, triggers and views. If there are unknown ones,
+//! something was defined past the pooler (by a connection that does not go through it), and servers are reset:
 //!
 //! ```text
-//!   the poll finds them ──► every server of the pool that has run anything since the last poll found nothing
-//!                            idle ──► cleared ──► idle
-//!                            linked, draining, busy ──► cleared when it is free
-//!                            and closed instead, where they leave what cannot be cleared
+//! the poll finds them ──► every server of the pool that has run anything since the last poll that found none
+//! idle ──► reset ──► idle
+//! linked, draining, busy ──► reset when it is free
+//! and closed instead, if the side effects cannot be reset
 //! ```
 //!
-//! What a session has set through the pooler is kept as ever: it is set again where it goes on. A setting that came out of such a
-//! function, which its session never knew to be followed, is lost, since nobody can tell whose it was.
+//! What a session has set through the pooler is kept, and set again on its next server. A setting made by a function
+//! whose side effects were not known yet is lost, since the pooler cannot tell which session it belongs to.
 
 use connections::server::{Chore, Group, Server};
 use machine::Step;
@@ -24,7 +24,7 @@ use crate::tables::Tables;
 
 const WHY: &str = "something was defined past the pooler that leaves what cannot be cleared";
 
-/// The answer has come to its end.
+/// The answer is complete.
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
@@ -50,10 +50,10 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
     free_servers::free(tables, step, server_id);
 }
 
-/// What was learned by one pool is known to all of the same database here; and servers are cleared.
+/// Passes what one pool has learned on to all pools of the same database on this worker, and resets servers.
 fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
-    // Nothing was learned.
+    // Nothing new was learned.
     let Some(lesson) = pool.names.known.lesson() else { return };
     let database = std::sync::Arc::clone(&pool.database);
     let mut swept = Vec::new();
@@ -88,13 +88,13 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
     }
 }
 
-/// Marks a server that may have what was left behind. Whether it may.
+/// Marks a server for reset if the side effects may have left state on it. Whether they may.
 pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     let is_linked = server.session().is_some();
     if !is_linked && server.work.worked_at < news.since {
         return false;
     }
-    // Settings made up inside are cleared with all others.
+    // Settings with names made up inside a function are reset with all others.
     let lasting = Pins::of_hidden(news.hidden).lasting() & !Pins::DYNAMIC;
     if !lasting.is_empty() {
         server.end.close_needed = Some(WHY);

@@ -1,7 +1,7 @@
-//! Servers are asked for the side effects of their database's functions, triggers and views: one that is idle, when nobody waits.
+//! Asks an idle server for the side effects of its database's functions, triggers and views, when no session waits.
 //!
-//! Promises: no client waits for it as long as another server may be opened, but a pool's very first ones, who wait for
-//! [`units::limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
+//! No client waits for this as long as another server may be opened, except the first clients of a pool, which wait at
+//! most [`units::limits::FIRST_NAMES`]. A failed poll does not stop a pool.
 
 use connections::server::Chore;
 use machine::Step;
@@ -13,7 +13,7 @@ use units::{ConnId, PoolId};
 use crate::servers::chores;
 use crate::tables::Tables;
 
-/// An idle server that nobody waits for, or for which somebody waits though it is high time to ask.
+/// Asks an idle server, if it is time to.
 pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
@@ -29,7 +29,8 @@ pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     query_server(tables, step, server_id, chore, question);
 }
 
-/// As [`ask_for_names`], if it is high time: a pool whose servers are never idle is asked, too. Whether it is.
+/// Like [`poll_names`], if the poll is overdue although sessions wait: the servers of a busy pool are never idle.
+/// Whether the server is being asked.
 pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
     let is_overdue = tables.pools[id].names.known.is_overdue(step.now);
     if is_overdue {
@@ -38,7 +39,8 @@ pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id
     is_overdue && tables.pools[id].names.known.is_under_way()
 }
 
-/// Whether the pool's servers are for nobody yet: the side effects in its database are read first. An idle one is asked.
+/// Whether no session may have a server of the pool yet, because the side effects in its database are read first. Then
+/// an idle server is asked.
 pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, idle: ConnId) -> bool {
     let pool = &tables.pools[id];
     if !pool.names.known.is_awaited() || tables.stopping.has_begun() {
@@ -50,7 +52,7 @@ pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, i
     true
 }
 
-/// The answer is not waited for any longer.
+/// The answer takes too long: sessions stop waiting for it.
 pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let id = tables.servers[server_id].pool;
     tables.pools[id].names.known.is_late();
@@ -58,7 +60,7 @@ pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     tables.agenda.feed(id);
 }
 
-/// An error is the answer, or its end.
+/// The answer is an error, or ends with one.
 pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, words: &str) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];

@@ -1,4 +1,4 @@
-//! A pool comes to live on this worker.
+//! Makes a pool on this worker.
 
 use link::pool::Pool;
 use units::{PoolId, PoolKey, Time};
@@ -6,7 +6,7 @@ use units::{PoolId, PoolKey, Time};
 use crate::tables::Tables;
 use crate::tables::open_definitions::OpenDefinitions;
 
-/// The pool of this id, made if this worker does not have it yet. `None`: its database is not configured.
+/// The pool with this id, made if this worker does not have it yet. `None`: its database is not configured.
 pub(crate) fn ensure_pool<'t>(
     tables: &'t mut Tables,
     definitions: &mut OpenDefinitions,

@@ -1,10 +1,11 @@
-//! A client that has prepared and described, without a Sync, and is silent: its server is somebody else's who waits.
+//! A client that has sent Parse and Describe without a Sync, and then nothing, gives up its server if another session
+//! waits.
 //!
-//! asyncpg's `prepare()` ends in Flush; the application may execute what it prepared much later. What a Parse does outlasts its
-//! server here, so the Sync that PostgreSQL waits for is sent in the client's stead, and its answer is not the client's. When
-//! that goes on, it gets a server as any other.
+//! asyncpg's `prepare()` ends in Flush, and the application may execute the statement much later. The pooler keeps
+//! prepared statements across servers, so it sends the Sync that PostgreSQL waits for itself, and does not forward the
+//! answer. When the client goes on, it gets a server like any other.
 //!
-//! Does not do: ending anything that was bound or executed, or whose text is too long to be told to another server.
+//! This is not done if anything was bound or executed, or if the text is too long to be prepared on another server.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
@@ -33,7 +34,7 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let id = server.pool;
     let servers = &tables.servers;
     let pool = &mut tables.pools[id];
-    // Those that have gone on since are of no use.
+    // Servers whose clients have gone on since are removed.
     pool.servers.resting.retain(|&other| {
         other != server_id && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
     });
@@ -43,7 +44,7 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     }
 }
 
-/// Nobody waits here. On another worker somebody may.
+/// No session waits here, but one on another worker may.
 pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
     if !pool.servers.resting.is_empty() && tables.view().stranger(step.now, step.board, pool).is_some() {
@@ -51,10 +52,10 @@ pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: 
     }
 }
 
-/// Somebody waits for a server of this pool.
+/// A session waits for a server of this pool: frees a resting one.
 pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     while let Some(server_id) = tables.pools[id].servers.resting.pop() {
-        // Since it was noted it may have been closed, or let go.
+        // Since it was noted it may have been closed or released.
         let Some(server) = tables.servers.get_mut(server_id) else { continue };
         let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
         let pool = &mut tables.pools[id];
@@ -63,7 +64,8 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
                 unnamed.batch_ended();
             }
             server.ledger.sent(Answerer::Prepare, Expect::Sync);
-            // That is no query of its client's; but whoever waits is not to wait for ever for a server that says nothing.
+            // The Sync is no query of the client, but its answer has the timeout of a query, so that the waiter does
+            // not wait for ever.
             server.transaction.query_at = step.now;
             step.actions.send_new(server_id, frontend::encode_sync);
             return;
@@ -71,7 +73,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
 }
 
-/// Whether a server's client has nothing there that it could not have elsewhere, and is silent.
+/// Whether a server's client sends nothing and has nothing there that another server could not have.
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
     let rules = &pool.rules;
     let mapped = rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0;

@@ -1,10 +1,10 @@
-//! A server is asked what its pool's servers wait for in PostgreSQL, between two transactions, for the coordinator that looks for the
-//! pool's best size.
+//! Asks a server between two transactions which wait events its pool's servers have in PostgreSQL. The coordinator uses
+//! the answer to find the pool's best size.
 //!
-//! Promises: only for pools whose size is looked for, only while the coordinator wants to know, one at a time on a worker; whoever
-//! could have had that server waits for this one short query more, and is not told why.
+//! This is done only for pools whose size is being found, only when the coordinator asks, and with one server of a
+//! worker at a time. The session that could have had that server waits for one short query more.
 //!
-//! Does not ask a server that has a session's settings: with another role it might not be shown what the others wait for.
+//! A server that has a session's settings is not asked: with another role it might not see the others' wait events.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use units::{ConnId, PoolId};
 use crate::servers::{chores, free_servers};
 use crate::tables::Tables;
 
-/// The coordinator wants to know. An idle server is asked at once, else the next that is released.
+/// The coordinator asks for wait events. An idle server is queried at once, otherwise the next that is released.
 fn sample_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let now = step.now;
-    // It may have been forgotten meanwhile.
+    // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.measured.wait_sampling.get_or_insert_default().request(now);
     if let Some(&server_id) = pool.servers.idle.back() {
@@ -29,13 +29,13 @@ fn sample_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
 }
 
-/// An idle server. Whether it was asked.
+/// Queries an idle server if a sample was requested. Whether it was queried.
 pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
     let server = &tables.servers[server_id];
     let id = server.pool;
     let pool = &mut tables.pools[id];
     let fits = !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.count(Group::Linked) > 0;
-    // The coordinator does not want to know, or not of this server.
+    // No sample was requested, or this server does not fit.
     let Some(waits) = pool.measured.wait_sampling.as_deref_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };
@@ -46,7 +46,7 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     true
 }
 
-/// The answer has come to its end.
+/// The answer is complete.
 pub(crate) fn wait_events_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     if let Some(asked) = sampling_of(tables, server_id) {
         asked.answered(step.now);
@@ -54,7 +54,7 @@ pub(crate) fn wait_events_answered(tables: &mut Tables, step: &mut Step<'_>, ser
     free_servers::free(tables, step, server_id);
 }
 
-/// An error is the answer.
+/// The answer is an error.
 pub(crate) fn wait_events_refused(tables: &mut Tables, server_id: ConnId) {
     if let Some(asked) = sampling_of(tables, server_id) {
         asked.refused();
@@ -66,7 +66,7 @@ fn sampling_of(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampli
     tables.pools.get_mut(id)?.measured.wait_sampling.as_deref_mut()
 }
 
-/// The coordinator looks for the pool's best size.
+/// The coordinator asks for the counts of a pool whose size it is finding.
 pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits: bool) {
     let mut counted = Counted {
         pool: id,

@@ -1,8 +1,8 @@
 //! Which CancelRequest reaches which query (I4).
 //!
-//! A cancel travels on a connection of its own and strikes whatever its backend is then doing. So it is sent only while
-//! the key's owner has an answer owed, and the server is not handed to anybody else until PostgreSQL has closed that
-//! connection, which it does after the signal is sent. A cancel whose end was not seen makes its server unusable.
+//! A cancel travels on a connection of its own and hits whatever its backend is then doing. So it is sent only while
+//! the server owes the key's owner an answer. The server is not given to another session until PostgreSQL has closed
+//! that connection, which it does after it has sent the signal. If that is not seen in time, the server is closed.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
@@ -21,7 +21,7 @@ use crate::sessions::links;
 use crate::tables::cancels::take_back;
 use crate::tables::{Tables, backpressure, timers};
 
-/// A CancelRequest came to a door, with a key that names this worker.
+/// The door has received a CancelRequest whose key names this worker.
 pub(crate) fn cancel_requested(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -34,7 +34,7 @@ pub(crate) fn cancel_requested(
         Some(_) => None,
         None => tables.cancels.key_of(pid, secret),
     };
-    // Nobody has that key, or nobody has it any more: as PostgreSQL does, nothing is said.
+    // No session has that key, or not any more: as in PostgreSQL, there is no answer.
     let Some((conn, session)) = conn.and_then(|conn| Some((conn, tables.sessions.get(conn)?))) else { return };
     let half = if does(&tables.settings, Fault::HalfASecret) { 0xffff } else { -1 };
     if (session.secret ^ secret) & half != 0 {
@@ -46,7 +46,7 @@ pub(crate) fn cancel_requested(
                 cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
             }
         }
-        // It has not been told its key.
+        // The client does not know its key yet.
         State::Waiting { wait_for: WaitFor::Login, .. } => {}
         State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
         State::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
@@ -59,7 +59,7 @@ pub(crate) fn cancel_requested(
     }
 }
 
-/// The query has not been sent to any server: it is taken back here.
+/// No server has seen the query: it is answered as cancelled here.
 fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     if !take_back(step, conn, session, BY_REQUEST) {
@@ -72,7 +72,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     pin_queue::return_pin_permit(tables, conn);
     timers::arm_session(tables, conn);
     if more {
-        // Whether there is room for more to read is seen once it is known what of this waits again.
+        // Whether the client is read again is decided when the rest of its messages has been looked at.
         tables.agenda.reconsider(conn);
     } else {
         backpressure::balance_if_paused(tables, step, conn);
@@ -80,7 +80,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 }
 
 pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    // It may have been given up meanwhile.
+    // It may have been closed meanwhile.
     let Some(canceller) = tables.cancels.get_mut(conn) else { return };
     let server = tables.servers.get(canceller.server);
     if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.settings)) {
@@ -88,18 +88,18 @@ pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
 }
 
-/// PostgreSQL has closed the connection, or it never stood: the cancel is over.
+/// PostgreSQL has closed the connection, or it could not be opened: the cancel is over.
 pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    // It may have been given up meanwhile.
+    // It may have been closed meanwhile.
     let Some(canceller) = tables.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
     tables.pools[canceller.pool].counts.cancels -= 1;
-    // What it was to cancel may have ended with its server.
+    // Its server may be gone.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
     server.cancel.under_way -= 1;
     match *server.state() {
         ServerState::Held if server.cancel.under_way == 0 => {
-            // If more than the cancel held it, the wait for that begins now.
+            // If it is held for another reason too, the timeout of that begins now.
             server.work.since = step.now;
             free_servers::free(tables, step, canceller.server);
             timers::arm_server(tables, canceller.server);
@@ -112,7 +112,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     }
 }
 
-/// PostgreSQL did not take the cancel in time. If it was sent, it may strike at any time: its server is given up.
+/// PostgreSQL did not finish the cancel in time. If it was sent, it may hit at any time, so its server is closed.
 pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let canceller = tables.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);

@@ -1,4 +1,4 @@
-//! Sessions of the admin database: what they type goes to the control plane, one command at a time.
+//! Sessions of the admin database: their commands go to the control plane, one at a time.
 //!
 //! //= pgbouncer usage.md#admin-console
 
@@ -16,7 +16,7 @@ use wire::{HEADER_LEN, backend, sqlstate};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure};
 
-/// What a console client is told about its "server"; the version is the one that tools look for.
+/// The ParameterStatus messages of the console. The version is the one that tools look for.
 const PARAMETERS: [(&str, &str); 7] = [
     ("server_version", "1.25.2/bouncer"),
     ("client_encoding", "UTF8"),
@@ -41,15 +41,15 @@ pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn:
     console_received(tables, step, conn);
 }
 
-/// Looks at what a console client has sent, unless it still waits for an answer.
+/// Reads what a console client has sent, unless it still waits for an answer.
 pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     loop {
-        // It may have left since it was noted to go on.
+        // It may have ended meanwhile.
         let Some(session) = tables.sessions.get_mut(conn) else { return };
-        // It waits for an answer, or leaves.
+        // It waits for an answer, or is ending.
         let State::Console { rights, asked: false } = session.state() else { return };
         if !session.flow.is_clear() {
-            // Who does not take an answer gets no other (I10).
+            // A client that does not read an answer gets no other (I10).
             return;
         }
         let header = match checked_header(&session.incoming.inbox) {
@@ -75,7 +75,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
 }
 
-/// Nothing that comes after it is read until it is answered.
+/// Sends a command to the control plane. Nothing after it is read until it is answered.
 fn run_command(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, rights: ConsoleRights, body: &[u8]) {
     let session = &mut tables.sessions[conn];
     let text = match Query::decode(body) {
@@ -100,9 +100,9 @@ fn refuse_extended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     tables.agenda.end(conn, SessionEnd::Dismissed("extended query protocol not supported by admin console".to_owned()));
 }
 
-/// The control plane's reply.
+/// The control plane's answer.
 pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], close: bool) {
-    // It may have left since it asked, or be about to.
+    // It may have ended since it asked, or be ending.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let State::Console { rights, asked: true } = session.state() else { return };
     session.ask(rights, false);
@@ -110,7 +110,7 @@ pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: C
     if close {
         tables.agenda.end(conn, SessionEnd::Dismissed("console closed".to_owned()));
     } else {
-        // Whether the socket took it shows only after this step.
+        // Whether the socket took all of it is known only after this step.
         tables.agenda.go_on_at_console(conn);
     }
 }

@@ -1,4 +1,5 @@
-//! What clients define: which pools here learn it, and when a session may send what it waits to send.
+//! Functions, triggers and the like that clients define: which pools learn of them, and when the session may send the
+//! statement.
 
 use std::sync::Arc;
 
@@ -31,12 +32,12 @@ pub(crate) fn note_definition(
     }
 }
 
-/// Another worker's pools know what a session here is about to define.
+/// Another worker has noted what a session here is about to define.
 pub(crate) fn definition_noted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, definition: &Arc<Definition>) {
-    // It may have gone while the others noted that.
+    // The session may have ended meanwhile.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let linked_to = session.server();
-    // It has lost its server, and with it what it was about to do.
+    // It has lost its server, and the statement with it.
     let Some(announcement) = session.tracker.as_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
         return;
     };
@@ -56,7 +57,7 @@ pub(crate) fn definition_noted(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
 }
 
-/// A transaction is over that has defined something on this server, or the server is gone.
+/// A transaction that has defined something on this server is over, or the server is lost.
 #[cold]
 pub(crate) fn settle_definitions_of(
     tables: &mut Tables,
@@ -70,12 +71,12 @@ pub(crate) fn settle_definitions_of(
         definitions.settle(tables.pools.iter_mut(), step.now, server, lost);
         other_workers(tables).post(step.actions, || ToWorker::Settled { server, lost });
     } else if let Some(pool) = tables.pools.get_mut(id) {
-        // What no other pool is to know.
+        // No other pool knows of it.
         pool.names.known.settle(server, step.now, lost);
     }
 }
 
-/// What was defined on a server, or is committed there.
+/// Notes what was defined on a server, and whether its transaction is over.
 pub(crate) fn act_on_definitions(
     tables: &mut Tables,
     definitions: &mut OpenDefinitions,

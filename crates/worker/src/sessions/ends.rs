@@ -1,4 +1,4 @@
-//! How sessions end. Whoever is closed is told why, unless it left by itself or half a message is under way.
+//! How sessions end. The client gets an error that says why, unless it left by itself or half a message is under way.
 
 use connections::server::Server;
 use link::session::{Session, State};
@@ -19,13 +19,13 @@ use crate::tables::{Tables, timers};
 
 pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), State::Leaving { .. })) {
-        bury(tables, step, conn, false);
+        close_session(tables, step, conn, false);
         return;
     }
     tables.agenda.end(conn, SessionEnd::Left("client unexpected eof"));
 }
 
-/// Ends a session, unless it has ended before.
+/// Ends a session, unless it has ended already.
 pub(crate) fn end_session(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -34,9 +34,9 @@ pub(crate) fn end_session(
     conn: ConnId,
     end: SessionEnd,
 ) {
-    // It ends for the first reason.
+    // The first reason counts.
     let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
-    // In the midst of a server's message there is no place for one of ours, nor behind its FATAL.
+    // Within a server's message no other can be sent, and after its FATAL none is expected.
     let server = session.server().and_then(|id| tables.servers.get(id));
     let is_within = |server: &Server| server.incoming.skip > 0 && server.incoming.skip_forward;
     let speakable = server.is_none_or(|server| !server.end.fatal_error_forwarded && !is_within(server));
@@ -48,7 +48,7 @@ pub(crate) fn end_session(
     log_end(tables, step, conn, why);
     depart(tables, limiters, halves, step, conn);
     if let SessionEnd::Left(_) = end {
-        return bury(tables, step, conn, false);
+        return close_session(tables, step, conn, false);
     }
     if let SessionEnd::Refused(fatal) = &end
         && speakable
@@ -57,12 +57,12 @@ pub(crate) fn end_session(
         tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
         step.actions.send_new(conn, |out| fatal.error().encode(out));
     }
-    see_off(tables, step, conn);
+    close_when_written(tables, step, conn);
 }
 
-/// A session has been told its last words: it is closed when they are written. Whether the socket took them shows
-/// only when the actions of this step have been carried out.
-fn see_off(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+/// The last message for a session has been sent: the session is closed when the socket has taken it, which is known
+/// only after the actions of this step.
+fn close_when_written(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     session.incoming.inbox = Vec::new();
     session.leave(step.now + limits::FAREWELL);
@@ -71,12 +71,12 @@ fn see_off(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     timers::arm_session(tables, conn);
 }
 
-/// The end of a round: who has read its last words is closed.
-pub(crate) fn bury_leaving(tables: &mut Tables, step: &mut Step<'_>) {
+/// The end of a round: sessions whose last message has been written are closed.
+pub(crate) fn close_leaving(tables: &mut Tables, step: &mut Step<'_>) {
     while let Some(conn) = tables.agenda.next_to_close() {
         let written = tables.sessions.get(conn).is_some_and(|session| session.flow.is_clear());
         if written {
-            bury(tables, step, conn, true);
+            close_session(tables, step, conn, true);
         }
     }
 }
@@ -91,7 +91,7 @@ fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     tables.view().log_session(step, conn, Level::Log, Topic::Disconnections, text);
 }
 
-/// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
+/// Takes a session out of its queue, its link, and its pool's counts.
 fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId) {
     if let Some(chaos) = &mut tables.chaos
         && let Some(session) = tables.sessions.get(conn)
@@ -110,7 +110,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     let (pool, user) = (session.pool, session.identity.user.clone());
     let torn = session.is_torn();
     let tracker = session.tracker.take();
-    let seated = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
+    let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
     if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
         tables.cancels.forget_key(conn);
     }
@@ -127,10 +127,10 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
         }
         State::Waiting { .. } => tables.leave_queue(conn),
         State::Welcoming { .. } => {
-            // Without a pool it is of a database that a reload has removed while it logged in.
+            // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {
                 pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
-                // Others have been shown that somebody waits here.
+                // The board shows other workers that a session waits here.
                 tables.agenda.publish_shared(pool);
             }
         }
@@ -139,12 +139,12 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     // The console has none.
     if let Some(entry) = tables.pools.get_mut(pool) {
         entry.counts.sessions -= 1;
-        entry.pins.count -= u32::from(seated);
+        entry.pins.count -= u32::from(had_permit);
         if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
             tables.agenda.publish(pool);
         }
     }
-    if seated {
+    if had_permit {
         tables.agenda.admit_to_pin(pool);
     }
     if let Some(names) = interest {
@@ -155,8 +155,8 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     step.actions.post_to_coordinator(departed);
 }
 
-/// The last of a session: its connection is closed and its id is free. `last_words`: it was told why.
-pub(crate) fn bury(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
+/// Closes a session's connection and frees its id. `last_words`: it got a last message.
+pub(crate) fn close_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
     if tables.sessions.remove(conn).is_some() {
         tables.counts.departing -= 1;
         step.actions.push(Action::Close { conn, last_words });

@@ -1,4 +1,5 @@
-//! The first messages of a session that has no server: from where on it needs one, and what is kept of a message that is not whole.
+//! The first messages of a session without a server: where they begin to need one, and what is kept of an incomplete
+//! message.
 
 use link::session::State;
 use link::unlinked::{Begun, Unlinked};
@@ -9,7 +10,7 @@ use wire::sqlstate;
 use crate::tables::halves::Halves;
 use crate::tables::{Tables, backpressure};
 
-/// From where on a server is needed for what is at hand. `None`: for nothing, it is answered or kept.
+/// Where the messages at hand begin to need a server. `None`: they need none, they were answered or kept.
 #[inline(always)]
 pub(crate) fn needs_server(
     tables: &mut Tables,
@@ -33,7 +34,7 @@ pub(crate) fn needs_server(
     None
 }
 
-/// Keeps the part of a message that is there.
+/// Keeps an incomplete message.
 fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     if bytes.len() <= limits::HALF_ORDINARY {
         return backpressure::stash(tables, step, conn, bytes);

@@ -1,4 +1,4 @@
-//! A session and a server belong to each other for a transaction (I1): how that begins, and how it ends (I3).
+//! Links a session and a server for a transaction (I1), and releases the server (I3).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::timers::is_armed_idle;
 use crate::tables::{Tables, backpressure, timers};
 
-/// A server and a session belong to each other from now on (I1). Returns whether its messages may go there at once.
+/// Links a session and a server (I1). Returns whether the session's messages may go there at once.
 pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
     if tables.chaos.is_some() {
         disturbances::observe_link(tables, step, conn, server_id);
@@ -53,7 +53,7 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     !tables.servers[server_id].holds_messages()
 }
 
-/// The client's messages go on when what they waited for has been answered. Whether they do.
+/// Ends the hold on a client's messages if the server has answered what they waited for. Whether it has.
 pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) -> bool {
     if tables.view().waits_for_listener(conn) {
         return false;
@@ -66,11 +66,11 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
     opens
 }
 
-/// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
-/// go; its session is then armed.
+/// Releases a linked server if its client's transaction is over and nothing is owed (I3). Returns whether it was
+/// released; the session's deadline is then armed.
 pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
     let server = &mut tables.servers[server_id];
-    // It was let go already.
+    // It was released already.
     let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool];
     let session = &mut tables.sessions[conn];
@@ -128,7 +128,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     true
 }
 
-/// What is left to do where a session has let its server go, and something is special about one of them.
+/// The rest of a release where something is special about the session or the server.
 #[inline(never)]
 fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, returns_pin_permit: bool) {
     let session = &tables.sessions[conn];
@@ -169,15 +169,15 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     }
 }
 
-/// A session's transaction is over, and its server is not its own any more.
+/// A session's transaction is over, and its server released: releases its permits.
 fn note_end(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let admission = std::mem::take(&mut session.claim.admission);
-    debug_assert!(!matches!(admission, Admission::Waits { .. }), "who waits for a limit keeps its server");
+    debug_assert!(!matches!(admission, Admission::Waits { .. }), "a session that waits for a limit keeps its server");
     tables.agenda.release(session.claim.permits.take());
 }
 
-/// A session gets a server: what that changes about them and their pool, whatever the session has set.
+/// The part of a link that does not depend on what the session has set.
 #[inline]
 pub(crate) fn join(
     now: Time,

@@ -1,7 +1,9 @@
-//! A server that is lost, or whose login fails: what becomes of its session, and of those who wait for it.
+//! A server that is lost, or whose login fails: what happens to its session, and to the sessions that wait for a
+//! server.
 //!
-//! A login that PostgreSQL refuses for good is told to everybody who waits, at once, in its words; anything else is tried again, with
-//! pauses that double up to `server_login_retry` and are up to a quarter shorter at random, while people wait.
+//! If PostgreSQL refuses a login for good, every waiting session gets its error at once. After any other failure the
+//! login is tried again while sessions wait, with pauses that double up to `server_login_retry`, each up to a quarter
+//! shorter at random.
 
 use std::time::Duration;
 
@@ -32,7 +34,7 @@ pub(crate) fn server_hung_up(
     conn: ConnId,
     _why: Hangup,
 ) {
-    // It may have been closed in this very round.
+    // It may have been closed in this round.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     server.end.gone = true;
     let why = match *server.state() {
@@ -42,7 +44,7 @@ pub(crate) fn server_hung_up(
     break_server(tables, limiters, step, conn, why);
 }
 
-/// A server that cannot be used any more, through no wish of ours.
+/// A server that cannot be used any more is closed.
 pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let server = &tables.servers[conn];
     match *server.state() {
@@ -54,9 +56,9 @@ pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &
     }
 }
 
-/// A linked server is gone. A session outside of a transaction with one simple question asked outlives it: it is told of
-/// that question, and may ask the next. What was sent is never sent again: whether it took effect is not known. A
-/// session in a transaction, or with more under way, ends: what it sends next would run outside of its transaction.
+/// A linked server is lost. A session outside a transaction that waits for at most one answer survives it: it gets an
+/// error as that answer, and may go on. Nothing is sent again, since it may have taken effect. A session in a
+/// transaction, or with more under way, ends: its next statement would run outside its transaction.
 pub(crate) fn server_lost(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -66,7 +68,7 @@ pub(crate) fn server_lost(
     why: &str,
 ) {
     let server = &tables.servers[conn];
-    // Its client had gone before.
+    // Its client was gone already.
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
     let error_forwarded = server.end.fatal_error_forwarded;
@@ -81,7 +83,7 @@ pub(crate) fn server_lost(
         let error = (!answer_failed).then_some((code, why));
         outlive_server(tables, limiters, step, session, answers, error);
     } else if error_forwarded || in_answer {
-        // Told already, or in the midst of a message that nobody can finish.
+        // The client has the error already, or is within a message that cannot be completed.
         tables.agenda.end(session, SessionEnd::Dismissed(why.to_owned()));
     } else {
         tables.agenda.refuse(session, code, why);
@@ -97,7 +99,7 @@ fn outlive_server(
     answers: usize,
     error: Option<(SqlState, &str)>,
 ) {
-    // Its transaction is over, or will not be.
+    // Its transaction is over, or never began.
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     session.unlink(step.now);
@@ -111,7 +113,7 @@ fn outlive_server(
         unnamed.skipped_all();
         unnamed.batch_ended();
         if answers > 0 {
-            // What the request has left of it is not known; an older one must not take its place.
+            // It is not known whether the request replaced the unnamed statement, so the older one must not be used.
             unnamed.forget();
         }
     }
@@ -133,11 +135,11 @@ fn outlive_server(
 }
 
 pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    // It may have been given up meanwhile.
+    // It may have been closed meanwhile.
     let Some(server) = tables.servers.get(conn) else { return };
     let pool = &mut tables.pools[server.pool];
     if pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable {
-        // This one has failed; going round, the next one is the next anyhow.
+        // This host has failed: try the next. With round robin the next login takes the next host anyway.
         pool.opening.next_host = (pool.opening.next_host + 1) % pool.database.hosts.len();
     }
     login_failed(tables, step, conn, &format!("connect failed: {why}"));
@@ -161,13 +163,13 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
 }
 
-/// A login came to nothing: close, and try again after a pause.
+/// A login failed: closes the server, and tries again after a pause.
 pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     login_failed_as(tables, step, conn, why, None);
 }
 
-/// The coordinator writes the log: a PostgreSQL that is away is tried again by all workers, and often. `words`: the line that
-/// tells what PostgreSQL said.
+/// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `words`: the log line with
+/// PostgreSQL's error.
 fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
     let server = &tables.servers[conn];
     let (id, began) = (server.pool, server.identity.connected_at);
@@ -185,12 +187,12 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
     let (failures, failed_at) = match pool.opening.pause {
-        // Those that were under way when one failed tell nothing new.
+        // A login that had begun before the last failure does not count as another one.
         Some(last) if began < last.failed_at => (last.failures, last.failed_at),
         last => (last.map_or(0, |last| last.failures) + 1, step.now),
     };
     let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(longest);
-    // Up to a quarter sooner, so that pools whose PostgreSQL was away do not all come back at one moment.
+    // Up to a quarter shorter, so that pools whose PostgreSQL was down do not all retry at the same moment.
     let until = step.now + (pause - pause / 4 * jitter / (1 << 16));
     pool.opening.pause = Some(Pause { failures, failed_at, until });
     if why == WRONG_PASSWORD_TYPE {
@@ -198,7 +200,7 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     }
 }
 
-/// Everybody who waits for this pool is told why there will be no server.
+/// Refuses all sessions that wait for this pool.
 fn refuse_waiting(tables: &mut Tables, id: PoolId, code: SqlState, words: &str) {
     let pool = &tables.pools[id];
     let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
@@ -208,7 +210,7 @@ fn refuse_waiting(tables: &mut Tables, id: PoolId, code: SqlState, words: &str) 
     }
 }
 
-/// Errors that trying again does not cure: credentials, no such database, no right to connect.
+/// Errors that a retry does not cure: credentials, no such database, no right to connect.
 fn is_final(code: SqlState) -> bool {
     &code.class() == b"28" || [sqlstate::INVALID_CATALOG_NAME, SqlState(*b"42501")].contains(&code)
 }

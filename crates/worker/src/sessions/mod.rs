@@ -1,4 +1,4 @@
-//! Rules about sessions: how they are let in, wait, are linked to a server, cancelled, and end.
+//! Rules about sessions: how they arrive, wait, are linked to a server, cancelled, and end.
 
 pub(crate) mod cancel_requests;
 pub(crate) mod console;

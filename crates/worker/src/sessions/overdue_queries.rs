@@ -1,4 +1,5 @@
-//! A query that takes longer than `query_timeout`: its cancel, and what becomes of its server if that does not help.
+//! A query that takes longer than `query_timeout`: its cancel, and what happens to its server if the cancel has no
+//! effect.
 
 use connections::server::Overdue;
 use link::overdue::WORDS;
@@ -12,7 +13,7 @@ use crate::servers::cancellers;
 use crate::sessions::lost_servers;
 use crate::tables::{Tables, timers};
 
-/// A session's query runs for longer than it may: it is cancelled.
+/// A session's query runs longer than it may: it is cancelled.
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
     let server = &mut tables.servers[server_id];
@@ -27,13 +28,14 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     timers::arm_session(tables, conn);
 }
 
-/// The cancel had no effect: the server is closed. Its client is told so, and goes on if nothing else is lost with it.
+/// The cancel had no effect: the server is closed. Its client gets an error, and goes on if nothing else is lost with
+/// the server.
 pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server = tables.sessions[conn].server().expect("a query that runs has a server");
     lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, "query timeout");
 }
 
-/// What its client sends next must not be struck by the cancel of a query that has ended.
+/// Holds the client's next messages, so that the cancel of a query that has ended does not hit them.
 #[cold]
 pub(crate) fn wait_for_cancel(tables: &mut Tables, server_id: ConnId) {
     if let Some(server) = tables.servers.get_mut(server_id) {

@@ -1,6 +1,6 @@
-//! How a session that has logged in is let in: with the parameters of its pool's servers, its own laid over, and a
-//! cancel key of ours. The first login of a pool waits for a server to log in; and so does each client that is to be told its
-//! server's own process id (`stable_backend_pid`), for one of its own.
+//! Sends a session that has logged in its ParameterStatus messages and cancel key. The parameters are those of its
+//! pool's servers, with the client's own over them. The first login of a pool waits until a server has logged in. A
+//! client that is to get its server's process id (`stable_backend_pid`) waits for a server of its own.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
@@ -35,12 +35,12 @@ const NAME_LEN_MAX: usize = 63;
 /// The code of a NOTICE about a name that is cut.
 const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
 
-/// A session comes from the door, its connection with it.
+/// A session arrives from the door, with its connection.
 pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrival: Arrival) {
     let pool = arrival.pool;
     let own_user = arrival.key.user == arrival.identity.user;
     let entry = new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes);
-    // A login that waited may come after the reload that has removed its database.
+    // A login that waited may arrive after a reload has removed its database.
     let configured = entry.as_ref().is_some_and(|entry| !entry.is_removed());
     let mut identity = arrival.identity;
     if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
@@ -70,7 +70,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if let Some(entry) = tables.pools.get_mut(pool) {
         entry.counts.sessions += 1;
         entry.counts.totals.logins += 1;
-        // A forced user's password is not the client's.
+        // With a forced user, the client's password is not the server's.
         let keys = arrival.keys.filter(|_| own_user);
         entry.opening.client_keys = keys.or(entry.opening.client_keys.take());
         if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
@@ -89,7 +89,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
 }
 
-/// `stable_pid`: what the client says about it.
+/// `stable_pid`: the client's own choice, if it made one.
 fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
     let entry = &mut tables.pools[pool];
     if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
@@ -109,9 +109,9 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
     timers::arm_session(tables, conn);
 }
 
-/// A client that is to be told its server's process id gets a server first.
+/// A client that is to get its server's process id gets a server first.
 fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId) {
-    // Whoever waits already comes first.
+    // Sessions that wait already come first.
     classes::classify(tables, conn, &[]);
     let class = tables.sessions[conn].claim.class;
     let may_take = tables.pools[pool].queue.admits(class);
@@ -126,12 +126,12 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
     }
 }
 
-/// Its server is there: it is told that one's process id, and keeps it for life.
+/// A client has its server: it gets that server's process id, and keeps the server until it ends.
 pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
     let notice = take_base(tables, conn);
     links::link(tables, step, conn, server_id);
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
-    // No transaction has begun.
+    // No transaction has begun yet.
     server.transaction.began_at = None;
     let (pid, held) = (server.backend.pid, server.holds_messages());
     let tracker = session.tracker.get_or_insert_default();
@@ -148,7 +148,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     timers::arm_session(tables, conn);
 }
 
-/// A server has logged in: whoever waited to learn its parameters is let in.
+/// A server has logged in: sessions that waited for its parameters go on.
 pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
     tables.agenda.publish_shared(entry);
@@ -168,7 +168,8 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     timers::arm_session(tables, conn);
 }
 
-/// What it has not said of its parameters is as its pool's servers have it. Returns what PostgreSQL remarks about the others.
+/// Gives a session the pool's parameters where the client has set none. Returns PostgreSQL's NOTICE about the client's
+/// own, if there is one.
 fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
     let pool = tables.pools.get(session.pool)?;
@@ -206,7 +207,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     });
     let is_short = parameters.get(Tracked::APPLICATION_NAME).is_none_or(|name| name.len() <= NAME_LEN_MAX);
     let own = std::mem::replace(&mut session.parameters, tables.caches.interned.intern(parameters));
-    // Nothing that may be another the next time: neither what servers have taught nor a remark.
+    // Only a result that is the same next time is kept: without values learnt from servers and without a NOTICE.
     if nothing_learnt && is_short && notice.is_none() && session.tracker.is_none() {
         tables.caches.interned.keep_laid(own, Arc::clone(&base.parameters), Arc::clone(&session.parameters));
     }
@@ -214,7 +215,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     notice
 }
 
-/// Lets it in.
+/// Sends the end of the login.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
     let base = tables.pools[session.pool].welcome.base.as_ref().expect("a server of its pool has logged in");
@@ -238,15 +239,15 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
     });
 }
 
-/// An application's name as PostgreSQL keeps it, if that is shorter, and what it says about that. One that is not all printable ASCII
-/// is cut by the server.
+/// An application_name as PostgreSQL truncates it, if it does, and its NOTICE about it. A name that is not all
+/// printable ASCII is left to the server.
 fn cut_name(name: &[u8]) -> Option<(Vec<u8>, String)> {
     let cut = name.get(..NAME_LEN_MAX).filter(|cut| cut.len() < name.len() && !name.contains(&b'\\'))?;
     let [whole, kept] = [name, cut].map(String::from_utf8_lossy);
     Some((cut.to_vec(), format!("identifier \"{whole}\" will be truncated to \"{kept}\"")))
 }
 
-/// What a client that begins with this state is told of parameters that are not tracked, as far as it is known.
+/// The values of untracked parameters that a client beginning with this state is sent, as far as they are known.
 fn begun_others(base: &Base, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
     let Some(state) = state.filter(|state| !state.is_base()) else { return Arc::default() };
     let untracked = base.reported.iter().filter(|(name, _)| tracked.index(name).is_none());

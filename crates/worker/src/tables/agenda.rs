@@ -1,4 +1,4 @@
-//! What follows from the decisions of a step, and what is done at the end of the round: short lists, so that nothing recurses.
+//! Lists of what is still to be done in this step, and at the end of the round, so that nothing recurses.
 
 use connections::Permits;
 use link::ending::Ending;
@@ -9,16 +9,16 @@ use wire::backend::ErrorResponse;
 
 use crate::tables::followups::{Before, Fatal, Followup, Followups, SessionEnd};
 
-/// What follows next from the decisions of a step.
+/// The next thing to do in a step.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// What has been put down to be done at once.
+    /// A followup comes before everything else.
     Followup(Followup),
     /// A server is free: find work for it.
     Place(ConnId),
-    /// A session may go on: it has more at hand, or what it waited for has come.
+    /// A session may go on: it has more messages, or its wait is over.
     Reconsider(ConnId),
-    /// Somebody may wait in a pool that could have another server.
+    /// Sessions may wait in a pool that could have another server.
     Feed(PoolId),
 }
 
@@ -40,12 +40,12 @@ impl Agenda {
         self.followups.push(Followup::End(session, end));
     }
 
-    /// A client is told FATAL, and its session ends.
+    /// A session ends, and its client gets a FATAL error.
     pub(crate) fn refuse(&mut self, session: ConnId, code: SqlState, message: &str) {
         self.refuse_as(session, &ErrorResponse { severity: "FATAL", code, message, detail: None, hint: None });
     }
 
-    /// In these words, but by FATAL.
+    /// Like [`Agenda::refuse`], with all fields of this error, but as FATAL.
     pub(crate) fn refuse_as(&mut self, session: ConnId, words: &ErrorResponse<'_>) {
         self.end(session, SessionEnd::Refused(Box::new(Fatal::of(words))));
     }
@@ -65,17 +65,17 @@ impl Agenda {
         }
     }
 
-    /// Somebody has left the line of this limit, or it leaves room.
+    /// A session has left the queue of this limit, or the limit allows more.
     pub(crate) fn admit(&mut self, before: Before) {
         self.followups.push(Followup::Admit(before));
     }
 
-    /// Somebody keeps a server of this pool no more.
+    /// One session fewer is pinned in this pool.
     pub(crate) fn admit_to_pin(&mut self, pool: PoolId) {
         self.followups.push(Followup::AdmitToPin(pool));
     }
 
-    /// A linked session's messages wait no more.
+    /// A linked session's messages wait no longer.
     pub(crate) fn go_on(&mut self, session: ConnId) {
         self.followups.push(Followup::GoOn(session));
     }
@@ -124,7 +124,7 @@ impl Agenda {
             && self.pools_to_feed.is_empty()
     }
 
-    /// At the end of the round: a session has had its last words, and is closed if they are written by then.
+    /// At the end of the round: closes a session whose last message has been sent, if the socket has taken it by then.
     pub(crate) fn close(&mut self, session: ConnId) {
         self.leaving.push(session);
     }
@@ -133,7 +133,7 @@ impl Agenda {
         self.leaving.pop()
     }
 
-    /// At the end of the round: a console session was answered, and may ask again if it has taken that.
+    /// At the end of the round: a console session was answered, and is read again if it has taken the answer.
     pub(crate) fn go_on_at_console(&mut self, session: ConnId) {
         self.answered.push(session);
     }
@@ -147,19 +147,19 @@ impl Agenda {
         self.unpublished.push(pool);
     }
 
-    /// As [`Agenda::publish`], of a pool that lives on other workers too: nobody looks at the others' cells.
+    /// Like [`Agenda::publish`], but only if the pool has several homes: no worker reads the other cells.
     pub(crate) fn publish_shared(&mut self, pool: &Pool) {
         if pool.exchange.homes > 1 {
             self.publish(pool.id);
         }
     }
 
-    /// Where a pool puts itself down for that.
+    /// The list of those pools, to which a pool can add itself.
     pub(crate) fn unpublished(&mut self) -> &mut Vec<PoolId> {
         &mut self.unpublished
     }
 
-    /// Those pools, each once; the list comes back by [`Agenda::published`].
+    /// Those pools, each once. [`Agenda::published`] takes the emptied list back.
     pub(crate) fn take_unpublished(&mut self) -> Vec<PoolId> {
         let mut pools = std::mem::take(&mut self.unpublished);
         pools.sort_unstable();
@@ -173,7 +173,7 @@ impl Agenda {
         self.unpublished = pools;
     }
 
-    /// Whether the end of the round means anything.
+    /// Whether there is something to do at the end of the round.
     pub(crate) fn awaits_round_end(&self) -> bool {
         !(self.unpublished.is_empty() && self.leaving.is_empty() && self.answered.is_empty())
     }

@@ -1,4 +1,4 @@
-//! What is read of a connection, from who waits for whom: nobody is asked for more than can be kept (I10).
+//! Decides which connections are read, so that no more bytes arrive than can be kept (I10).
 
 use link::session::State as SessionState;
 use machine::Step;
@@ -7,9 +7,9 @@ use units::{ConnId, limits};
 
 use crate::tables::Tables;
 
-/// A session whose reading may have been paused for want of a server.
+/// Decides it anew for a session that may have been paused.
 pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    // It may have said goodbye in what was read just now.
+    // It may have ended just now.
     let Some(session) = tables.sessions.get(conn) else { return };
     let server_reads =
         session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow.is_reading());
@@ -18,7 +18,7 @@ pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: 
     }
 }
 
-/// Keeps bytes until their time comes; a session that has too many is not read meanwhile.
+/// Keeps bytes for later. A session that has too many is not read meanwhile.
 pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     let session = &mut tables.sessions[conn];
     if bytes.is_empty() {
@@ -33,13 +33,13 @@ pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     }
 }
 
-/// Sets what is read of a session and of its server, from who waits for whom.
+/// Sets whether a session and its server are read.
 pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    // What its socket took may be told of a connection that is closed.
+    // The event may arrive after its connection was closed.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let roomy = session.incoming.inbox.len() < limits::CHUNK_LEN_MAX;
     let clear = session.flow.is_clear();
-    // Who does not read our own answers (to Sync, Close) is not asked for more questions (I10).
+    // A client that does not read the pooler's own answers (to Sync, Close) is not read either (I10).
     let has_room = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
     let (read, server) = match session.state() {
         SessionState::Idle { .. } => (has_room && (roomy || !session.waits_for_listener()), None),

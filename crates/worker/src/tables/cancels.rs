@@ -19,7 +19,7 @@ use wire::{Header, backend, sqlstate};
 pub(crate) struct Canceller {
     pub(crate) server: ConnId,
     pub(crate) pool: PoolId,
-    /// The request is under way: from here on it may strike.
+    /// The request was sent: from now on it may hit.
     pub(crate) sent: bool,
     /// It is for a query that has taken too long, and for no other.
     overdue: bool,
@@ -29,15 +29,15 @@ pub(crate) struct Canceller {
 }
 
 impl Canceller {
-    /// Whether its query runs still.
+    /// Whether its query still runs.
     fn still_applies(&self, server: &Server, settings: &Settings) -> bool {
         let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
         let ended = self.overdue && server.overdue_since().is_none();
         own && !ended || machine::sabotage::forwards_late_cancel(settings)
     }
 
-    /// Sends the request, now that its connection stands. False: the query ended while we connected, and there is nothing left to
-    /// cancel.
+    /// Sends the request, now that its connection is open. False: the query has ended meanwhile, and there is nothing
+    /// to cancel.
     pub(crate) fn send(&mut self, step: &mut Step<'_>, conn: ConnId, server: &Server, settings: &Settings) -> bool {
         if !self.still_applies(server, settings) {
             return false;
@@ -53,7 +53,7 @@ impl Canceller {
 #[derive(Debug)]
 pub(crate) struct Cancels {
     under_way: Table<Canceller>,
-    /// Sessions that were told their servers' process ids, by these and their secrets.
+    /// Sessions whose clients know their servers' process ids, by process id and secret.
     real_keys: BTreeMap<(i32, i32), ConnId>,
 }
 
@@ -62,22 +62,23 @@ impl Cancels {
         Cancels { under_way: Table::new(Kind::Cancel, owner), real_keys: BTreeMap::new() }
     }
 
-    /// The session that was told this process id of its server's, with this secret.
+    /// The session whose client got its server's process id and this secret.
     pub(crate) fn key_of(&self, pid: i32, secret: i32) -> Option<ConnId> {
         self.real_keys.get(&(pid, secret)).copied()
     }
 
-    /// A session is told its server's process id.
+    /// A client gets its server's process id.
     pub(crate) fn note_key(&mut self, pid: i32, secret: i32, session: ConnId) {
         self.real_keys.insert((pid, secret), session);
     }
 
-    /// Such a session goes.
+    /// Such a session ends.
     pub(crate) fn forget_key(&mut self, session: ConnId) {
         self.real_keys.retain(|_, owner| *owner != session);
     }
 
-    /// Asks for a connection to cancel what a server runs. `None`: enough are under way, or it cannot be cancelled.
+    /// Opens a connection to cancel a server's query. `None`: too many are under way, or the server cannot be
+    /// cancelled.
     pub(crate) fn start(&mut self, step: &mut Step<'_>, server_id: ConnId, server: &mut Server) -> Option<ConnId> {
         if server.cancel.under_way >= limits::CANCELS_PER_SERVER_MAX || server.backend.secret.is_empty() {
             return None;
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_known_until_its_session_goes() {
+    fn a_key_is_known_until_its_session_ends() {
         let conn = |slot| ConnId::new(Kind::Client, 0, slot, 0);
         let mut cancels = Cancels::new(0);
         cancels.note_key(4711, 1, conn(1));

@@ -1,4 +1,4 @@
-//! When a session or a server is to be looked at next, and why.
+//! The next deadline of a session or a server, and what it is for.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use wire::backend::Status;
 
 use crate::tables::view::View;
 
-/// What a session's time is up for.
+/// What to do at a session's deadline.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Refuse(&'static str),
@@ -22,16 +22,16 @@ pub(crate) enum Due {
     QueryTimeout,
     CancelQuery,
     GiveUpQuery,
-    Farewell,
+    CloseLeaving,
 }
 
-/// The earliest of some moments that may not be set.
+/// The earliest of several deadlines, each of which may be unset.
 #[derive(Default)]
 pub(crate) struct Earliest(pub(crate) Option<(Time, Due)>);
 
 impl Earliest {
     pub(crate) fn add(&mut self, from: Time, after: Option<Duration>, due: Due) {
-        // Not set: it takes as long as it takes.
+        // Not set: no deadline.
         let Some(after) = after else { return };
         let at = from + after;
         if self.0.is_none_or(|(earliest, _)| at < earliest) {
@@ -49,8 +49,8 @@ impl View<'_> {
             session.tracker.as_ref().map(|tracker| tracker.notifications.listener_wait())
             && pool.is_some_and(Pool::needs_listener)
         {
-            // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
-            // While pgweir stops none comes, and it is told so.
+            // A session without a server would have to wait for one to listen on, and then keep it; that server is
+            // better used as the listener. While pgweir stops no server comes, and the session is refused.
             if session.server().is_some() || self.stopping.has_begun() {
                 earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
             } else {
@@ -81,14 +81,14 @@ impl View<'_> {
                 }
                 None => self.link_deadline(session, pool?, server, &mut earliest),
             },
-            State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::Farewell),
+            State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::CloseLeaving),
             State::Console { .. } => {}
         }
         earliest.0
     }
 
     pub(crate) fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
-        // Closed in this step, whose end is its session's too.
+        // The server was closed in this step, which ends its session too.
         let Some(server) = self.servers.get(server) else { return };
         let rules = &pool.rules;
         let torn = session.is_torn() && server.flow.is_clear();
@@ -154,7 +154,7 @@ impl View<'_> {
                 let unused = self.pools.get(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
                 unused.then_some((server.work.since + limits::LISTENER_IDLE, "nobody listens"))
             }
-            // With cancels under way, the last of them ends the wait.
+            // With cancels under way, the end of the last one ends this state.
             ServerState::Held if server.cancel.under_way == 0 => {
                 Some((server.work.since + limits::HOUSEKEEPING, "half a message"))
             }

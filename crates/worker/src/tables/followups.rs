@@ -1,11 +1,11 @@
-//! What follows from a decision and concerns more than its own part: it is put down, and done before anything else of the step.
+//! What a decision means for other parts: noted here, and done before anything else in the step.
 
 use connections::Permits;
 use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;
 
-/// For which limit somebody waits.
+/// The limit that a session waits for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Class(usize),
@@ -19,30 +19,30 @@ pub(crate) enum Followup {
     End(ConnId, SessionEnd),
     /// A linked session's messages, which are kept, go on to its server.
     GoOn(ConnId),
-    /// A transaction is over whose permits go back to their limits.
+    /// A transaction is over: its permits go back to their limits.
     Release(Box<Permits>),
-    /// Whoever waits for this limit may be able to go on.
+    /// Sessions that wait for this limit may be able to go on.
     Admit(Before),
-    /// Whoever waits to keep a server of this pool may be able to.
+    /// Sessions that wait to be pinned in this pool may be able to go on.
     AdmitToPin(PoolId),
-    /// The server that listened for a pool is gone, and why.
+    /// A pool's listener is lost, and why.
     ListenerLost(PoolId, String),
-    /// The transaction on a server is over that has defined something; `lost`: or the server is gone.
+    /// A transaction that has defined something is over; `lost`: its server is gone.
     Settle { pool: PoolId, server: ConnId, lost: bool },
 }
 
 /// How a session ends.
 #[derive(Debug)]
 pub(crate) enum SessionEnd {
-    /// Its client is gone, or has said goodbye.
+    /// Its client has disconnected, or sent Terminate.
     Left(&'static str),
-    /// Its client has been told all there is to tell.
+    /// Its client has got every message that it needs.
     Dismissed(String),
-    /// Its client is told FATAL.
+    /// Its client gets a FATAL error.
     Refused(Box<Fatal>),
 }
 
-/// The last words of a session.
+/// The last message of a session.
 #[derive(Debug)]
 pub(crate) struct Fatal {
     pub(crate) code: SqlState,
@@ -52,7 +52,7 @@ pub(crate) struct Fatal {
 }
 
 impl Fatal {
-    /// In the words of an error, whatever its severity.
+    /// Takes over an error's fields, whatever its severity.
     pub(crate) fn of(error: &ErrorResponse<'_>) -> Fatal {
         Fatal {
             code: error.code,
@@ -73,12 +73,12 @@ impl Fatal {
     }
 }
 
-/// What is to be done, in the order in which it was put down; but what follows from one of them comes before the next.
+/// Followups in the order in which they were noted; but what one of them adds comes before the next.
 #[derive(Debug, Default)]
 pub(crate) struct Followups {
-    /// Since the last one was taken.
+    /// Added since the last one was taken.
     new: Vec<Followup>,
-    /// The next one last.
+    /// In reverse order: the next one is last.
     others: Vec<Followup>,
 }
 

@@ -1,18 +1,19 @@
-//! Messages that are not whole, of clients that have no server: what is kept of them, for all clients together, has a bound.
+//! Incomplete messages of clients without a server. The total that is kept of them has a bound.
 //!
-//! A statement is kept until all of it is there, so that a client that sends it slowly holds no server. One client can make
-//! us keep [`limits::CHUNK_LEN_MAX`](units::limits::CHUNK_LEN_MAX) of it; then it is not read until it is linked. All together may have
-//! [`limits::HALF_BYTES_MAX`](units::limits::HALF_BYTES_MAX); beyond it, those that began to send their message first are refused
-//! (I10).
+//! A statement is kept until it is complete, so that a client that sends slowly occupies no server. At most
+//! [`limits::CHUNK_LEN_MAX`](units::limits::CHUNK_LEN_MAX) is kept for one client; then the client is not read until it
+//! is linked. At most [`limits::HALF_BYTES_MAX`](units::limits::HALF_BYTES_MAX) is kept for all; beyond that, the
+//! clients that began their message first are refused (I10).
 //!
-//! Promises: a session that has gone, or whose message is whole, is not in the table. Nothing is counted for messages that are
-//! whole, or short: what all keep is added up when it may be too much. Knows no worker: whoever asks says what a session keeps.
+//! A session that has ended, or whose message is complete, is not in the table. Complete and short messages are not
+//! counted. The exact total is added up only when it may be too much; the caller says how much a session keeps.
 
 use std::collections::BTreeMap;
 
 use units::{ConnId, Time};
 
-/// Once sessions are refused: so much below the bound, since adding up is worth a number of them.
+/// Once sessions are refused, the total is brought below the bound by this part of it, so that it need not be added up
+/// again soon.
 const SHED_PARTS: usize = 16;
 
 /// Sessions that keep a large part of a message.
@@ -20,18 +21,18 @@ const SHED_PARTS: usize = 16;
 pub(crate) struct Halves {
     /// Since when.
     halves: BTreeMap<ConnId, Time>,
-    /// What they keep, or more.
+    /// An upper bound of what they keep.
     half_bytes: usize,
 }
 
 impl Halves {
-    /// A session keeps `bytes` of a message that is not whole.
+    /// A session keeps `bytes` of an incomplete message.
     pub(crate) fn keep(&mut self, conn: ConnId, now: Time, bytes: usize) {
         self.halves.entry(conn).or_insert(now);
         self.half_bytes += bytes;
     }
 
-    /// A session's message is whole, or the session goes.
+    /// A session's message is complete, or the session ends.
     #[inline]
     pub(crate) fn forget(&mut self, conn: ConnId) {
         if !self.halves.is_empty() {
@@ -39,8 +40,8 @@ impl Halves {
         }
     }
 
-    /// Takes out the sessions that are to be refused so that the others keep no more than `max` bytes: those that began
-    /// first. `kept`: what a session keeps now.
+    /// Takes out the sessions to refuse, those that began first, so that the others keep at most `max` bytes. `kept`:
+    /// what a session keeps now.
     pub(crate) fn shed(&mut self, max: usize, kept: impl Fn(ConnId) -> usize) -> Vec<ConnId> {
         if self.half_bytes <= max {
             return Vec::new();
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sessions_that_began_first_are_shed_until_there_is_room() {
+    fn the_sessions_that_began_first_are_refused_until_the_total_is_below_the_bound() {
         let mut halves = Halves::default();
         for slot in 0..3 {
             halves.keep(session(slot), at(u64::from(9 - slot)), 500);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_goes_leaves_nothing_in_the_table() {
+    fn a_session_that_ends_leaves_nothing_in_the_table() {
         let mut halves = Halves::default();
         halves.keep(session(0), at(0), MAX);
         halves.forget(session(1));

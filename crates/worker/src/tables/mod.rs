@@ -1,14 +1,14 @@
-//! What a worker has: its connections and its pools, by their ids, and what every decision about them needs.
+//! A worker's connections and pools by their ids, and what every decision about them needs.
 //!
-//! Values without rules. The rules are in the folders beside this one, as functions on these tables; what follows from one of
-//! them beyond its own part is put on the [`agenda`].
+//! The tables have no rules. The rules are in the folders beside this one, as functions on these tables. What a rule
+//! means for other parts goes on the [`agenda`].
 //!
 //! Which ids may be stale:
 //!
 //! | id | its connection or pool is in the table |
 //! |---|---|
 //! | of an event, a message or a deadline, and on the agenda | perhaps: it may have been closed or forgotten since |
-//! | of a session, once a rule has found it | until the rule ends: only `ends::bury` removes sessions, and nothing is done behind it |
+//! | of a session, once a rule has found it | until the rule ends: only `ends::close_session` removes sessions, and nothing is done after it |
 //! | of a server, once a rule has found it | until that rule closes or lends it |
 //! | of a session's server | yes (I1), unless the server was closed in this very step: then the session's end is on the agenda |
 //! | of a server's session | yes (I1) |
@@ -50,13 +50,13 @@ use crate::tables::pools::Pools;
 use crate::tables::stopping::Stopping;
 use crate::tables::view::View;
 
-/// What is counted of a worker itself.
+/// A worker's own counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) steps: u64,
     /// Servers lent to other workers.
     pub(crate) lends: u64,
-    /// Sessions that have departed and whose connections are not closed yet.
+    /// Sessions that have ended and whose connections are not closed yet.
     pub(crate) departing: u32,
 }
 
@@ -75,13 +75,13 @@ pub(crate) struct Tables {
     pub(crate) agenda: Agenda,
     pub(crate) stopping: Stopping,
     pub(crate) refusals: Refusals,
-    /// Only in tests of tests.
+    /// Only while one of the `chaos_` settings is on.
     pub(crate) chaos: Option<Box<dyn Chaos>>,
     pub(crate) counts: Counts,
 }
 
 impl Tables {
-    /// Empty ones. `seed`: the worker's, unpredictable.
+    /// Empty tables. `seed`: the worker's, unpredictable.
     pub(crate) fn new(id: WorkerId, settings: Arc<Settings>, seed: [u8; 32]) -> Tables {
         Tables {
             id,
@@ -101,18 +101,18 @@ impl Tables {
         }
     }
 
-    /// A session that waits leaves the line that it waits in.
+    /// A waiting session leaves its queue.
     pub(crate) fn leave_queue(&mut self, conn: ConnId) {
         let session = &self.sessions[conn];
         let State::Waiting { ticket, wait_for, .. } = session.state() else {
-            unreachable!("only a session that waits is in a line");
+            unreachable!("only a waiting session is in a queue");
         };
         let pool = &mut self.pools[session.pool];
         pool.leave_queue(wait_for, session.claim.class, ticket);
         self.agenda.publish_shared(pool);
     }
 
-    /// What can be said of them without changing them.
+    /// A read-only view of them.
     #[inline]
     pub(crate) fn view(&self) -> View<'_> {
         View {

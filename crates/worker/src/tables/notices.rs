@@ -1,15 +1,15 @@
-//! What clients are told in the same words at several places.
+//! Messages to clients that are used in several places.
 
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
-/// What clients of a database are told that a reload has taken away, as in PgBouncer.
+/// For clients of a database that a reload has removed, as in PgBouncer.
 pub(crate) const DATABASE_REMOVED: &str = "database removed";
 
-/// Why a session waits that waits to keep a server.
+/// Why a session waits to be pinned.
 pub(crate) const PINNED: &str = "as many clients of this pool as max_pinned allows keep a server";
 
-/// A NOTICE without a meaning of its own.
+/// A NOTICE with SQLSTATE 00000.
 pub(crate) fn write_notice(text: &str, detail: Option<&str>, out: &mut Vec<u8>) {
     let notice = ErrorResponse { severity: "NOTICE", code: sqlstate::SUCCESS, message: text, detail, hint: None };
     notice.encode_notice(out);

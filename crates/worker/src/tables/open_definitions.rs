@@ -1,4 +1,4 @@
-//! Definitions that transactions have made and that may be taken back still: on which server, in which database.
+//! Definitions of transactions that may still be rolled back: on which server, in which database.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use link::pool::Pool;
 use session_state::catalogue::{Definition, What};
 use units::{ConnId, Time};
 
-/// Servers whose transactions have defined something that other pools know of, and may go on.
+/// Servers whose open transactions have defined something that other pools know of, and their databases.
 #[derive(Debug, Default)]
 pub(crate) struct OpenDefinitions(BTreeMap<ConnId, Box<str>>);
 
 impl OpenDefinitions {
-    /// The pools of a database learn what is defined there.
+    /// Tells the pools of a database what is defined there.
     pub(crate) fn note<'p>(&mut self, pools: impl Iterator<Item = &'p mut Pool>, now: Time, definition: &Definition) {
         for pool in pools.filter(|pool| pool.database.name_at_server() == &*definition.database) {
             pool.names.known.learn(&definition.what, definition.server, now);
@@ -25,7 +25,7 @@ impl OpenDefinitions {
         self.0.contains_key(&server)
     }
 
-    /// The transaction on that server is over; `lost`: or the server is gone.
+    /// The transaction on that server is over; `lost`: the server is gone.
     pub(crate) fn settle<'p>(
         &mut self,
         pools: impl Iterator<Item = &'p mut Pool>,
@@ -33,14 +33,14 @@ impl OpenDefinitions {
         server: ConnId,
         lost: bool,
     ) {
-        // Another worker's server, of whose transaction nothing was noted here.
+        // Nothing was noted for this server.
         let Some(database) = self.0.remove(&server) else { return };
         for pool in pools.filter(|pool| pool.database.name_at_server() == &*database) {
             pool.names.known.settle(server, now, lost);
         }
     }
 
-    /// A pool begins to read side effects: what transactions define that are open now it may not be able to read.
+    /// A pool begins to read side effects from the catalogue: it may not see there what open transactions have defined.
     pub(crate) fn doubt_in(&self, pool: &mut Pool, now: Time) {
         for (server, database) in &self.0 {
             if pool.database.name_at_server() == &**database {

@@ -12,11 +12,11 @@ use link::pool::Pool;
 use machine::Settings;
 use units::{PoolId, PoolKey};
 
-/// Every pool that lives here.
+/// The pools of this worker.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     by_id: Vec<Option<Box<Pool>>>,
-    /// Those that live on other workers too.
+    /// The pools that live on other workers too.
     shared: Vec<PoolId>,
 }
 
@@ -63,7 +63,7 @@ impl Pools {
         self.shared.retain(|&shared| shared != id);
     }
 
-    /// Those that live on other workers too.
+    /// The pools that live on other workers too.
     pub(crate) fn shared(&self) -> &[PoolId] {
         &self.shared
     }

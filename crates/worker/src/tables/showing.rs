@@ -31,7 +31,7 @@ impl View<'_> {
         for (_, session) in self.sessions.iter() {
             count(session.pool, &mut |pool| match session.state() {
                 State::Idle { .. } | State::Linked { .. } => pool.clients.active += 1,
-                // For a server, or at a limit.
+                // They wait for a server or for a limit.
                 State::Waiting { since, .. } | State::Welcoming { since } => {
                     pool.clients.waiting += 1;
                     pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
@@ -54,7 +54,7 @@ impl View<'_> {
     }
 
     pub(crate) fn clients_shown(&self) -> Vec<ClientSnapshot> {
-        // Who is only being told farewell is no client any more.
+        // A session that only waits for its last message to be written is not shown.
         let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
         clients.map(|(id, session)| self.client_snapshot(id, session)).collect()
     }
@@ -63,7 +63,7 @@ impl View<'_> {
         self.servers.iter().filter_map(|(id, server)| self.server_snapshot(now, id, server)).collect()
     }
 
-    /// As the client knows it.
+    /// The process id that the client got.
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
         let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
@@ -80,7 +80,7 @@ impl View<'_> {
             State::Idle { .. } => ("idle", None),
             State::Linked { .. } | State::Console { .. } => ("active", None),
             State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
-            // Not looked at.
+            // Not shown.
             State::Leaving { .. } => ("idle", None),
         };
         let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();

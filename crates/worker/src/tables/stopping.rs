@@ -1,8 +1,8 @@
-//! A worker on its way to its end.
+//! The state of a worker's shutdown.
 
 use machine::mail::Stop;
 
-/// How the worker is to end, once it is.
+/// How the worker is to stop, if it is.
 #[derive(Debug, Default)]
 pub(crate) struct Stopping {
     how: Option<Stop>,
@@ -10,7 +10,7 @@ pub(crate) struct Stopping {
 }
 
 impl Stopping {
-    /// It is to end so. False: it is to end sooner already.
+    /// Begins a stop. False: a faster stop has begun already.
     pub(crate) fn begin(&mut self, how: Stop) -> bool {
         if self.how >= Some(how) {
             return false;
@@ -24,13 +24,13 @@ impl Stopping {
         self.how.is_some()
     }
 
-    /// Whoever waits, or would have to, is refused.
+    /// Whether sessions that wait, or would have to, are refused.
     #[inline]
     pub(crate) fn refuses_new_work(&self) -> bool {
         self.how == Some(Stop::WaitForServers)
     }
 
-    /// What it waits for still; `None`: for nothing, or it has said that it is done.
+    /// What the stop still waits for. `None`: there is no stop, or it was reported as finished.
     pub(crate) fn awaits(&self) -> Option<Stop> {
         self.how.filter(|_| !self.is_finished)
     }

@@ -1,4 +1,4 @@
-//! When a connection or a pool is looked at next: deadlines are computed from states, and looked at only when one may be due.
+//! Arms the timers of connections and pools. Deadlines are computed from states, and checked only when one may be due.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use units::{ConnId, PoolId, Time, limits};
 
 use crate::tables::Tables;
 
-/// Sees to it that a session is looked at when its time is up.
+/// Arms a session's timer for its next deadline.
 pub(crate) fn arm_session(tables: &mut Tables, conn: ConnId) {
     let session = &tables.sessions[conn];
-    // In many states it may stay for as long as it likes.
+    // Many states have no deadline.
     let Some((at, _)) = tables.view().session_deadline(session) else { return };
     tables.deadlines.arm(Owner::Conn(conn), &mut tables.sessions[conn].armed, at);
 }
 
-/// As [`arm_session`], on a query's way: nothing to do where no timeout is set and nothing stalls.
+/// Like [`arm_session`], but cheap where no timeout is set and nothing stalls: called while queries are forwarded.
 pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
-    // What its socket took may be told of a connection that is closed.
+    // The event may arrive after its connection was closed.
     let Some(session) = tables.sessions.get(conn) else { return };
-    // At the console, or seen off.
+    // It is at the console, or is being disconnected.
     let Some(pool) = tables.pools.get(session.pool) else { return };
     if pool.rules.times_links() || session.is_torn() || !session.flow.is_clear() {
         arm_session(tables, conn);
@@ -30,7 +30,7 @@ pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
 }
 
 pub(crate) fn arm_server(tables: &mut Tables, conn: ConnId) {
-    // A session's server has its session's deadlines.
+    // A linked server has no deadline of its own: its session has.
     let Some((at, _)) = tables.view().server_deadline(conn) else { return };
     tables.deadlines.arm(Owner::Conn(conn), &mut tables.servers[conn].armed, at);
 }
@@ -43,7 +43,7 @@ pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
 }
 
-/// Sees to it that a pool is looked at when it may open servers again, or its reserve.
+/// Arms a pool's timer: for when it may open servers again, or its reserve, or may ask other workers for servers.
 pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
     let pool = &mut tables.pools[id];
@@ -56,7 +56,7 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
     let waiting_since = pool.waiting_since();
     if pool.exchange.homes > 1 && waiting_since != Time::NEVER {
-        // Once the oldest waiter has been patient for long enough, and again while it waits.
+        // When the oldest waiter has waited for the pool's patience, and again while it waits.
         let patience = pool.patience();
         let first = waiting_since + patience;
         let at = if first > step.now { first } else { step.now + patience };
@@ -72,7 +72,7 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
 }
 
-/// Whether a server that is idle from now on is looked at early enough anyway: mostly so after its first transaction.
+/// Whether the timer of a server that becomes idle is early enough already, as is usual after its first transaction.
 #[inline]
 pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
     settings.global.servers.server_idle_timeout.is_some_and(|idle| {

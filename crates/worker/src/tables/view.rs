@@ -1,4 +1,4 @@
-//! What can be said of a worker without changing it: who waits for what, who would be served, and lines for the log.
+//! Read-only questions about a worker: what sessions wait for, which would be served, and lines for the log.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::tables::notices::PINNED;
 use crate::tables::pools::Pools;
 use crate::tables::stopping::Stopping;
 
-/// A worker's tables, to be looked at.
+/// A worker's tables, read-only.
 #[derive(Copy, Clone, Debug)]
 pub struct View<'a> {
     pub(crate) id: WorkerId,
@@ -73,7 +73,7 @@ impl View<'_> {
         self.servers.get(conn).map_or(0, |server| step.now.since(server.identity.connected_at).as_secs())
     }
 
-    /// Whether a session goes on without its server, and how many answers (one, or none) it is owed.
+    /// Whether a session survives the loss of its server, and how many answers (one or none) it is owed.
     pub(crate) fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
         let (answers, batch) = server.ledger.owing();
         let session = self.sessions.get(session)?;
@@ -82,19 +82,19 @@ impl View<'_> {
         let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
         let pool = self.pools.get(server.pool)?;
         let mode = pool.rules.mode;
-        // No server is opened any more for a database that a reload has taken away.
+        // No server is opened any more for a database that a reload has removed.
         let free = !pool.is_removed() && session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
         goes_on.then_some(answers)
     }
 
-    /// The wait of a session for a limit, with its server.
+    /// The wait of a linked session for a limit.
     pub(crate) fn limit_wait(&self, session: &Session) -> Option<LimitWait> {
         let Admission::Waits { .. } = session.claim.admission else { return None };
         Some(self.servers.get(session.server()?)?.hold.limit_wait)
     }
 
-    /// A waiter's time is up: since when it has waited, and how long it can.
+    /// If a waiter's deadline has passed: since when it has waited, and its deadline.
     pub(crate) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
         let session = self.sessions.get(conn)?;
         let (since, deadline_ms) = match session.state() {
@@ -105,7 +105,7 @@ impl View<'_> {
         is_late.then_some((since, deadline_ms))
     }
 
-    /// The message and the DETAIL of a session whose wait ends, with `max_pinned` where that is why it waited.
+    /// The message and DETAIL for a session whose wait ends, with `max_pinned` if it waited for that.
     pub(crate) fn with_pin_limit(
         &self,
         conn: ConnId,
@@ -118,14 +118,15 @@ impl View<'_> {
         }
     }
 
-    /// If a session waits because of `max_pinned`: what it is told, in figures.
+    /// If a session waits because of `max_pinned`: the DETAIL that says so.
     pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get(conn)?;
         let State::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
         self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned))
     }
 
-    /// Who on another worker is to be served before our own oldest waiter, by what the board says.
+    /// The other worker, with its oldest waiter's time, that is to get a server before this worker's oldest waiter, by
+    /// what the board shows.
     pub(crate) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
         if now < pool.exchange.lends_refused_until {
             return None;
@@ -136,23 +137,23 @@ impl View<'_> {
         let workers = 0..self.settings.workers;
         let waiting = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
             let since = board.cell(pool.id, worker).waiting_since;
-            // The board may be late: one server for one waiter.
+            // The board may be out of date: one server for one waiter.
             let fed = || pool.exchange.fed.get(&worker) == Some(&since);
             (since != Time::NEVER && !fed()).then_some((worker, since))
         });
         let (worker, since) = waiting.min_by_key(|&(_, since)| since)?;
         let head_start = pool.patience();
         let own = pool.waiting_since();
-        // Whoever has waited for less is served sooner by a server of its own worker than by one that travels.
+        // A session that has waited for less gets a server of its own worker sooner than a lent one.
         let patient = since + head_start <= now;
         let own_first = machine::sabotage::serves_own_first(self.settings) && own != Time::NEVER;
         let yields = own == Time::NEVER || pool.yields_to(board.cell(pool.id, worker), since, own);
         (patient && since + head_start < own && yields && !own_first).then_some((worker, since))
     }
 
-    /// Who on another worker is to be served before everybody here, where classes are told apart. One of the same class is
-    /// served sooner at home, if it has waited for less than a service; one of a class that has had less is not: its worker
-    /// may have no servers left, and they go where those of the other class have waited longest.
+    /// Like [`View::stranger`], where there are classes. A waiter of the class that is next here must have waited
+    /// longer by the pool's patience, since it gets a server of its own worker sooner. A waiter of another class need
+    /// not: its worker may have no servers left, and servers go where its class has waited longest.
     pub(crate) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
         let own = pool.queue.next_class(now);
         let head_start = |class| match own {
@@ -165,7 +166,7 @@ impl View<'_> {
             cells.map(move |(index, cell)| Stranger { worker, class: ClassId(index as u8), since: cell.waiting_since })
         });
         let waiting = strangers.filter(|stranger| {
-            // The board may be late: one server for one waiter.
+            // The board may be out of date: one server for one waiter.
             let fed = || pool.exchange.fed.get(&stranger.worker) == Some(&stranger.since);
             stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
         });
@@ -174,8 +175,8 @@ impl View<'_> {
         yields.then_some((stranger.worker, stranger.since))
     }
 
-    /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. The one used last,
-    /// if there is none.
+    /// Of the servers used last, the first that has the session's state, so that nothing has to be replayed. If there
+    /// is none, the one used last.
     pub(crate) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
         let last = *pool.servers.idle.back()?;
         let session = session.and_then(|session| self.sessions.get(session));
@@ -199,7 +200,7 @@ impl View<'_> {
         self.sessions.get(conn).is_some_and(Session::waits_for_listener)
     }
 
-    /// The pid of who said something as clients know it, if it is one of ours.
+    /// The process id in a notification, replaced by the one that clients know if it was sent through this worker.
     pub(crate) fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
         let mut servers = self.servers.iter().map(|(_, server)| server);
         let server = servers.find(|server| server.pool == id && server.backend.pid == pid);
@@ -211,7 +212,7 @@ impl View<'_> {
             .unwrap_or(pid)
     }
 
-    /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
+    /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
     #[must_use]
     pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {
         self.pools.get(pool).map(Pool::patience)
