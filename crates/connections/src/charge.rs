@@ -1,4 +1,4 @@
-//! Whom the time of a server is charged to.
+//! Which class the time of a server is charged to.
 
 use std::num::NonZeroU64;
 
@@ -6,7 +6,7 @@ use queueing::classes::ClassId;
 use sql::Fingerprint;
 use units::{ConnId, Time};
 
-/// How a transaction began.
+/// Identifies how a transaction began: by the fingerprint of its first text, or by its session.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(NonZeroU64);
 
@@ -15,9 +15,9 @@ impl Origin {
         Origin::from_bits(fingerprint.bits()[0])
     }
 
-    /// Its first text says nothing: whoever has sent it has done so before.
+    /// For a transaction whose first text says nothing (a bare BEGIN): its session's earlier transactions count.
     pub fn of_session(conn: ConnId) -> Origin {
-        // Any odd number: ids are far apart then, and far from most fingerprints.
+        // Multiplied by any large odd number, so that ids are far apart, and far from most fingerprints.
         Origin::from_bits(conn.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
@@ -27,11 +27,11 @@ impl Origin {
     }
 }
 
-/// What is charged to whom while a server is not free.
+/// What is charged for a server while it is not free.
 #[derive(Copy, Clone, Debug)]
 pub struct Charge {
     pub class: ClassId,
     pub since: Time,
-    /// How its transaction began, where that tells the class.
+    /// How its transaction began, if the class has a class for long transactions.
     pub origin: Option<Origin>,
 }

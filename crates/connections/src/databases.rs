@@ -60,7 +60,7 @@ pub struct Database {
     pub password: Option<Secret>,
     /// As `auth_user` of `[pgbouncer]`, for its clients.
     pub auth_user: Option<String>,
-    /// What it has instead of the global settings.
+    /// Settings of its own, instead of the global ones.
     pub settings: DatabaseSettings,
     /// Run once on every new server connection, before its first use.
     pub connect_query: Option<String>,
@@ -71,13 +71,13 @@ pub struct Database {
 }
 
 impl Database {
-    /// What its server calls it.
+    /// Its name at the server.
     #[must_use]
     pub fn name_at_server(&self) -> &str {
         self.dbname.as_deref().unwrap_or(&self.name)
     }
 
-    /// A database about which nothing was said but its name and where it is.
+    /// A database with default settings.
     #[must_use]
     pub fn new(name: &str, hosts: Vec<Address>) -> Database {
         Database {

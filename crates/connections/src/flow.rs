@@ -1,4 +1,4 @@
-//! What a connection may read and write: backlog and interest.
+//! Flow control of one connection: its backlog, and whether it is read and written.
 //!
 //! ```text
 //!   peer A ──read──► decide ──Send──► peer B's socket
@@ -7,8 +7,8 @@
 //!                                    backlog ──► A is not read until it is empty
 //! ```
 //!
-//! One rule gives back-pressure both ways and bounds memory: a connection with a backlog stops the reading of whoever
-//! feeds it. A connection owns a buffer only while something is unsent.
+//! One rule gives back-pressure both ways and bounds memory: while a connection has a backlog, the connection that its
+//! bytes come from is not read. A connection owns a buffer only while something is unsent.
 
 use units::{heap, limits};
 
@@ -16,7 +16,7 @@ use units::{heap, limits};
 #[derive(Debug)]
 pub struct Flow {
     unsent: Vec<u8>,
-    /// Bytes of `unsent` that are gone already.
+    /// Bytes of `unsent` that were written already.
     gone: u32,
     reading: bool,
     writing: bool,
@@ -53,7 +53,7 @@ impl Flow {
         // One answer of the console's may be longer.
         let bounded = self.is_clear() || self.backlog().len() + bytes.len() <= limits::SERVER_BACKLOG_LEN_MAX;
         debug_assert!(bounded, "I10: nobody paused the source");
-        // A peer that always leaves something unread would else make the part that is gone grow for ever.
+        // Otherwise a peer that always leaves something unread would make the written part grow for ever.
         if self.gone as usize >= limits::CHUNK_LEN_MAX {
             self.unsent.drain(..self.gone as usize);
             self.gone = 0;
@@ -77,7 +77,7 @@ impl Flow {
         self.reading
     }
 
-    /// What is to be watched for from now on, reading and writing, if that has changed.
+    /// Whether to watch for reading and writing from now on, if that has changed.
     #[inline]
     pub fn watch(&mut self, read: bool) -> Option<(bool, bool)> {
         let write = !self.is_clear();
@@ -86,7 +86,7 @@ impl Flow {
         (!is_same).then_some((read, write))
     }
 
-    /// After a move to another worker, where a connection starts with reading only.
+    /// After a move to another worker: a connection starts there with reading only.
     pub fn restart(&mut self) {
         debug_assert!(self.is_clear(), "only a connection without a backlog moves");
         (self.reading, self.writing) = (true, false);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_is_told_only_when_it_changes() {
+    fn watch_returns_something_only_when_it_changes() {
         let mut flow = Flow::default();
         assert_eq!(flow.watch(true), None);
         assert_eq!(flow.watch(false), Some((false, false)));

@@ -1,6 +1,6 @@
-//! What a connection is: values that refer to nothing of their owner but ids, so that they can travel.
+//! The values of a connection. They refer to their owner by ids only, so that they can move to another worker.
 //!
-//! [`flow`]: what any connection may read and write. [`server`]: one connection to PostgreSQL, and what it owes.
+//! [`flow`]: flow control of any connection. [`server`]: one connection to PostgreSQL, and the answers it owes.
 
 mod charge;
 pub mod databases;

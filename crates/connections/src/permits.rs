@@ -1,11 +1,11 @@
-//! What a transaction uses of the limits that hold for it.
+//! The permits that a transaction has under the limits that apply to it.
 
 use std::sync::Arc;
 
 use units::Time;
 
-/// The permits of one transaction: its session has them, and of a session that has gone its server, until that is done with the
-/// transaction.
+/// The permits of one transaction. Its session has them; if the session ends first, its server has them until the
+/// transaction is over.
 #[derive(Clone, Debug)]
 pub struct Permits {
     /// Of its class, by name: a reload may number classes anew.
@@ -20,7 +20,7 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// None so far, of a transaction that was asked for then and comes to its first limit now.
+    /// None yet, for a transaction that was requested at `asked_at` and comes to its first limit now.
     #[must_use]
     pub fn new(now: Time, asked_at: Time) -> Permits {
         Permits { class: None, statement: None, since: now, requested_at: asked_at, linked_at: None }

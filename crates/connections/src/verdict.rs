@@ -1,15 +1,15 @@
-//! What a server has said of a prepared statement.
+//! What a server has answered about a prepared statement.
 
 use session_state::prepared::StatementId;
 use session_state::shape::Fingerprint;
 
-/// What a server was asked about a statement.
+/// A question about a prepared statement, or its answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     #[default]
     None,
-    /// Whether it is this.
+    /// The server was asked to describe it: is its shape this one?
     Asked(Fingerprint),
-    /// This one is not what its client was told.
+    /// The shape of this one is not the one that its client knows.
     Differs(StatementId),
 }

@@ -1,6 +1,6 @@
-//! What the pooler itself asks a server: which question it is. Does not know the texts.
+//! The kinds of queries that the pooler itself sends to a server. The texts are elsewhere.
 
-/// What the pooler itself asks a server.
+/// A query of the pooler's own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Chore {
     /// `connect_query`
@@ -19,11 +19,11 @@ pub enum Chore {
     Poll,
     /// Side effects of functions, triggers and views.
     Catalogue,
-    /// The same, of a pool that knows nothing yet: its clients wait for it.
+    /// The same, for a pool that knows none yet: its clients wait for the answer.
     First,
-    /// A session that has left it listened.
+    /// UNLISTEN, after a session that listened.
     Unlisten,
-    /// What the pool's servers wait for.
+    /// The wait events of the pool's servers.
     WaitEvents,
 }
 
@@ -38,7 +38,7 @@ impl Chore {
         self.is_of_names() || self == Chore::WaitEvents
     }
 
-    /// As the log says it.
+    /// Its name in the log.
     pub fn words(self) -> &'static str {
         match self {
             Chore::Setup => "connect query",

@@ -1,10 +1,10 @@
-//! Who is owed what: the answers one server still has to give, oldest first, each with an owner and an end.
+//! The answers that one server still owes, oldest first, each with an owner and the message that ends it.
 //!
 //! Every message that makes PostgreSQL answer adds an entry when it is sent; the message that ends the answer removes
 //! it. Invariants I2 and I3 are statements about this list. The rules follow PostgreSQL's main loop:
 //!
 //! * after an error in the extended protocol everything is skipped up to the next Sync;
-//! * CopyData, CopyDone and CopyFail outside COPY IN are ignored; what is ignored inside of it is said in [`copying`].
+//! * CopyData, CopyDone and CopyFail outside COPY IN are ignored; [`copying`] says what is ignored inside it.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 //! //= pg18 protocol-flow#PROTOCOL-COPY
@@ -19,20 +19,20 @@ use wire::backend::tag;
 use self::copying::{CopyIn, Unsure};
 use self::owed::Owed;
 
-/// Who an answer belongs to.
+/// The owner of an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Answerer {
-    /// The session linked now.
+    /// The linked session.
     Client,
-    /// SETs that make the server's parameters the session's.
+    /// The SETs at the beginning of a link, which give the server the session's settings.
     Replay,
-    /// SETs in the midst of it, since the client has reset what it began with.
+    /// SETs within a link, after the client has reset settings to the values that it began with.
     Mend,
     /// A statement prepared, or closed, on the client's behalf.
     Prepare,
-    /// Run on the client's behalf, in front of a statement of its own: an error is its answer.
+    /// Statements of the pooler before a statement of the client. If one fails, the client gets the error.
     Aside,
-    /// What state the client has left on its server.
+    /// The query for the state that the client has left on its server.
     Check,
     /// `server_reset_query`, a check, a rollback, the connect query.
     Chore,
@@ -43,35 +43,35 @@ pub enum Answerer {
 /// What ends an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// ReadyForQuery, as for the next two.
+    /// ReadyForQuery, also for the next two.
     Query,
     Function,
     Sync,
     /// ParseComplete; the statement is this one, if it is tracked.
     Parse(Option<StatementId>),
-    /// ParseComplete or CloseComplete: the client's unnamed statement is another, or none.
+    /// ParseComplete or CloseComplete: the client's unnamed statement is replaced or closed.
     Unnamed,
     Bind,
     /// RowDescription or NoData.
     Describe,
-    /// As these two: the first use that its client makes of a statement that somebody else has prepared.
+    /// Like Bind and Describe: the client's first use of a statement that another client has prepared.
     TrialBind,
     TrialDescribe,
-    /// As Describe, for the pooler: what this statement was made of.
+    /// Like Describe, for the pooler itself: the statement's parameter and result types.
     Shape(StatementId),
-    /// As Shape; a message of the client's waits for it.
+    /// Like Shape, while a message of the client waits for it.
     Verdict(StatementId),
     /// An error.
     Refusal,
-    /// The same, of a statement that is too large to be kept.
+    /// An error, for a statement that is too large to be kept.
     TooLarge,
     /// CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute,
-    /// CloseComplete; evicted if tracked.
+    /// CloseComplete; the statement is this one, if it is tracked.
     Close(Option<StatementId>),
     /// Nothing: marks where the client ended its COPY IN.
     CopyEnd,
-    /// Nothing is sent by the server: we answer ParseComplete when its turn comes.
+    /// The server sends nothing: the pooler sends ParseComplete after the answers before it.
     FakeParse,
     FakeClose,
 }
@@ -90,12 +90,12 @@ impl Expect {
         matches!(self, Expect::Shape(_) | Expect::Verdict(_))
     }
 
-    /// Whether it does, or may do, more than settle what statements there are.
+    /// Whether it may do more than prepare and describe statements.
     fn runs(self) -> bool {
         matches!(self, Expect::Bind | Expect::TrialBind | Expect::Execute)
     }
 
-    /// The client is told an error of ours, whatever the server says.
+    /// The client gets an error of the pooler, whatever the server sends.
     pub fn is_refusal(self) -> bool {
         matches!(self, Expect::Refusal | Expect::TooLarge)
     }
@@ -115,14 +115,14 @@ impl Expect {
 pub struct Entry {
     pub owner: Answerer,
     pub expect: Expect,
-    /// What it does to the session's state is noted, in the same order.
+    /// Its effects on the session's state are noted elsewhere, in the same order.
     pub noted: bool,
 }
 
-// One is written and read for each message of a client.
+// One is written and read for each message of a client, so it is small.
 const _: () = assert!(size_of::<Entry>() == 20);
 
-/// The server said something that nothing accounts for.
+/// The server sent a message that is not part of any answer it owes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Unexpected(pub u8);
 
@@ -131,9 +131,10 @@ pub struct Unexpected(pub u8);
 pub struct Ledger {
     entries: Owed,
     copy: CopyIn,
-    /// Syncs that were sent between the beginning of a COPY IN and its end: ignored, unless it has failed before.
+    /// Syncs that were sent between the beginning and the end of a COPY IN. The server ignores them, unless the COPY
+    /// has failed before.
     copy_syncs: u32,
-    /// As many of them as the server may have answered, once the COPY has failed.
+    /// Those of them that the server may answer, once the COPY has failed.
     unsure: Option<Unsure>,
     /// An extended batch failed and the client has not sent its Sync yet.
     skipping: bool,
@@ -141,7 +142,7 @@ pub struct Ledger {
     open: bool,
     /// Something was bound or executed among them.
     ran: bool,
-    /// What the client is owed cannot be known any more: its session ends, and the server is not used again.
+    /// It cannot be known any more which answers are owed: the session ends, and the server is not used again.
     doubtful: bool,
 }
 
@@ -160,7 +161,8 @@ impl Ledger {
         self.entries.len()
     }
 
-    /// Nothing is owed but the answer to our own question of what the client has left, or to a Sync that was sent in its stead.
+    /// Nothing is owed but the answer to the pooler's query for the client's state, or to a Sync that the pooler has
+    /// sent for the client.
     #[inline]
     pub fn owes_no_client(&self) -> bool {
         let ours = |entry: Entry| match entry.owner {
@@ -171,17 +173,17 @@ impl Ledger {
         self.entries.iter().all(ours)
     }
 
-    /// Whether messages are thrown away by the server until the next Sync.
+    /// Whether the server discards messages until the next Sync.
     pub fn is_skipping(&self) -> bool {
         self.skipping
     }
 
-    /// Extended messages without their Sync: somebody has to send it.
+    /// Extended messages were sent without their Sync, which must still be sent.
     pub fn is_open(&self) -> bool {
         self.open || self.skipping
     }
 
-    /// Nothing but what prepares and describes was sent since the last Sync, and all of it is answered.
+    /// Since the last Sync only messages that prepare and describe were sent, and all of them are answered.
     #[inline]
     pub fn is_at_rest(&self) -> bool {
         self.open && !self.ran && self.entries.is_empty() && !self.is_guarded() && self.copy == CopyIn::No
@@ -192,7 +194,7 @@ impl Ledger {
         self.ran
     }
 
-    /// What the answer being read is to be.
+    /// What the answer being read ends with.
     pub fn front(&self) -> Option<Expect> {
         self.entries.front().map(|entry| entry.expect)
     }
@@ -202,12 +204,12 @@ impl Ledger {
         self.entries.front().is_some_and(|entry| entry.expect.is_shape())
     }
 
-    /// Whether a message of the client's waits for such an answer.
+    /// Whether a message of the client waits for such an answer.
     pub fn awaits_verdict(&self) -> bool {
         self.entries.counts().verdicts > 0
     }
 
-    /// The ReadyForQuery that comes next is not for the client: its messages will be sent again. False: none is under way.
+    /// The next ReadyForQuery is not for the client, since its messages will be sent again. False: none comes next.
     pub fn take_ready(&mut self) -> bool {
         let Some(entry) = self.entries.front().filter(|entry| entry.expect == Expect::Sync) else {
             return false;
@@ -217,23 +219,24 @@ impl Ledger {
         true
     }
 
-    /// Whether the answer being read comes from an extended Execute.
+    /// Whether the answer being read belongs to the extended protocol.
     pub fn is_extended(&self) -> bool {
         self.entries.front().is_some_and(|entry| entry.expect.is_extended())
     }
 
-    /// Whose answer is being read; `None`: nothing is owed.
+    /// The owner of the answer being read; `None`: nothing is owed.
     #[inline]
     pub fn owner(&self) -> Option<Answerer> {
         self.entries.front().map(|entry| entry.owner)
     }
 
-    /// A message was sent. False: the server will not answer it, because it skips to Sync or is in COPY IN.
+    /// Notes a message that was sent. False: the server will not answer it, because it skips to Sync or is in COPY IN.
     pub fn sent(&mut self, owner: Answerer, expect: Expect) -> bool {
         self.sent_as(Entry { owner, expect, noted: false })
     }
 
-    /// As [`Ledger::sent`], for a message of the client's whose effects are noted. False: it will have none.
+    /// Like [`Ledger::sent`], for a message of the client whose effects are noted elsewhere. False: it will have no
+    /// effect.
     pub fn sent_noted(&mut self, expect: Expect) -> bool {
         self.copy != CopyIn::Open && self.sent_as(Entry { owner: Answerer::Client, expect, noted: true })
     }
@@ -270,15 +273,15 @@ impl Ledger {
         self.entries.front().is_some_and(|entry| role(message, entry.expect).is_some())
     }
 
-    /// Whose rows may come now, if the answer being read has any, and whether what describes them may come too.
+    /// The owner of rows that may come now, and whether their RowDescription may come too.
     #[inline]
     pub fn rows(&self) -> Option<(Answerer, bool)> {
         let entry = self.entries.front()?;
         matches!(entry.expect, Expect::Query | Expect::Execute).then_some((entry.owner, entry.expect == Expect::Query))
     }
 
-    /// A ReadyForQuery has come that is the client's, and nothing else is owed. Whether it ends a simple query. `None`: it is
-    /// not so, and nothing has changed.
+    /// Takes a ReadyForQuery if it is the client's and nothing else is owed. Returns whether it ends a simple query.
+    /// `None`: it is not so, and nothing has changed.
     #[inline]
     pub fn take_last_ready(&mut self) -> Option<bool> {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
@@ -295,14 +298,14 @@ impl Ledger {
         Some(is_query)
     }
 
-    /// No COPY IN decides what the server reads, or has read.
+    /// No COPY IN affects how the server reads messages, or has read them.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.copy == CopyIn::No && self.unsure.is_none()
     }
 
-    /// Whether a message that has been read to its end belongs to the client alone, and nothing follows from it but that the
-    /// next answer's turn comes: what it completes is then owed no more.
+    /// Takes a message that was read to its end, if it is for the client alone and nothing follows from it but the next
+    /// answer. If it completes an answer, that is no longer owed.
     #[inline(always)]
     pub fn passes(&mut self, message: u8) -> bool {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
@@ -331,7 +334,7 @@ impl Ledger {
         passes
     }
 
-    /// A message of an answer has been read to its end. Returns the entry it completed, if it did.
+    /// Notes a message of an answer that was read to its end. Returns the entry that it completed, if any.
     pub fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
         let Some(front) = self.entries.front() else { return Err(Unexpected(message)) };
         let completes = role(message, front.expect).ok_or(Unexpected(message))?;
@@ -352,7 +355,7 @@ impl Ledger {
         Ok(Some(front))
     }
 
-    /// The next answer that we give in the server's stead, if its turn has come.
+    /// The next answer that the pooler gives instead of the server, if it is the oldest one owed.
     pub fn next_fake(&mut self) -> Option<Entry> {
         let front = self.entries.front().filter(|entry| entry.expect.is_fake())?;
         self.entries.pop_front();
@@ -360,7 +363,7 @@ impl Ledger {
         Some(front)
     }
 
-    /// An ErrorResponse has been read. What it makes void goes to `dropped`.
+    /// Notes an ErrorResponse. The entries that it makes the server skip go to `dropped`.
     pub fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
         let Some(front) = self.entries.front() else { return Err(Unexpected(tag::ERROR)) };
         let syncs = self.copy_failed();
@@ -375,7 +378,8 @@ impl Ledger {
             if entry.expect == Expect::Sync {
                 return Ok(());
             }
-            // What stands before the next Sync is skipped, unless one of those was read outside of the copy.
+            // Everything before the next Sync is skipped, unless the server has read one of the COPY's Syncs outside
+            // the COPY.
             self.doubtful |= syncs > 0 && !is_front && entry.expect != Expect::CopyEnd;
             is_front = false;
             self.entries.pop_front();
@@ -386,40 +390,41 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether an answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
+    /// Whether an answer that ends with ReadyForQuery is under way: until it ends, the transaction's state is not
+    /// known.
     pub fn awaits_ready(&self) -> bool {
         self.entries.counts().readies > 0
     }
 
-    /// Whether one that the client is owed is under way.
+    /// Whether such an answer to the client is under way.
     pub fn awaits_own_ready(&self) -> bool {
         self.entries.counts().own_readies > 0
     }
 
-    /// Whether a simple query of the client's is under way: it may be DISCARD ALL.
+    /// Whether a simple query of the client is under way: it may be DISCARD ALL.
     pub fn awaits_query(&self) -> bool {
         self.entries.counts().own_queries > 0
     }
 
-    /// Whether what the server has prepared is changing.
+    /// Whether statements are being prepared or closed.
     pub fn is_changing(&self) -> bool {
         self.entries.counts().changes > 0
     }
 
-    /// Whether a statement is being prepared or closed.
+    /// Whether this statement is being prepared or closed.
     pub fn is_changing_of(&self, id: StatementId) -> bool {
         let of_it =
             |entry: Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
         self.entries.counts().changes > 0 && self.entries.iter().any(of_it)
     }
 
-    /// Whether a statement is being prepared.
+    /// Whether this statement is being prepared.
     pub fn is_preparing(&self, id: StatementId) -> bool {
         self.entries.iter().any(|entry| entry.expect == Expect::Parse(Some(id)))
     }
 
-    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without its
-    /// Sync comes after them.
+    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without Sync
+    /// comes after them.
     pub fn owing(&self) -> (usize, bool) {
         let (mut answers, mut batch) = (0, false);
         for entry in self.entries.iter().filter(|entry| entry.owner == Answerer::Client) {
@@ -432,7 +437,7 @@ impl Ledger {
         (answers, batch || self.open)
     }
 
-    /// The client is gone: nobody wants what is still owed.
+    /// The client is gone: the answers still owed have no owner any more.
     pub fn disown(&mut self) {
         loop {
             let fake = self.entries.iter().position(|entry| entry.expect.is_fake());

@@ -132,9 +132,9 @@ fn a_sync_inside_copy_data_is_ignored_if_the_copy_succeeds() {
     assert!(ledger.is_clear() && !ledger.is_doubtful());
 }
 
-/// A copy with Syncs inside has failed, and so many ReadyForQuery come then: whatever the pooler asks next tells how many.
+/// After a failed COPY with Syncs inside, the answer to the pooler's next query shows how many Syncs were answered.
 #[test]
-fn syncs_behind_a_copy_that_failed_are_told_by_what_is_asked_next() {
+fn the_next_query_shows_how_many_syncs_after_a_failed_copy_were_answered() {
     for answered in 0..=2 {
         let mut ledger = ledger(&[Expect::Query]);
         answer(&mut ledger, b"G");
@@ -161,7 +161,7 @@ fn syncs_behind_a_copy_that_failed_are_told_by_what_is_asked_next() {
 }
 
 #[test]
-fn a_sync_of_a_batch_whose_copy_failed_may_be_the_one_before_or_behind_the_data() {
+fn a_sync_of_a_batch_whose_copy_failed_may_be_the_one_before_or_after_the_data() {
     let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::Sync]);
     answer(&mut ledger, b"2G");
     ledger.failed(|_| ()).expect("an answer is owed");
@@ -170,7 +170,7 @@ fn a_sync_of_a_batch_whose_copy_failed_may_be_the_one_before_or_behind_the_data(
     ledger.ready_comes();
     answer(&mut ledger, b"Z");
     assert!(ledger.needs_question() && !ledger.is_doubtful());
-    // The other one is answered too.
+    // The other Sync is answered too.
     ledger.ready_comes();
     answer(&mut ledger, b"Z");
     assert!(ledger.is_clear());
@@ -186,7 +186,7 @@ fn a_batch_that_may_be_skipped_or_not_is_doubtful() {
 }
 
 #[test]
-fn a_query_behind_a_copy_that_failed_is_answered() {
+fn a_query_after_a_failed_copy_is_answered() {
     let mut ledger = ledger(&[Expect::Query, Expect::Query]);
     answer(&mut ledger, b"G");
     assert!(ledger.is_copy_cut());
@@ -196,7 +196,7 @@ fn a_query_behind_a_copy_that_failed_is_answered() {
 }
 
 #[test]
-fn a_copy_is_stopped_for_what_is_not_of_it() {
+fn a_copy_is_stopped_for_a_message_that_does_not_belong_to_it() {
     let mut ledger = ledger(&[Expect::Query]);
     answer(&mut ledger, b"G");
     assert!(ledger.is_guarded());
@@ -208,7 +208,7 @@ fn a_copy_is_stopped_for_what_is_not_of_it() {
 }
 
 #[test]
-fn our_own_answers_wait_their_turn() {
+fn answers_of_the_pooler_come_in_their_order() {
     let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::FakeParse, Expect::Bind]);
     answer(&mut ledger, b"2");
     assert_eq!(ledger.next_fake(), None);
@@ -255,7 +255,7 @@ fn a_vanished_client_is_owed_nothing() {
 }
 
 #[test]
-fn the_counts_are_those_of_the_entries() {
+fn the_counts_equal_the_entries() {
     let mut random = units::random::Random::new([7; 32]);
     let mut below = move |bound: u32| random.secret().unsigned_abs() % bound;
     let (owners, mut ledger) = ([CLIENT, Answerer::Prepare, Answerer::Chore], Ledger::default());

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL: a value that refers to nothing of its worker but ids, so that it can be lent.
+//! One connection to PostgreSQL. It refers to things of its worker by ids only, so that it can be lent.
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
@@ -31,14 +31,15 @@ pub use parts::{
 pub use sequences::Sequences;
 pub use states::{Group, Login, State};
 
-/// Whether what a server runs has taken longer than `query_timeout` allows, where that cancels and closes nothing.
+/// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
+/// session being closed.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Overdue {
     #[default]
     No,
-    /// Then it was to be cancelled.
+    /// Since when it is being cancelled.
     Since(Time),
-    /// It has been answered. The cancel is under way still, and may strike what comes next.
+    /// The query has been answered. The cancel is still under way, and may hit the next query.
     Answered,
 }
 
@@ -64,7 +65,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that is being opened by a pool, with the parameters that are known of it: none.
+    /// A server that a pool is opening. None of its parameters is known yet.
     #[must_use]
     pub fn connecting(
         now: Time,
@@ -127,7 +128,7 @@ impl Server {
         self.hold.is_on
     }
 
-    /// What its client's messages wait for has been answered.
+    /// Whether the answer that its client's messages wait for has come.
     pub fn has_answered(&self) -> bool {
         let ledger = &self.ledger;
         let settled =
@@ -135,26 +136,26 @@ impl Server {
         (settled || ledger.is_copy_open()) && self.cancel.overdue != Overdue::Answered
     }
 
-    /// Since when what it runs is to end, if that is cancelled for want of time.
+    /// Since when its query is being cancelled for `query_timeout`, if it is.
     pub fn overdue_since(&self) -> Option<Time> {
         match self.cancel.overdue {
-            // What began later is another query.
+            // A query that began later is another one.
             Overdue::Since(at) => (at >= self.transaction.query_at).then_some(at),
             Overdue::No | Overdue::Answered => None,
         }
     }
 
-    /// A query of its client's has been answered, or has failed.
+    /// A query of its client has been answered, or has failed.
     #[inline]
     pub fn query_answered(&mut self) {
         if self.cancel.overdue != Overdue::No {
             self.cancel.overdue = if self.cancel.under_way > 0 { Overdue::Answered } else { Overdue::No };
-            // One that waited for an answer of our own to go comes too late.
+            // A cancel that waited for the end of the pooler's own query comes too late.
             self.cancel.is_requested = false;
         }
     }
 
-    /// It has told of a parameter that is not tracked; `base`: all that its pool's servers begin with.
+    /// Notes a ParameterStatus for an untracked parameter. `base`: the values that the pool's servers begin with.
     pub fn reports(&mut self, name: &[u8], value: &[u8], base: &Reported) {
         self.kept.reported.retain(|(known, _)| **known != *name);
         let begins = base.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
@@ -171,7 +172,7 @@ impl Server {
             && self.transaction.status == Status::Idle
     }
 
-    /// It is clean, and so is what is under way around it: its next session may have it as it is.
+    /// For a clean server: whether the next session may have it without a reset or a wait.
     #[inline]
     pub fn is_free_at_once(&self) -> bool {
         let flows = self.flow.is_clear() && self.flow.is_reading();
@@ -179,12 +180,12 @@ impl Server {
         flows && !is_marked && self.cancel.under_way == 0
     }
 
-    /// Nothing is under way on it, neither an answer nor a transaction.
+    /// Neither an answer nor a transaction is under way.
     pub fn is_between_transactions(&self) -> bool {
         self.ledger.is_clear() && self.is_between_messages() && self.transaction.status == Status::Idle
     }
 
-    /// It has said nothing by halves.
+    /// No message of it is half read.
     pub fn is_between_messages(&self) -> bool {
         self.incoming.skip == 0 && self.incoming.inbox.is_empty()
     }
@@ -197,17 +198,17 @@ impl Server {
     }
 }
 
-/// A server on its way to another worker, idle and clean.
+/// A clean, idle server on its way to another worker.
 #[derive(Debug)]
 pub struct Lent {
     pub server: Server,
-    /// Since when it has had no work: whoever gets it checks it first if that is long ago.
+    /// Since when it has had no work. If that is long ago, the receiver checks it first.
     pub idle_since: Time,
     pub key: PoolKey,
     pub homes: u16,
-    /// What sessions of this pool are told at login, where they do not know it yet.
+    /// The parameters that the pool's sessions are sent at login, for a worker that does not have them yet.
     pub base: Option<Arc<Base>>,
-    /// Who counts it until the other side acknowledges.
+    /// The worker that counts it until the receiver acknowledges.
     pub from: WorkerId,
     pub to: WorkerId,
 }

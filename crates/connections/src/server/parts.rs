@@ -1,4 +1,4 @@
-//! What a server consists of, by what changes together.
+//! The parts of a server: fields that change together.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::databases::{Address, Database};
 use crate::permits::Permits;
 use crate::verdict::Verdict;
 
-/// What does not change about a connection once it stands.
+/// What does not change once a connection is open.
 #[derive(Debug)]
 pub struct Identity {
     pub serial: Serial,
-    /// What the log and the console call it: its id on the worker that opened it.
+    /// Its name in the log and the console: its id on the worker that opened it.
     pub name: ConnId,
-    /// Our end, once it stands by TCP.
+    /// The pooler's own address, once a TCP connection is open.
     pub local: Option<SocketAddr>,
     pub address: Arc<Address>,
-    /// The settings it was opened by: it may travel while they are changed.
+    /// The settings it was opened with: it may be on its way to another worker while they change.
     pub opened_for: Arc<Database>,
     pub connected_at: Time,
 }
 
-/// Of the message that is being read: what has come of it, and what is to come.
+/// The message that is being read.
 #[derive(Debug, Default)]
 pub struct Incoming {
     /// The beginning of a message that must be read whole.
@@ -42,51 +42,52 @@ pub struct Incoming {
     pub skip_forward: bool,
 }
 
-/// Prepared statements on a server, and what it has said of them.
+/// Prepared statements on a server, and its answers about them.
 #[derive(Debug)]
 pub struct Statements {
     pub prepared: PreparedOnServer,
-    /// What it is describing to the pooler.
+    /// The description that it is sending to the pooler.
     pub described: Described,
-    /// What it was asked about a statement.
+    /// What the pooler has asked about a statement.
     pub verdict: Verdict,
-    /// Whose unnamed statement it has, if that is known.
+    /// The version of the unnamed statement that it has, if that is known.
     pub unnamed: Version,
 }
 
-/// What sessions have set on a server, which the next one may want otherwise.
+/// What sessions have set on a server. The next one may need other values.
 #[derive(Debug)]
 pub struct Kept {
     pub parameters: Arc<Parameters>,
-    /// Of the others that it reports, those that are not as its pool's servers begin with.
+    /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
     pub reported: Reported,
-    /// What was set on it; `None`: nothing.
+    /// What sessions have set on it; `None`: nothing.
     pub session_state: Option<Arc<SessionState>>,
     /// What SQL's PREPARE has left on it.
     pub on_server: OnServer,
     pub sequences: Sequences,
 }
 
-/// What may have been left on a server beyond that.
+/// Other marks that sessions leave on a server.
 #[derive(Debug, Default)]
 pub struct Traces {
-    /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.
+    /// A session may have left state on it that was not followed: it is reset before the next session gets it.
     pub soiled: bool,
-    /// The same, because of what was found to be defined past the pooler: whatever its session does does not undo it.
+    /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
+    /// session does not clear this mark.
     pub tainted: bool,
-    /// What was to be run aside has failed: its statement may be there still.
+    /// A statement that the pooler ran before the client's has failed: what it should have removed may still be there.
     pub aside_failed: bool,
-    /// What its client's transaction defines is fresh in the pool's catalogue.
+    /// Its client's open transaction defines something that the pool has noted.
     pub is_unsettled: bool,
     /// LISTEN has run on it, and no UNLISTEN * since.
     pub listens: bool,
-    /// The pid that its client knew which said NOTIFY last; 0: nobody has.
+    /// The process id, as known to its client, of the last session that ran NOTIFY on it; 0: none has.
     pub notified_by: i32,
-    /// The beginning of the text that it was sent last, where `chaos_check` may want to name it.
+    /// The beginning of the last text that it was sent, kept for messages of `chaos_check`.
     pub last_text: Option<Vec<u8>>,
 }
 
-/// PostgreSQL's process, and the secret to cancel what it runs.
+/// The backend's process id, and the secret to cancel its queries.
 #[derive(Debug, Default)]
 pub struct BackendKey {
     pub pid: i32,
@@ -96,79 +97,80 @@ pub struct BackendKey {
 /// The transaction of its client, or the last one.
 #[derive(Debug)]
 pub struct Transaction {
-    /// As its last ReadyForQuery said.
+    /// The status in its last ReadyForQuery.
     pub status: Status,
     /// A ReadyForQuery has come since the link.
     #[cfg(feature = "sabotage")]
     pub status_seen: bool,
-    /// When what is under way was sent, or the last answer came.
+    /// When the query under way was sent, or the last answer came.
     pub query_at: Time,
     /// When it began: with the first statement that was sent.
     pub began_at: Option<Time>,
-    /// What other clients have prepared may mean something else once its client's transaction is over.
+    /// Whether statements that other clients have prepared may mean something else after this transaction.
     pub defines: Defines,
-    /// Its client's transaction may have another's rights for itself alone.
+    /// Its client's transaction may run under another role by SET LOCAL.
     pub local_rights: bool,
-    /// A statement under way wants these databases to be empty; no names: several do.
+    /// A statement under way needs these databases to have no connections; no names: several statements do.
     pub emptying: Option<Box<[sql::Word]>>,
-    /// Its client has had an error for the request being answered.
+    /// Its client has got an error for the request being answered.
     pub answer_failed: bool,
 }
 
 /// Whether its client's messages wait for an answer.
 #[derive(Debug, Default)]
 pub struct Hold {
-    /// Its client's messages wait for a ReadyForQuery: of its parameters, or of what decides which statements exist.
+    /// Its client's messages wait for a ReadyForQuery: after the replay, or after a message that decides which
+    /// statements exist.
     pub is_on: bool,
-    /// They wait in the midst of a batch, which the server was told to answer so far: the hold ends when nothing is owed.
+    /// They wait within a batch, and a Flush was sent: the hold ends when nothing is owed.
     pub flushed: bool,
-    /// The last wait of its session for a limit, which lasts while the session's admission says so.
+    /// The last wait of its session for a limit. It is valid while the session's admission says that it waits.
     pub limit_wait: LimitWait,
 }
 
-/// A session waits for a limit with its server.
+/// The wait of a linked session for a limit.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct LimitWait {
-    /// At whichever limit it came to first.
+    /// Since when it waits for the first of its limits.
     pub since: Time,
-    /// It can wait for so many milliseconds; 0: it does not say, or its session's state does.
+    /// Its deadline in milliseconds; 0: none.
     pub deadline_ms: u32,
 }
 
-/// Cancels of what it runs.
+/// Cancels of its queries.
 #[derive(Debug, Default)]
 pub struct Cancelling {
-    /// Cancel connections under way for whoever is, or was, linked.
+    /// Cancel connections under way for the linked session, or the last one.
     pub under_way: u32,
-    /// Its client asked for a cancel before it was answered itself.
+    /// Its client has asked for a cancel, which waits until the server has answered the pooler's own query.
     pub is_requested: bool,
     pub overdue: Overdue,
 }
 
-/// How it is to end.
+/// How it ends.
 #[derive(Debug, Default)]
 pub struct End {
-    /// The other side has closed, or is about to: there is nobody to say goodbye to.
+    /// The server has closed the connection, or is about to: no Terminate is sent.
     pub gone: bool,
-    /// Not to be used again once released, and why.
+    /// It is closed when it is released, and why.
     pub close_needed: Option<&'static str>,
-    /// Its client has been told by the server itself why it ends.
+    /// Its client has got the server's own FATAL error.
     pub fatal_error_forwarded: bool,
 }
 
-/// Its work: for whom, since when.
+/// What it works for, and since when.
 #[derive(Debug)]
 pub struct Work {
     /// When the state last changed.
     pub since: Time,
-    /// When it was a session's last.
+    /// When a session last had it.
     pub worked_at: Time,
-    /// When it was lent to this worker, where it has served nobody yet.
+    /// When it was lent to this worker, if no session has had it here yet.
     pub travelled_at: Option<Time>,
     /// It has served a session.
     pub used: bool,
-    /// Who pays for it until it is free.
+    /// Which class its time is charged to until it is free.
     pub charge: Option<Charge>,
-    /// Of the transaction that a session has left behind here.
+    /// The permits of a transaction whose session has ended.
     pub permits: Option<Box<Permits>>,
 }

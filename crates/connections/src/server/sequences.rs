@@ -1,4 +1,4 @@
-//! Who has drawn from sequences on a server: `currval` and `lastval` there tell of it, whoever asks.
+//! Which sessions have used `nextval` on a server. `currval` and `lastval` there return their values to any session.
 //!
 //! //= pg18 functions-sequence
 
@@ -6,28 +6,29 @@ use units::ConnId;
 
 #[derive(Debug, Default)]
 pub struct Sequences {
-    /// The last session that did.
+    /// The last session that used `nextval`.
     by: Option<ConnId>,
-    /// Others did before it.
+    /// Others used it before.
     is_mixed: bool,
-    /// It did so since it was linked.
+    /// It used it since it was linked.
     is_fresh: bool,
 }
 
 impl Sequences {
-    /// A session has the server from now on.
+    /// A session is linked to the server.
     pub fn linked(&mut self) {
         self.is_fresh = false;
     }
 
-    /// Whether others' draws would be told of. `asks`: currval is asked for; `is_first`: by the first that the session says
-    /// here, so that whatever was drawn, others drew, seen or not; `matters`: it may be asked for, later.
+    /// Whether the session could see values of other sessions. `asks`: its statement calls currval; `is_first`: it is
+    /// the session's first statement in this link, so that all values here are from others, seen or not; `matters`: a
+    /// later statement may call it.
     pub fn mislead(&self, session: ConnId, asks: bool, is_first: bool, matters: bool) -> bool {
         let others = self.by.is_some_and(|by| by != session);
         others && matters || asks && !self.is_fresh && (self.is_mixed || is_first)
     }
 
-    /// All is forgotten, by DISCARD SEQUENCES or DISCARD ALL.
+    /// DISCARD SEQUENCES or DISCARD ALL has run.
     pub fn discarded(&mut self) {
         *self = Sequences::default();
     }

@@ -1,8 +1,8 @@
-//! What a server is doing, and what leads from one state to another: a function for each way.
+//! The states of a server, with one function for each transition.
 //!
-//! The ways are drawn in `docs/states.md`. In builds with assertions each function checks that it is drawn from where it
-//! begins; a test compares the drawing with the table. What a server does beyond its state, and how its pool counts it, is
-//! not known here.
+//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
+//! function checks that its transition is in the table. The callers do what a transition means for the rest of the
+//! server and for its pool's counts.
 
 use auth::{Challenge, ClientExchange};
 use session_state::parameters::Reported;
@@ -10,26 +10,27 @@ use units::ConnId;
 
 use super::{Chore, Server};
 
-/// What a server is doing. What is not valid in a state is not a field of it.
+/// The state of a server, with the fields that are valid in it.
 #[derive(Debug)]
 pub enum State {
-    /// Its connection does not stand yet.
+    /// Its connection is not open yet.
     Connecting,
     LoggingIn(Box<Login>),
-    /// Answering something of the pooler's own.
+    /// It answers a query of the pooler's own.
     Busy(Chore),
     Idle,
-    /// A session's alone.
+    /// It belongs to this session.
     Linked(ConnId),
-    /// It listens, for all sessions of its pool on this worker.
+    /// It is the listener of its pool on this worker.
     Listening,
-    /// Its client is gone; what it still owes is read and thrown away. So many bytes were; `cancelled`: it was asked to stop.
+    /// Its client is gone; the answers it owes are read and discarded. `read`: so many bytes so far; `cancelled`: its
+    /// query was cancelled.
     Draining {
         read: u64,
         cancelled: bool,
     },
-    /// Nobody's, and not to be handed out yet (I3): a cancel for its last client is under way, half a message has been
-    /// read, its socket has not taken everything, or it is on its way to another worker.
+    /// It has no session, and may not be handed out yet (I3): a cancel for its last client is under way, half a message
+    /// has been read, its socket has not taken everything, or it is on its way to another worker.
     Held,
 }
 
@@ -37,12 +38,12 @@ pub enum State {
 #[derive(Debug, Default)]
 pub struct Login {
     pub scram: Option<ClientExchange>,
-    /// Asked of the hashing threads; the answer goes on with the exchange.
+    /// The challenge that a hashing thread works on; its answer continues the exchange.
     pub computing: Option<Challenge>,
-    /// The server has proved that it knows our keys too.
+    /// The server has proved that it knows the keys too.
     pub verified: bool,
     pub authenticated: bool,
-    /// ParameterStatus as they came.
+    /// The ParameterStatus messages, in their order.
     pub reported: Reported,
 }
 
@@ -50,9 +51,9 @@ pub struct Login {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Group {
     Opening,
-    /// Soon idle: checks and resets.
+    /// Idle soon: checks and resets.
     Returning,
-    /// Not soon: draining, held, asked about its database.
+    /// Not idle soon: draining, held, or answering a query about its database.
     Recovering,
     Idle,
     /// In use.
@@ -63,7 +64,7 @@ impl State {
     pub fn group(&self) -> Group {
         match self {
             State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup) => Group::Opening,
-            // Whoever waits need not wait for these.
+            // Waiters do not wait for these: another server may be opened.
             State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
             State::Busy(_) => Group::Returning,
             State::Idle => Group::Idle,
@@ -73,7 +74,7 @@ impl State {
 }
 
 impl State {
-    /// Without what belongs to it, as it is drawn.
+    /// The name in the drawing.
     fn name(&self) -> &'static str {
         match self {
             State::Connecting => "Connecting",
@@ -88,7 +89,7 @@ impl State {
     }
 }
 
-/// From where, by which function, to where.
+/// The transitions: from, by which function, to.
 const WAYS: [(&str, &str, &str); 22] = [
     ("Connecting", "log_in", "LoggingIn"),
     ("LoggingIn", "ask", "Busy"),
@@ -124,55 +125,55 @@ impl Server {
     fn go(&mut self, way: &str, to: State) {
         debug_assert!(
             WAYS.contains(&(self.state.name(), way, to.name())),
-            "a server does not {way} from {:?} to {to:?}",
+            "a server cannot {way} from {:?} to {to:?}",
             self.state
         );
         self.state = to;
     }
 
-    /// Its connection stands, and it has been told who we are.
+    /// Its connection is open, and the startup packet is sent.
     pub fn log_in(&mut self) {
         self.go("log_in", State::LoggingIn(Box::default()));
     }
 
-    /// The pooler asks it something of its own.
+    /// The pooler sends a query of its own.
     pub fn ask(&mut self, chore: Chore) {
         self.go("ask", State::Busy(chore));
     }
 
-    /// It has no work, and may be handed out.
+    /// It has no work, and may be given to a session.
     #[inline]
     pub fn free(&mut self) {
         self.go("free", State::Idle);
     }
 
-    /// It has no work, and may not be handed out yet, or not here.
+    /// It has no work, and may not be given to a session yet, or not by this worker.
     pub fn withhold(&mut self) {
         self.go("withhold", State::Held);
     }
 
-    /// It is a session's alone.
+    /// It belongs to a session from now on.
     #[inline]
     pub fn link(&mut self, session: ConnId) {
         self.go("link", State::Linked(session));
     }
 
-    /// It listens from now on, for all sessions of its pool on this worker.
+    /// It becomes its pool's listener on this worker.
     pub fn listen(&mut self) {
         self.go("listen", State::Listening);
     }
 
-    /// Its client is gone, and it owes something still. It is not asked to stop yet.
+    /// Its client is gone, and it still owes answers. Its query is not cancelled yet.
     pub fn drain(&mut self) {
         self.go("drain", State::Draining { read: 0, cancelled: false });
     }
 
-    /// Its client is gone, and a cancel is under way: what it is asked next has to wait for that.
+    /// Its client is gone, and a cancel is under way: its next query has to wait for that.
     pub fn outwait_cancel(&mut self) {
         self.go("outwait_cancel", State::Draining { read: 0, cancelled: true });
     }
 
-    /// Of a server that drains: it is asked to stop. Whether it has not been asked before.
+    /// The query of a draining server is to be cancelled. Whether it was not cancelled before.
     pub fn cancel_drain(&mut self) -> bool {
         let State::Draining { cancelled, .. } = &mut self.state else {
             unreachable!("only a server that drains is asked to stop");
@@ -180,7 +181,7 @@ impl Server {
         !std::mem::replace(cancelled, true)
     }
 
-    /// Of a server that drains: so many bytes more have been read.
+    /// A draining server: so many more bytes have been read.
     #[inline]
     pub fn count_drained(&mut self, len: usize) {
         if let State::Draining { read, .. } = &mut self.state {
@@ -188,7 +189,7 @@ impl Server {
         }
     }
 
-    /// How far its login has come, if it is logging in.
+    /// Its login, if it is logging in.
     pub fn login_mut(&mut self) -> Option<&mut Login> {
         match &mut self.state {
             State::LoggingIn(login) => Some(login),

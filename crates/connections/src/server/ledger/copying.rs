@@ -1,17 +1,18 @@
-//! COPY FROM STDIN: what the server reads inside of it, and what outside.
+//! COPY FROM STDIN: which messages the server reads inside it, and which outside.
 //!
 //! ```text
 //!                 in COPY IN                               after it has failed
 //!  CopyData       a piece of the data                      ignored
 //!  CopyDone, -Fail ends it                                 ignored
-//!  Flush, Sync    ignored                                  as ever
-//!  other messages end it with 08P01, and the server        as ever; of the extended protocol, skipped
+//! Flush, Sync ignored as usual
+//! other messages end it with 08P01, and the server as usual; of the extended protocol, skipped
 //!                 with FATAL                               with all others up to the next Sync
 //! ```
 //!
-//! Messages are sent before it is known whether the COPY has failed. Where that decides how one is read, it is known
-//! afterwards: by an error 08P01; by whether a ReadyForQuery comes for a Sync before the answer to what was sent behind it,
-//! which is a question of the pooler's own if the client sends nothing. Where it cannot be known, the ledger is doubtful.
+//! Messages are sent before it is known whether the COPY has failed. If that decides how the server reads a message, it
+//! shows afterwards: by an error 08P01, or by whether a Sync gets its ReadyForQuery before the answer to the message
+//! sent after it. If the client sends nothing after it, the pooler sends a query of its own. If it does not show, the
+//! ledger is doubtful.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
@@ -24,22 +25,23 @@ use super::{Answerer, Entry, Expect, Ledger};
 pub(super) enum CopyIn {
     #[default]
     No,
-    /// The server reads copy data and nothing that ends it has been sent.
+    /// The server reads COPY data, and neither CopyDone nor CopyFail has been sent.
     Open,
     /// CopyDone or CopyFail has been sent.
     Ended,
-    /// A message that is not of the copy was sent before the server said that there is one.
+    /// A message that does not belong to a COPY was sent before the server answered with CopyInResponse.
     Cut,
-    /// The pooler has sent CopyFail, since the client has sent a message that is not of the copy.
+    /// The pooler has sent CopyFail, since the client has sent a message that does not belong to the COPY.
     Stopped,
 }
 
-/// Syncs of a COPY IN that has failed: answered if the server read them behind the failure, ignored if before.
+/// Syncs of a COPY IN that has failed. The server answers those that it reads after the failure, and ignores those
+/// before it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unsure {
     pub(super) count: u32,
     pub(super) owner: Answerer,
-    /// The next ReadyForQuery may be of one of them; if not, it is of the Query that has failed.
+    /// The next ReadyForQuery may answer one of them. Otherwise it belongs to the Query that has failed.
     pub(super) here: bool,
 }
 
@@ -48,7 +50,7 @@ impl Ledger {
         self.copy == CopyIn::Open
     }
 
-    /// A message that is not of a copy was sent where the server may have read it in one.
+    /// A message that does not belong to a COPY was sent where the server may have read it within one.
     pub fn is_copy_cut(&self) -> bool {
         self.copy == CopyIn::Cut
     }
@@ -63,20 +65,20 @@ impl Ledger {
         self.copy == CopyIn::Open || self.unsure.is_some()
     }
 
-    /// Nothing but a question shows whether Syncs were answered.
+    /// Only a query of the pooler's own can show whether Syncs were answered.
     pub fn needs_question(&self) -> bool {
         let is_here = self.unsure.is_some_and(|unsure| unsure.here);
         is_here && self.entries.is_empty() && !self.open && !self.skipping
     }
 
-    /// CopyFail is sent in front of a message of the client's that is not of the copy.
+    /// CopyFail is sent before a message of the client that does not belong to the COPY.
     pub fn stop_copy(&mut self) {
         debug_assert!(self.is_copy_open(), "there is something to stop");
         self.copy = CopyIn::Stopped;
         self.entries.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
     }
 
-    /// A message is sent to a server that is in COPY IN, or was a moment ago.
+    /// Notes a message that is sent to a server which is, as far as is known, in COPY IN.
     pub(super) fn sent_in_copy(&mut self, entry: Entry) -> bool {
         match entry.expect {
             Expect::Sync => {
@@ -97,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// CopyInResponse: what was sent behind the message that it answers is read as it is in a copy.
+    /// CopyInResponse: the server reads what was sent after the COPY statement as within a COPY.
     pub(super) fn copy_begins(&mut self) {
         self.copy = CopyIn::Open;
         let is_extended = self.is_extended();
@@ -123,7 +125,7 @@ impl Ledger {
         }
     }
 
-    /// CommandComplete of the COPY: it was read to its end, and Syncs before that were ignored.
+    /// CommandComplete of the COPY: the server has read it to its end, and ignored Syncs before that.
     pub(super) fn copy_done(&mut self) {
         if self.copy == CopyIn::No {
             return;
@@ -135,15 +137,16 @@ impl Ledger {
         }
     }
 
-    /// The message being answered has failed, and with it its COPY. Returns how many Syncs may have been read in it.
+    /// The statement being answered has failed, and its COPY with it. Returns how many Syncs may have been read within
+    /// the COPY.
     pub(super) fn copy_failed(&mut self) -> u32 {
         self.copy = CopyIn::No;
         std::mem::take(&mut self.copy_syncs)
     }
 
-    /// Syncs behind a Query whose COPY has failed.
+    /// Syncs sent after a Query whose COPY has failed.
     pub(super) fn sync_in_failed_query(&mut self, syncs: u32) {
-        // An answer that is given here has no place before theirs, and there is none to tell it by.
+        // An answer of the pooler's would have to come after theirs, and it is not known whether theirs come.
         self.doubtful |= syncs > 0 && self.entries.iter().any(|entry| entry.expect.is_fake());
         self.doubt_syncs(syncs, false);
     }
@@ -154,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// What comes now tells whether such Syncs were answered: of what was sent behind them.
+    /// A message that answers something sent after such Syncs shows that they were not answered.
     pub(super) fn sure_by(&mut self, message: u8) {
         match &mut self.unsure {
             Some(unsure) if message == tag::READY_FOR_QUERY => unsure.here = true,
@@ -163,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// ReadyForQuery has come and is about to be read: whose is it?
+    /// ReadyForQuery is about to be read: it may answer one of those Syncs.
     #[inline]
     pub fn ready_comes(&mut self) {
         if self.unsure.is_some() {
@@ -174,7 +177,7 @@ impl Ledger {
     fn sync_is_answered(&mut self) {
         let Some(unsure) = self.unsure.filter(|unsure| unsure.here) else { return };
         if self.entries.front().is_some_and(|entry| entry.expect == Expect::Sync) {
-            // Of that one or of this: they are alike, and one of them is left.
+            // It may answer that Sync or this one: they are alike, and one of them remains.
             return;
         }
         (self.skipping, self.open) = (false, false);

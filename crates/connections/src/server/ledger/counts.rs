@@ -1,17 +1,17 @@
-//! How many answers of some kinds a server owes, so that a deep pipeline is not walked through for every message of it.
+//! Counts of some kinds of answers owed, so that a deep pipeline is not searched for every message.
 
 use super::{Answerer, Entry, Expect};
 
 /// Counts of a ledger's entries; they follow every change of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// That end with ReadyForQuery; and of these the client's; and of these its simple queries.
+    /// Answers that end with ReadyForQuery; those of them for the client; those of these to simple queries.
     pub(super) readies: u32,
     pub(super) own_readies: u32,
     pub(super) own_queries: u32,
-    /// That change what the server has prepared.
+    /// Answers to messages that prepare or close a statement.
     pub(super) changes: u32,
-    /// That a message of the client's waits for.
+    /// Answers that a message of the client waits for.
     pub(super) verdicts: u32,
 }
 

@@ -1,6 +1,6 @@
-//! The answers owed, oldest first, and how many there are of some kinds.
+//! The answers owed, oldest first, with counts of some kinds.
 //!
-//! The oldest one has a place of its own: mostly it is the only one, and every message of an answer asks for it.
+//! The oldest one has a field of its own: usually it is the only one, and it is read for every message of an answer.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use super::{Answerer, Entry};
 pub(super) struct Owed {
     /// `None` only if nothing is owed.
     front: Option<Entry>,
-    behind: VecDeque<Entry>,
-    /// Of all of them.
+    later: VecDeque<Entry>,
+    /// Counts over all entries.
     counts: Counts,
 }
 
@@ -24,7 +24,7 @@ impl Owed {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        if self.front.is_some() { 1 + self.behind.len() } else { 0 }
+        if self.front.is_some() { 1 + self.later.len() } else { 0 }
     }
 
     #[inline]
@@ -40,12 +40,12 @@ impl Owed {
     pub(super) fn get(&self, index: usize) -> Option<Entry> {
         match index.checked_sub(1) {
             None => self.front,
-            Some(index) => self.behind.get(index).copied(),
+            Some(index) => self.later.get(index).copied(),
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry> {
-        self.front.into_iter().chain(self.behind.iter().copied())
+        self.front.into_iter().chain(self.later.iter().copied())
     }
 
     #[inline]
@@ -53,14 +53,14 @@ impl Owed {
         self.counts.add(entry);
         match self.front {
             None => self.front = Some(entry),
-            Some(_) => self.behind.push_back(entry),
+            Some(_) => self.later.push_back(entry),
         }
     }
 
     pub(super) fn push_front(&mut self, entry: Entry) {
         self.counts.add(entry);
         if let Some(next) = self.front.replace(entry) {
-            self.behind.push_front(next);
+            self.later.push_front(next);
         }
     }
 
@@ -68,23 +68,23 @@ impl Owed {
     pub(super) fn pop_front(&mut self) {
         let Some(entry) = self.front else { return };
         self.counts.subtract(entry);
-        self.front = if self.behind.is_empty() { None } else { self.behind.pop_front() };
+        self.front = if self.later.is_empty() { None } else { self.later.pop_front() };
     }
 
     pub(super) fn remove(&mut self, index: usize) {
         match index.checked_sub(1) {
             None => self.pop_front(),
             Some(index) => {
-                if let Some(entry) = self.behind.remove(index) {
+                if let Some(entry) = self.later.remove(index) {
                     self.counts.subtract(entry);
                 }
             }
         }
     }
 
-    /// All of it is nobody's from now on.
+    /// No entry has an owner any more.
     pub(super) fn disown(&mut self) {
-        self.front.iter_mut().chain(&mut self.behind).for_each(|entry| entry.owner = Answerer::Nobody);
+        self.front.iter_mut().chain(&mut self.later).for_each(|entry| entry.owner = Answerer::Nobody);
         self.counts.disown();
     }
 }
