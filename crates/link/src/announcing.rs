@@ -1,18 +1,21 @@
-//! Every pool of a database learns what any client of this pooler defines there, before the statement that defines it is sent.
+//! When a client of this pooler defines something with side effects, every pool of that database learns of it before
+//! the statement is sent.
 //!
 //! ```text
 //!   client: CREATE FUNCTION f ──► the pools of that database on this worker note it
 //!                             ──► ToWorker::Defines to the other workers ──► noted there ──► ToWorker::Noted ──► the statement is sent
-//!   its transaction is over   ──► ToWorker::Settled to the other workers: from now on it can be read
+//! its transaction is over ──► ToWorker::Settled to the other workers: from now on the catalogue shows it
 //! ```
 //!
-//! Promises: nobody can call what was defined, through any pool of that database, and not be suspected; not even while the
-//! answer of the definition is on its way. A pool that is opened, or begins anew, while such a transaction is open is in doubt
-//! until that is over. Nobody waits for ever: mail to workers is never lost, and each answers in the step in which it comes.
+//! So no session of any pool of that database can call what was defined without being suspected, not even while the
+//! answer to the definition is on its way. A pool that is opened, or begins anew, while such a transaction is open is
+//! in doubt until that is over. No session waits for ever: mail to workers is never lost, and each answers in the step
+//! in which the mail arrives.
 //!
-//! Does not do: waiting for the other workers where nobody has read the text. In a `classic` or session-mode pool the command
-//! tag tells, and in a text of more than 64 kB its end: then it is told to the others before the bytes are passed on that
-//! follow. What is not told at all: what a trigger, a view or a text that is made up defines. The poll finds it.
+//! Where texts are not read, the statement does not wait for the other workers. In a `classic` or session-mode pool the
+//! command tag shows the definition, and in a text of more than 64 kB its end: the others are notified before the
+//! following bytes are passed on. What a trigger, a view or a made-up text defines is not announced. The poll of the
+//! catalogue finds it.
 
 use std::sync::Arc;
 
@@ -29,7 +32,7 @@ use crate::requests::Requests;
 use crate::session::Session;
 use crate::{texts, vacating};
 
-/// What a text changes that is about to be sent.
+/// What a text that is about to be sent changes.
 #[derive(Copy, Clone, Debug)]
 enum Change<'t> {
     Text(&'t [u8], Rules),
@@ -52,7 +55,8 @@ impl Change<'_> {
     }
 }
 
-/// A text is about to be sent that may change side effects of functions, triggers or views. False: not before the other workers know.
+/// A text that may change side effects of functions, triggers or views is about to be sent. False: the other workers
+/// must know of it first.
 pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, reading: Reading) -> bool {
     // It defines nothing.
     let Some(change) = definition(requests, text, reading) else { return true };
@@ -75,7 +79,7 @@ pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, readi
     missing == 0
 }
 
-/// It is sent.
+/// The announced text is sent.
 #[inline]
 pub(crate) fn defined(session: &mut Session) {
     if let Some(tracker) = &mut session.tracker {
@@ -83,7 +87,7 @@ pub(crate) fn defined(session: &mut Session) {
     }
 }
 
-/// A text passes of which only the end tells that it defines something.
+/// Only the end of a long text shows that it defines something.
 #[cold]
 pub(crate) fn define_unread(requests: &mut Requests<'_>) {
     requests.server.traces.is_unsettled = true;
@@ -100,7 +104,7 @@ fn announce(requests: &mut Requests<'_>, what: What, session: Option<ConnId>) ->
 }
 
 fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: Reading) -> Option<Change<'t>> {
-    // What cannot be read may define anything.
+    // A text that cannot be read may define anything.
     let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
     if reading.redefines() {
         return Some(
@@ -119,7 +123,7 @@ fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: 
     hidden.any(SideEffects::DEFINES).then_some(Change::Anything)
 }
 
-/// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
+/// Notes a command tag. It shows a definition if the text was not read, or did not show it.
 #[inline]
 pub(crate) fn note_tag(answers: &mut Answers<'_>, body: &[u8]) {
     if answers.server.transaction.emptying.is_some() {
@@ -132,32 +136,32 @@ pub(crate) fn note_tag(answers: &mut Answers<'_>, body: &[u8]) {
 
 #[cold]
 fn tag_may_define(answers: &mut Answers<'_>, body: &[u8]) {
-    // Where texts are read, what a block defines is known by its text.
+    // Where texts are read, the text of a DO block shows what it defines.
     let is_block = body == b"DO\0" && !answers.pool.rules.follows();
     let what = if is_block { Some(What::Anything) } else { of_tag(body) };
-    // It defines nothing, or was the pooler's own.
+    // It defines nothing, or the statement was the pooler's own.
     let Some(what) = what.filter(|_| answers.server.ledger.owner() == Some(Answerer::Client)) else { return };
-    // A table says nothing of what comes behind it in the same transaction.
+    // A table does not exclude another definition later in the same transaction.
     answers.server.traces.is_unsettled = what == What::Anything;
     let database = answers.pool.database.name_at_server().into();
     let definition = Arc::new(Definition { database, server: answers.server_id, what });
-    // Before the tag is passed on.
+    // This is posted before the tag is passed on.
     answers.others.post(answers.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session: None });
     answers.findings.words().definitions.push(definition);
 }
 
-/// ReadyForQuery: whether what was defined on this server is committed, or is not.
+/// ReadyForQuery: notes when a transaction that has defined something on this server is over.
 #[inline]
 pub(crate) fn settle_definitions(answers: &mut Answers<'_>, status: Status) {
     if answers.server.transaction.emptying.is_some() {
         answers.server.transaction.emptying = None;
     }
-    // What is under way still may define something more.
+    // What is still under way may define more.
     if answers.server.traces.is_unsettled && status == Status::Idle && answers.server.ledger.depth() <= 1 {
         answers.server.traces.is_unsettled = false;
         answers.findings.settled = true;
         if let Some(tracker) = answers.tracker() {
-            // One that is not sent yet is to be announced again.
+            // A definition that is not sent yet is announced again.
             tracker.announcement = None;
         }
     }

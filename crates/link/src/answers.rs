@@ -1,4 +1,4 @@
-//! A server's messages on their way to its client, and how a part of the code passes them or sends others.
+//! A server's messages on their way to its client, and the functions that pass them on or replace them.
 
 use connections::server::{Answerer, Server};
 use machine::action::Actions;
@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// A server's messages on their way to its client, or to nobody.
+/// A server's messages on their way to its client, if it has one.
 pub struct Answers<'a> {
     pub now: Time,
     pub server_id: ConnId,
@@ -34,7 +34,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Passes bytes of the stream on, or throws them away.
+    /// Passes bytes of the stream on, or discards them.
     pub(crate) fn consume(&mut self, count: usize, forward: bool) {
         match &self.session {
             Some(_) if forward => self.stream.pass(count),
@@ -43,7 +43,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Whether the message that begins now is the client's.
+    /// Whether the message that begins now is for the client.
     pub fn is_clients(&self) -> bool {
         let owner = self.server.ledger.owner();
         self.session.is_some() && matches!(owner, None | Some(Answerer::Client))
@@ -58,7 +58,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Keeps the beginning of a message for later. Always false: reading cannot go on.
+    /// Keeps the beginning of a message for later. Always returns false: reading cannot go on.
     pub(crate) fn keep(&mut self, rest: &[u8]) -> bool {
         self.server.incoming.inbox.extend_from_slice(rest);
         self.consume(rest.len(), false);
@@ -69,7 +69,7 @@ impl Answers<'_> {
         self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
     }
 
-    /// Whether an error is what a client gets for a message of its own.
+    /// Whether an error answers a message of the client.
     pub fn is_error_answer(&self) -> bool {
         let owner = self.server.ledger.owner();
         self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside))

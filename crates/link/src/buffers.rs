@@ -1,8 +1,8 @@
-//! Buffers that were used before: no connection allocates one for each message that it keeps.
+//! Spare buffers, so that keeping a message does not allocate each time.
 
 use units::limits;
 
-/// Buffers for use again, each empty.
+/// Empty buffers to be used again.
 #[derive(Debug, Default)]
 pub struct Buffers(Vec<Vec<u8>>);
 

@@ -1,5 +1,5 @@
-//! What all sessions of a worker share, so that it is there once: parameters and prepared statements that are alike, and what
-//! texts mean that were read before.
+//! What all sessions of a worker share: equal parameters and prepared statements, stored once, and what was read of
+//! texts before.
 
 use machine::Settings;
 use session_state::parameters::{Interned, Tracked};
@@ -21,16 +21,17 @@ pub struct Caches {
     pub catalog: Catalog,
     /// What texts mean.
     pub reader: Reader,
-    /// What rules of classes say of sessions.
+    /// The classes that rules give to sessions.
     pub standings: Standings,
-    /// For messages that are kept.
+    /// For messages that are kept until later.
     pub buffers: Buffers,
-    /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
+    /// Keys the fingerprints of first texts. It is secret, so that no client can make another client's statement count
+    /// as long.
     pub key_of_origins: Key,
 }
 
 impl Caches {
-    /// Empty ones. `seed`: the worker's, unpredictable.
+    /// Empty caches. `seed`: the worker's, unpredictable.
     pub fn new(settings: &Settings, seed: [u8; 32]) -> Caches {
         Caches {
             tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
@@ -44,9 +45,10 @@ impl Caches {
     }
 }
 
-/// Whoever does not know it cannot find texts that the memo mistakes for each other.
+/// The key of the statement memo. It is secret, so that no client can find two texts that the memo mistakes for each
+/// other.
 fn memo_secret(mut seed: [u8; 32]) -> u64 {
-    // Another stream than that of the secrets that clients are told.
+    // Not the same random stream as the secrets that clients get.
     seed[0] ^= 0xff;
     u64::from_ne_bytes(Random::new(seed).bytes())
 }

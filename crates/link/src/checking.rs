@@ -1,7 +1,8 @@
-//! Whether a server can leave its session: what is left on it is known, and can be set on another.
+//! Whether a server can be released from its session: the state left on it must be known, and must be such that it can
+//! be set on another server.
 //!
 //! ```text
-//!   all answered, no transaction ──► nothing suspected ──────────────► free: what was set is noted as the server's
+//! all answered, no transaction ──► nothing suspected ──────────────► free: the session's state is noted as the server's
 //!                                └─► suspected ──► asked ──► gone ───► free
 //!                                                        └─► there ──► pinned, until it is gone
 //! ```
@@ -22,19 +23,20 @@ use crate::pinned::count_pinned;
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// How a server is cleared that nobody can vouch for.
+/// Resets a server whose state is not known.
 pub const CLEAR: &[u8] = b"DISCARD ALL";
 
-/// Whether a server leaves its session.
+/// Whether a server can be released from its session.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Leaves {
     No,
     Yes,
-    /// And the session gives its permit to be pinned back.
+    /// Yes, and the session gives its pin permit back.
     ReturnsPinPermit,
 }
 
-/// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
+/// Whether a linked server whose client has all its answers may be released. If its state must be checked first, the
+/// query is sent.
 pub fn may_leave(
     step: &mut Step<'_>,
     session: &mut Session,
@@ -61,7 +63,8 @@ pub fn may_leave(
         Settled::Free => {
             let seated = std::mem::take(&mut tracker.has_pin_permit);
             hand_over(session, server);
-            // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
+            // The check does not list custom settings, so one that a function has set would stay on the server
+            // unnoticed.
             server.traces.soiled |= pool.names.known.is_blank();
             if !seated {
                 return Leaves::Yes;
@@ -72,10 +75,10 @@ pub fn may_leave(
     }
 }
 
-/// The server has said what its client has left on it. If that is something, the client is pinned from now on: its next
-/// statement may be under way already, and take long.
+/// The server has answered what state its client has left on it. If there is some, the client is pinned at once, since
+/// its next statement may already be under way, and take long.
 pub(crate) fn check_answered(answers: &mut Answers<'_>) {
-    // The client that it was asked for has gone.
+    // The client has disconnected meanwhile.
     let Some(tracker) = answers.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
     let circumstances = Circumstances {
         is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
@@ -89,9 +92,9 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
     }
 }
 
-/// Its client is gone. A server that is not fit for another as it is will be cleared, or closed where that is not enough.
+/// A server's client is gone. Unless its state is known, the server will be reset, or closed if a reset is not enough.
 pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
-    // It has left nothing.
+    // The client has left no state.
     let Some(mut tracker) = tracker else { return };
     let lasting = (tracker.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
@@ -106,7 +109,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     }
 }
 
-/// What the session has set is what the server has now.
+/// Notes the session's state as the server's.
 fn hand_over(session: &mut Session, server: &mut Server) {
     let tracker = session.tracker.as_mut().expect("it was settled just now");
     note_state(server, tracker.state());

@@ -1,7 +1,7 @@
-//! What a client's bytes mean, and what of them goes to its server.
+//! Reads a client's bytes and decides what goes to its server.
 //!
-//! Only headers are read, except where a message names a prepared statement or must be answered here. Whatever passes
-//! is sent as it lies; a message whose beginning has been sent keeps its server until it is whole.
+//! Only headers are read, except where a message names a prepared statement or must be answered here. What passes is
+//! sent without a copy. A session keeps its server until a message whose beginning was sent is complete.
 //!
 //! //= pg18 protocol-flow
 
@@ -20,14 +20,14 @@ use crate::{copying, following, large_statements, listening, matching, plain_mes
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Extent {
     Header,
-    /// As much of a text as is read.
+    /// As much of a text as the pooler reads.
     Text,
-    /// A Bind: its two names, and the rest where that names settings.
+    /// A Bind's two names, and the rest too if it may name settings.
     Names,
     Whole,
 }
 
-/// Deals with what is at hand, as far as it goes.
+/// Deals with the messages at hand, as far as possible.
 pub fn read(requests: &mut Requests<'_>) -> Result<(), Ending> {
     loop {
         if requests.session.incoming.skip > 0 {
@@ -57,7 +57,7 @@ pub fn read(requests: &mut Requests<'_>) -> Result<(), Ending> {
     }
 }
 
-/// The next message lies in the stream. False: not enough of it.
+/// Deals with the next message, which lies in the stream. False: not enough of it is there, or it has to wait.
 fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     plain_messages::pass(requests);
     let rest = requests.stream.rest();
@@ -78,7 +78,7 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     Ok(goes_on)
 }
 
-/// The next message began in an earlier read. False: still not enough of it.
+/// Deals with the next message, which began in an earlier read. False: not enough of it is there, or it has to wait.
 fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     loop {
         let header = checked_header(&requests.session.incoming.inbox)?;
@@ -105,7 +105,7 @@ fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
         if requests.stream.left() == 0 {
             return Ok(false);
         }
-        // As much as is surely of this message: all of it, or its header first.
+        // Only bytes that belong to this message: all of it, or its header first.
         let wanted = header.map_or(HEADER_LEN, Header::total_len) - requests.session.incoming.inbox.len();
         let count = wanted.min(requests.stream.left());
         let more = &requests.stream.rest()[..count];
@@ -134,7 +134,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
     }
     match extent(requests, header) {
         Extent::Header => {
-            // Outside of a transaction no server is held by half a message, unless it is a large one.
+            // Outside a transaction half a message does not occupy a server, unless it is a large one.
             let streams = header.tag == tag::COPY_DATA || requests.server.transaction.status != Status::Idle;
             Ok(streams || whole || at_hand.len() >= limits::CHUNK_LEN_MAX)
         }
@@ -142,7 +142,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
         Extent::Whole if whole => Ok(true),
         Extent::Whole if header.tag == tag::EXECUTE => Ok(false),
         Extent::Whole => {
-            // A long unnamed statement passes by length, however long.
+            // A long unnamed statement passes by length, whatever its size.
             let named = at_hand.get(HEADER_LEN).map(|&first| first != 0);
             if named == Some(true) && header.tag == tag::PARSE && header.body_len() > limits::STATEMENT_LEN_MAX {
                 return Ok(at_hand.len() >= limits::CHUNK_LEN_MAX);
@@ -166,7 +166,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
     }
 }
 
-/// Deals with one message of which enough is at hand. False: not before what is under way has been answered.
+/// Deals with one message of which enough is at hand. False: it waits for answers under way.
 #[inline]
 fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
     let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
@@ -181,10 +181,10 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
     }
     let dealt_with = dispatch(requests, header, at_hand, in_stream)?;
     if dealt_with && matching::is_trying(requests.session) {
-        // The rest of a Bind may be at hand and is dealt with as what follows.
+        // If the rest of a Bind is at hand, it is dealt with separately.
         let sent = header.total_len() - requests.session.incoming.skip as usize;
         matching::keep_for_trial(requests.session, &at_hand[..sent.min(at_hand.len())]);
-        // What comes behind must not be read before it is known whether this comes again.
+        // The next message must not be read before it is known whether this one is sent again.
         requests.holds |= matches!(header.tag, tag::SYNC | tag::QUERY | tag::FUNCTION_CALL);
     }
     Ok(dealt_with)

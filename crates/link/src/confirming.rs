@@ -1,4 +1,4 @@
-//! What answers confirm of what was noted when messages were sent, and what errors take back.
+//! Effects were noted when messages were sent. Answers confirm them here, and errors take them back.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use wire::backend::{ParameterStatus, Status};
 use crate::answers::Answers;
 use crate::{announcing, fakes, matching};
 
-/// Commands that make statements unknown to the server.
+/// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.
 pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     if answers.server.ledger.owner() == Some(Answerer::Aside) {
         return answers.server.kept.on_server.done();
     }
     if answers.server.transaction.status == Status::Failed && body == b"ROLLBACK\0" {
-        // To a savepoint, or to its end, after which ReadyForQuery tells more.
+        // It went back to a savepoint, or ended the transaction; the next ReadyForQuery shows which.
         answers.server.transaction.status = Status::InTransaction;
     }
     announcing::note_tag(answers, body);
@@ -33,11 +33,11 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     answers.server.kept.on_server.clear();
     if body == b"DISCARD ALL\0" {
         answers.server.kept.sequences.discarded();
-        // Its client's, if it has one, says the same.
+        // If the client has a tracker, that notes the same.
         (answers.server.kept.session_state, answers.server.traces.soiled) = (None, false);
         answers.server.traces.listens = false;
     }
-    // What was sent behind the command, in one pipeline with it, stays.
+    // Statements sent after the command in the same pipeline stay.
     let ledger = &answers.server.ledger;
     answers.server.statements.prepared.keep_only(|id| ledger.is_preparing(id));
     if let Some((_, session)) = &mut answers.session
@@ -48,14 +48,14 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     }
 }
 
-/// CloseComplete for a statement that SQL has prepared.
+/// CloseComplete for a statement that was prepared by SQL.
 pub(crate) fn closed_prepared(answers: &mut Answers<'_>) {
     confirmed(answers, b"", false);
 }
 
-/// A statement has run whose effects were noted; `named`: it may be of the names that the protocol knows.
+/// A statement whose effects were noted has run; `named`: it may concern names of the protocol.
 fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
-    // Nobody is left whose state it would be, or nothing of it is followed.
+    // The client is gone, or its session state is not followed.
     let Some((_, session)) = &mut answers.session else { return };
     let Some(tracker) = &mut session.tracker else { return };
     let places = Places {
@@ -70,7 +70,7 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
     tracker.confirmed(tag, places);
 }
 
-/// A parameter of the server's, and its session's. Returns whether the client is told.
+/// Notes a ParameterStatus for the server and its session. Returns whether the client gets it.
 pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>, clients: bool) -> bool {
     let Some(index) = answers.caches.tracked.index(status.name) else {
         if let Some(base) = &answers.pool.welcome.base {
@@ -82,11 +82,11 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     let Some(changed) = answers.server.kept.parameters.with(index, status.value) else { return clients };
     let before = Arc::clone(&answers.server.kept.parameters);
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
-    // It came of the pooler's own question: no client has set it.
+    // It came with the pooler's own query: no client has set it.
     let Some((_, session)) = answers.session.as_mut().filter(|_| clients) else { return clients };
     let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting().is_reset(index));
     if is_restarting && session.reset_to.is_some() {
-        // The server knows nothing of what this client began with: `restart` tells.
+        // The server has gone back to its own value, not to the client's: `restart` sends the right one.
         return false;
     }
     if Arc::ptr_eq(&session.parameters, &before) {
@@ -97,13 +97,13 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     true
 }
 
-/// Whether the server is its client's until one of them ends.
+/// Whether the client keeps this server until one of them ends.
 pub(crate) fn is_for_life(answers: &mut Answers<'_>) -> bool {
     answers.tracker().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID))
 }
 
-/// What the failure means for the session's state: nothing of the answer being read happens any more.
-/// `tries_again`: what failed is sent anew, and its client is told nothing.
+/// Notes a failure for the session's state: the rest of the statement being answered has no effect. `tries_again`: it
+/// is sent again, and the client gets no error.
 pub(crate) fn failed_followed(answers: &mut Answers<'_>, tries_again: bool) {
     let (owner, noted) = (answers.server.ledger.owner(), answers.server.ledger.is_noted());
     if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside)) {
@@ -118,7 +118,7 @@ pub(crate) fn failed_followed(answers: &mut Answers<'_>, tries_again: bool) {
     }
 }
 
-/// The server skips these messages: what was noted when they were sent is taken back, newest first.
+/// The server skips these messages: what was noted for them is taken back, newest first.
 pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
     let (mut of_names, mut of_unnamed) = (0, 0);
     answers.server.statements.described = Described::default();
@@ -143,7 +143,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
         }
         of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
         if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
-            // Of its unnamed statement, on the client's behalf.
+            // It concerned the server's unnamed statement, on the client's behalf.
             answers.server.statements.unnamed = unnamed::UNKNOWN;
         }
     }
@@ -159,11 +159,11 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
         && let Some((_, session)) = &mut answers.session
         && !session.statements.unnamed.as_ref().is_some_and(|unnamed| unnamed.is_changing())
     {
-        // An earlier one holds, and what that does is not kept.
+        // An earlier unnamed statement is in force again, and its effects were not kept.
         let unread = Marked { text: Arc::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
         session.tracker.get_or_insert_default().portals.parse_unnamed(Some(Arc::new(unread)));
     }
-    // Nobody is left who could name one, or nobody has.
+    // The client is gone, or has named no statement.
     let Some(names) = answers.session.as_mut().and_then(|(_, session)| session.statements.names.as_mut()) else {
         return;
     };
@@ -174,10 +174,11 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
     }
 }
 
-/// Parameters that the client has reset are again what it began with. Its server may have another value: the next one
-/// is told. What it has set behind that is as the server tells.
+/// Parameters that the client has reset have the values again that it began with. Its server may have other ones; the
+/// next server gets the right ones. Parameters that the client has set after the reset have the values that the server
+/// reports.
 pub(crate) fn restart(answers: &mut Answers<'_>) {
-    // Nobody is left to be told, or it began with nothing of its own.
+    // The client is gone, or it began with no values of its own.
     let Some((conn, session)) = &mut answers.session else { return };
     let (Some(first), Some(tracker)) = (&session.reset_to, &session.tracker) else { return };
     let restarting = *tracker.restarting();
@@ -192,7 +193,7 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
             () if restarting.is_set(index) => answers.server.kept.parameters.get(index),
             () => None,
         };
-        // It is as it was, or too long to be kept.
+        // It has not changed, or is too long to be kept.
         let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
         let Some(changed) = session.parameters.with(index, value) else { continue };
         session.parameters = answers.caches.interned.intern(changed);
@@ -204,8 +205,8 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
     }
 }
 
-/// A transaction is over. Where it has changed what others see, what they prepare from now on is another statement. Who
-/// has temporary tables drops them all the time, and nobody else sees them.
+/// A transaction is over. If it has changed definitions that others see, the same text prepared from now on is another
+/// statement. Temporary tables do not count: they are often dropped, and no other session sees them.
 pub(crate) fn renew_statements(answers: &mut Answers<'_>) {
     let renews = match std::mem::take(&mut answers.server.transaction.defines) {
         Defines::Nothing => false,
@@ -215,12 +216,12 @@ pub(crate) fn renew_statements(answers: &mut Answers<'_>) {
     answers.pool.names.generation += u64::from(renews);
 }
 
-/// That its session may have something temporary, because nobody knows what its texts do, is no reason to believe so.
+/// Whether the session has temporary objects for certain; a mere suspicion does not count.
 fn is_temporary(answers: &mut Answers<'_>) -> bool {
     answers.tracker().is_some_and(|tracker| tracker.has_temporary())
 }
 
-/// An Execute has had as many rows as it asked for: its statement has run, though not to its end.
+/// PortalSuspended: an Execute has got as many rows as it asked for. Its statement has run, though not to its end.
 pub(crate) fn suspended(answers: &mut Answers<'_>) {
     if answers.server.ledger.is_noted() {
         confirmed(answers, b"", true);

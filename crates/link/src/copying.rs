@@ -1,8 +1,9 @@
-//! COPY FROM STDIN that fails, or is left by a message that is not of it: a client is told what PostgreSQL tells it.
+//! COPY FROM STDIN that fails, or that the client leaves by another message: the client gets the same answers as from
+//! PostgreSQL.
 //!
-//! A message that is not of a copy under way ends a session of PostgreSQL; where the copy had failed before, it is read as
-//! ever. Which of both it is decides how the message is to be sent, so CopyFail goes in front: its error says that the copy was
-//! whole until then, any other one that it was not.
+//! A message that does not belong to a COPY under way ends a PostgreSQL session. If the COPY had failed before, the
+//! message is read as usual. The pooler must know which it is before it sends the message, so it sends CopyFail first.
+//! If the error is that of the CopyFail, the COPY was under way; any other error shows that it had failed before.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
@@ -15,14 +16,14 @@ use crate::ending::Ending;
 use crate::findings::Astray;
 use crate::requests::Requests;
 
-/// PostgreSQL's words where it cannot tell any more what it has read.
+/// PostgreSQL's words when it has lost track of where messages begin.
 pub const SYNC_LOST: &str = "terminating connection because protocol synchronization was lost";
 
-/// With what a copy is stopped; it comes back in the server's error.
+/// The text of the CopyFail that stops a COPY; it comes back in the server's error.
 const STOPPED: &[u8] = b"stopped by pgweir for a message that is not of a copy";
 
-/// A message comes where it is not known whether the server is in COPY IN. `None`: it is sent as any other. `Some(false)`:
-/// not before that is known.
+/// Deals with a message while it is not known whether the server is in COPY IN. `None`: it is sent like any other.
+/// `Some(false)`: it waits until that is known.
 #[cold]
 pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<bool>, Ending> {
     if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC | tag::TERMINATE) {
@@ -34,14 +35,15 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
         requests.server.hold.flushed = true;
         requests.actions.send_new(requests.server_id, |out| CopyFail { message: STOPPED }.encode(out));
     } else if requests.server.ledger.is_skipping() {
-        // Whether the server skips this depends on a Sync that it has answered or has not, and no question is answered then.
+        // Whether the server skips this depends on whether it has answered a Sync, and a skipping server answers no
+        // query that would show it.
         requests.server.end.close_needed = Some(SYNC_LOST);
         return Err(Ending::violation(SYNC_LOST));
     }
     Ok(Some(false))
 }
 
-/// An error has come. `Some`: it ends the session; whether it is passed on.
+/// Whether an error ends the session because of a COPY. `Some`: it does; the value says whether the error is passed on.
 pub(crate) fn leads_astray(answers: &mut Answers<'_>, fields: &Fields<'_>) -> Option<bool> {
     let ledger = &answers.server.ledger;
     let astray = if ledger.is_copy_cut() && fields.sqlstate() == Some(sqlstate::PROTOCOL_VIOLATION) {

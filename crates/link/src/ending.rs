@@ -1,14 +1,14 @@
-//! Messages of a client's that nobody can go on after, and how a header is told to be one.
+//! Messages of a client after which its session ends, and the check of message headers.
 
 use wire::frontend::tag;
 use wire::{Header, SqlState, frontend, sqlstate};
 
-/// Why a client's conversation ends because of what it sent.
+/// Why a session ends because of what its client sent.
 #[derive(Debug)]
 pub enum Ending {
-    /// It said goodbye.
+    /// It sent Terminate.
     Terminate,
-    /// It is told this, and closed.
+    /// It gets this FATAL error, and is closed.
     Refuse(SqlState, String),
 }
 
@@ -31,7 +31,7 @@ pub fn checked_header(bytes: &[u8]) -> Result<Option<Header>, Ending> {
     let Some(len_max) = frontend::len_max(first).filter(|_| first != tag::PASSWORD) else {
         return Err(invalid_type(first));
     };
-    // Not all of it is there.
+    // The header is not complete yet.
     let Some(header) = Header::parse(bytes)? else { return Ok(None) };
     if header.body_len() > len_max {
         return Err(invalid_length());

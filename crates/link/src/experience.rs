@@ -1,36 +1,39 @@
-//! Which transactions run long, by how they began: what sends a class's long transactions to a class of their own.
+//! Learns which transactions run long, by how they begin, so that a class's long transactions can have a class of their
+//! own.
 //!
 //! ```text
 //!   first text ──► origin ──► known to run long? ──► its class's `long`, else its class
 //!                    ▲                 ▲
-//!    only BEGIN: its session           └── how long its server was not free, when it is again
+//! only BEGIN: its session └── how long its server was in use, when it is free again
 //! ```
 //!
-//! Promises: what has run for as long as the class says is known from then on; what has become shorter than half of that,
-//! on average of its last runs, is forgotten: after eight runs at most where they take less than a ninth of it, ten where they take a
-//! quarter, a dozen or so where they take two fifths. At most [`KNOWN_MAX`] are known in each pool on each worker: what has not been met
-//! for longest goes first. Whatever runs for less time is not noted at all: most cost one look-up.
+//! An origin that has once run for as long as the class says is known as long from then on. It is forgotten when the
+//! average of its last runs falls below half of that time. This takes at most eight runs if they last less than a ninth
+//! of it, ten if they last a quarter, about a dozen if they last two fifths. At most [`KNOWN_MAX`] origins are known in
+//! each pool on each worker; the least recently used one is dropped first. Origins that never ran long are not stored:
+//! they cost one look-up.
 
 use std::collections::BTreeMap;
 
 use connections::Origin;
 use machine::snapshot::LongCounts;
 
-/// Nobody grows this: a client that makes up statements by the thousand only has the oldest forgotten.
+/// No client can exceed this: one that makes up thousands of statements only causes the oldest ones to be dropped.
 const KNOWN_MAX: usize = 1024;
 
-/// A mean is no more than so many times what counts as long: else one run of an hour would need a day of short ones.
+/// A mean is at most so many times what counts as long. Otherwise one run of an hour would need a day of short ones to
+/// be forgotten.
 const MEAN_MAX: u64 = 4;
 
-/// So much of a text is kept, to tell people.
+/// So much of a text is kept for SHOW LANES.
 const TEXT_MAX: usize = 200;
 
-/// What is known of one origin.
+/// What is known about one origin.
 #[derive(Clone, Debug)]
 struct Course {
     /// Smoothed time from link to release, in microseconds.
     mean_us: u64,
-    /// Since it is known.
+    /// Runs since it is known.
     runs: u64,
     /// The beginning of a text that had this origin.
     text: Box<[u8]>,
@@ -39,7 +42,7 @@ struct Course {
     used: u64,
 }
 
-/// What has run long in one pool.
+/// The origins that have run long in one pool.
 #[derive(Debug, Default)]
 pub struct Experience {
     known: BTreeMap<Origin, Course>,
@@ -47,9 +50,9 @@ pub struct Experience {
 }
 
 impl Experience {
-    /// Whether transactions that begin so run long, as far as is known.
+    /// Whether transactions with this origin are known to run long.
     pub fn expects_long(&mut self, origin: Origin, text: &[u8]) -> bool {
-        // What is not known is expected to be short.
+        // An unknown origin is expected to be short.
         let Some(course) = self.known.get_mut(&origin) else { return false };
         self.uses += 1;
         course.used = self.uses;
@@ -59,7 +62,7 @@ impl Experience {
         true
     }
 
-    /// One has run for so long. `after_us`: from when on that is long; `None`: it was expected to be.
+    /// A transaction has lasted so long. `after_us`: what counts as long; `None`: it ran in the class for long ones.
     pub fn learn(&mut self, origin: Origin, lasted_us: u64, after_us: Option<u64>) {
         if let Some(course) = self.known.get_mut(&origin) {
             let after_us = after_us.unwrap_or(course.after_us).max(1);
@@ -119,7 +122,7 @@ mod tests {
             let mut experience = Experience::default();
             experience.learn(origin(7), outlier, AFTER);
             let short = (1..).find(|_| {
-                // In the other class, whose own is no matter.
+                // It runs in the class for long ones, which has no limit of its own.
                 experience.learn(origin(7), 10_000, None);
                 !experience.expects_long(origin(7), b"")
             });

@@ -1,4 +1,4 @@
-//! Messages that no server sees, and their answers: a Parse or Close of a name that the pooler keeps.
+//! Answers to messages that no server sees: a Parse or Close of a name that the pooler keeps.
 
 use connections::server::Expect;
 use machine::action::Actions;
@@ -7,7 +7,7 @@ use wire::backend;
 
 use crate::session::Session;
 
-/// Writes the answer that we give in a server's stead.
+/// Sends the answer that the pooler gives instead of a server.
 pub(crate) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
     if let Some(names) = &mut session.statements.names {
         names.answered();

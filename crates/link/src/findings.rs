@@ -1,4 +1,4 @@
-//! What reading a server's bytes brings to light beyond the bytes themselves, for the worker to act upon.
+//! What the worker has to act on after a server's bytes were read.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use connections::server::Unexpected;
 use session_state::catalogue::Definition;
 use wire::SqlState;
 
-/// A server that cannot be trusted any more, and why.
+/// A server has broken the protocol, and how.
 #[derive(Debug)]
 pub struct Broken(pub String);
 
@@ -22,56 +22,56 @@ impl From<Unexpected> for Broken {
     }
 }
 
-/// What a client of a copy did wrong.
+/// What went wrong in a client's COPY.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Astray {
-    /// It has been told by the server.
+    /// The server's own error was passed on.
     Reported,
-    /// It has sent something else than data in the midst of a copy.
+    /// The client has sent something other than data within a COPY.
     NoCopyData,
 }
 
-/// What reading a server's bytes brought to light, for the worker to act upon.
+/// What the worker has to act on after a server's bytes were read.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// The server accepted the session's parameters.
+    /// The server has accepted the session's parameters.
     pub replayed: bool,
-    /// The session has reset what it began with, and the server may have something else.
+    /// The session has reset settings to the values that it began with, and the server may have others.
     pub reverted: bool,
-    /// A Query was passed over because of what was to come in front of it, and there is no Sync behind it.
+    /// A Query was skipped because the pooler's statement before it failed, and no Sync follows it.
     pub skipped_aside: bool,
-    /// The error being read is of a statement that is tried: its client's messages will come again.
+    /// The error being read belongs to a trial: the client's messages will be sent again.
     pub tries_again: bool,
-    /// The client's transaction is over, and it listens, or was about to.
+    /// The client's transaction is over, and the client has subscriptions.
     pub subscriptions: bool,
-    /// The client's ReadyForQuery was not passed on: something has to come before it.
+    /// The client's ReadyForQuery was held back: notifications must come before it.
     pub withheld: bool,
-    /// What was defined on the server is committed, or is not.
+    /// A transaction that has defined something on the server is over.
     pub settled: bool,
     /// ReadyForQuery inside a transaction, in statement mode.
     pub transaction_block: bool,
-    /// Apart, because there is nothing of it in most answers.
+    /// Boxed, because most answers have none of it.
     pub words: Option<Box<Words>>,
 }
 
-/// What a server said in words that concerns more than its client.
+/// Messages of a server that concern more than its client.
 #[derive(Debug, Default)]
 pub struct Words {
-    /// The error with which a server refused them: the body of an ErrorResponse.
+    /// The error with which the server refused the session's settings: the body of an ErrorResponse.
     pub replay_error: Option<Vec<u8>>,
-    /// A chore failed, in the server's words.
+    /// The error message of a failed chore.
     pub chore_error: Option<String>,
-    /// What it said to a check: the bodies of its DataRows.
+    /// The answer to `chaos_check`: the bodies of its DataRows.
     pub rows: Vec<Vec<u8>>,
     /// Bodies of NotificationResponses that the pool's listener has received.
     pub notifications: Vec<Vec<u8>>,
-    /// What its command tags say that it defines.
+    /// What was defined, by its command tags.
     pub definitions: Vec<Arc<Definition>>,
     /// An error outside of any answer: the server is about to close.
     pub dying: Option<String>,
-    /// Something was read in a COPY that is not of it: what its client is owed is not known, and it ends.
+    /// A COPY went wrong in such a way that the session ends.
     pub astray: Option<Astray>,
-    /// A FATAL for the linked client, whose session outlives it.
+    /// A FATAL of the server, whose session may survive it.
     pub lost: Option<(SqlState, String)>,
 }
 
@@ -80,7 +80,7 @@ impl Findings {
         self.words.get_or_insert_default()
     }
 
-    /// Nothing else that this server says is for its client.
+    /// No further message of this server is for its client.
     pub fn is_lost(&self) -> bool {
         self.words.as_ref().is_some_and(|words| words.lost.is_some() || words.astray.is_some())
     }

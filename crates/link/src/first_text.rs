@@ -1,6 +1,7 @@
-//! The text that a transaction begins with: what it says, and its comments, counts for the whole of it.
+//! The text that a transaction begins with. It decides the class and the limits of the whole transaction, by its
+//! statement and its comments.
 //!
-//! A bare BEGIN says nothing: if what follows it is at hand, that counts. Nothing is kept of a text.
+//! After a bare BEGIN the next text counts, if it is at hand.
 
 use sql::begins_transaction;
 use wire::frontend::{BindNames, Parse, tag};
@@ -8,14 +9,14 @@ use wire::{HEADER_LEN, Header};
 
 use crate::session::Session;
 
-/// So many messages are looked through for a text behind a bare BEGIN: Bind, Describe, Execute and Sync may follow that.
+/// So many messages are searched for a text after a bare BEGIN: Bind, Describe, Execute and Sync may come between.
 const MESSAGES_MAX: usize = 8;
 
-/// The text, as far as it is at hand: of a Query or a Parse, or what a Bind names.
+/// The text, as far as it is at hand: of a Query, of a Parse, or of the statement that a Bind names.
 #[inline]
 pub fn first_text<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]> {
     match query(messages) {
-        // Mostly.
+        // The usual case.
         Some(text) if !begins_transaction(text) => Some(text),
         _ => first_of_any(session, messages),
     }
@@ -27,7 +28,7 @@ fn first_of_any<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]
     if begins_transaction(text) { text_behind(session, behind).or(Some(text)) } else { Some(text) }
 }
 
-/// The text of a Query that is there first, and whole.
+/// The text of a complete Query, if that comes first.
 #[inline]
 fn query(messages: &[u8]) -> Option<&[u8]> {
     let (&[tag::QUERY, a, b, c, d], body) = messages.split_first_chunk::<HEADER_LEN>()? else { return None };
@@ -35,8 +36,8 @@ fn query(messages: &[u8]) -> Option<&[u8]> {
     body.get(..=len)?.strip_suffix(b"\0")
 }
 
-/// The first text, and what stands behind its message. A batch may begin with messages that run nothing: drivers describe a statement
-/// again, or close all portals that they have dropped, before they bind.
+/// The first text, and the bytes after its message. A batch may begin with messages that run nothing: drivers describe
+/// a statement again, or close portals that they have dropped, before they bind.
 fn first_said<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     loop {
         let runs_nothing = matches!(messages.first(), Some(&(tag::DESCRIBE | tag::CLOSE | tag::FLUSH)));
@@ -49,10 +50,10 @@ fn first_said<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<(&'a [
     }
 }
 
-/// The text behind a bare BEGIN.
+/// The text after a bare BEGIN.
 fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [u8]> {
     for _ in 1..MESSAGES_MAX {
-        // Others can stand between a Parse of BEGIN and the next.
+        // Other messages may come between a Parse of BEGIN and the next text.
         let (text, behind) = text_of(session, messages)?;
         if let Some(text) = text.filter(|text| !begins_transaction(text)) {
             return Some(text);
@@ -62,7 +63,7 @@ fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [
     None
 }
 
-/// The text of the first message, if it has one, and what stands behind that message; `None` if there is none.
+/// The text of the first message, if it has one, and the bytes after that message; `None` if there is no message.
 fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [u8]>, &'a [u8])> {
     let header = Header::parse(messages).ok()??;
     let (message, behind) = messages.split_at(messages.len().min(header.total_len()));
@@ -76,7 +77,7 @@ fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [
     Some((text, behind))
 }
 
-/// What is at hand of the text of a Parse that is not all there yet: it is behind the name.
+/// The beginning of the text of an incomplete Parse: it comes after the name.
 fn beginning(body: &[u8]) -> Option<&[u8]> {
     let name = body.iter().position(|&byte| byte == 0)?;
     body[name + 1..].split(|&byte| byte == 0).next()

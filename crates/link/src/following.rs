@@ -1,7 +1,8 @@
-//! What a client's statements do to its session, noted as they are sent; and what its server needs before it reads them.
+//! Notes what a client's statements do to its session when they are sent, and sends what its server needs first.
 //!
-//! Nothing is held back for it, but where a statement of SQL's PREPARE has to be prepared first: that goes in front, in
-//! one piece with the client's message, and if it fails, the server passes over the message and its error is the answer.
+//! Messages do not wait for this, except where a statement of SQL's PREPARE has to be prepared first. That is sent
+//! before the client's message in the same batch. If it fails, the server skips the client's message, and the client
+//! gets the error.
 
 use std::sync::Arc;
 
@@ -18,17 +19,17 @@ use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
 use crate::session::Session;
 use crate::{announcing, listening, remedies, texts, vacating};
 
-/// Whether a message must wait until what is under way has been answered: that decides how a text is to be read, or which
-/// statements there are by name.
+/// Whether a message must wait for answers under way, because they decide how a text is read, or which statements have
+/// which names.
 pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &[u8]) -> bool {
-    // Nothing is followed, so nothing is in doubt.
+    // Without a tracker nothing is in doubt.
     let Some(tracker) = &requests.session.tracker else { return false };
     let is_text = matches!(message, tag::QUERY | tag::PARSE);
     let names = match message {
         tag::DESCRIBE | tag::CLOSE => at_hand.get(HEADER_LEN) == Some(&Target::Statement.byte()),
         _ => is_text || message == tag::BIND,
     };
-    // What is brought within a batch is skipped with what comes behind it there.
+    // What the pooler prepares within a batch is skipped if something before it in the batch fails.
     let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.awaits_own_ready();
     let in_doubt = names
         && (is_brought || tracker.is_naming() || must_mend(requests.server, requests.session, tracker))
@@ -37,15 +38,15 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
 }
 
-/// Whether answers under way bring back what the session began with, of which its server is to be told first: between
-/// two ReadyForQuery.
+/// Whether answers under way reset settings to the values that the session began with. Then the server must get those
+/// values first, between two ReadyForQuery.
 fn must_mend(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let reverts = session.reset_to.is_some() && (tracker.is_reverting() || tracker.is_reverted());
     reverts && server.ledger.awaits_ready()
 }
 
-/// A Parse is sent that is not renamed: of the unnamed statement, or where no names are kept. False: not before what is
-/// under way has been answered.
+/// A Parse is sent without renaming: of the unnamed statement, or where no names are kept. False: it waits for answers
+/// under way.
 pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'_>>, is_mapped: bool) -> bool {
     if !requests.follows() {
         return true;
@@ -72,7 +73,7 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
     listening::bring_channels(requests, reading);
     let tracker = requests.session.tracker.get_or_insert_default();
     if !is_mapped && !reading.is_plain() {
-        // Nobody knows when it is executed.
+        // It is not known when it will be executed.
         tracker.suspect(reading.unseen(), text.unwrap_or_default(), &requests.pool.names.known);
     } else {
         tracker.portals.parse_unnamed(marked);
@@ -80,7 +81,7 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
     true
 }
 
-/// A text is too long to be at hand at once: what it says is known when its end has passed. `text`: its beginning.
+/// A text is too long to be at hand at once: its meaning is known when its end has passed. `text`: its beginning.
 #[cold]
 pub(crate) fn begin_pieces(requests: &mut Requests<'_>, text: &[u8]) {
     if !requests.follows() {
@@ -88,27 +89,27 @@ pub(crate) fn begin_pieces(requests: &mut Requests<'_>, text: &[u8]) {
     }
     let rules = texts::rules(requests.server, requests.session, requests.caches);
     let tracker = requests.session.tracker.get_or_insert_default();
-    // Its encoding is not one that texts are read in.
+    // Texts in its encoding are not read.
     let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &requests.pool.names.known) };
     let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
     pieces.add(text);
     tracker.long_text.begin(pieces, text);
 }
 
-/// More of it passes, to its end if `is_last`.
+/// More of a long text passes, up to its end if `is_last`.
 pub(crate) fn add_piece(requests: &mut Requests<'_>, count: usize, is_last: bool) {
     let Some(tracker) = &mut requests.session.tracker else { return };
-    // A zero byte ends the text; the types of a Parse stand behind it.
+    // A zero byte ends the text; the parameter types of a Parse follow it.
     let piece = &requests.stream.rest()[..count];
     let end = piece.iter().position(|&byte| byte == 0);
     let piece = &piece[..end.unwrap_or(count)];
-    // Its end is to come.
+    // Its end is still to come.
     let Some(gathered) = tracker.long_text.add(piece, is_last || end.is_some()) else { return };
     let shape = gathered.finish();
     let reading = texts::read_text(requests, shape.as_deref());
     let tracker = requests.session.tracker.as_mut().expect("it has gathered the text");
     if reading.is_noted(true) {
-        // What it has set cannot be noted any more: its answers may be here already.
+        // It is too late to note what it sets: its answers may have come already.
         tracker.suspect_unread();
     } else {
         tracker.suspect_again(reading, &requests.pool.names.known);
@@ -118,7 +119,7 @@ pub(crate) fn add_piece(requests: &mut Requests<'_>, count: usize, is_last: bool
     }
 }
 
-/// Whether a Bind's parameters name settings: they are read.
+/// Whether a Bind's parameters must be read because they may name settings.
 pub(crate) fn reads_parameters(requests: &Requests<'_>, statement: &[u8]) -> bool {
     if !requests.follows() {
         return false;
@@ -131,8 +132,8 @@ pub(crate) fn reads_parameters(requests: &Requests<'_>, statement: &[u8]) -> boo
     named.is_some_and(|statement| statement.reading(&requests.pool.names.known).sets_by_function())
 }
 
-/// A Bind is about to be sent; `statement`: the named one and what it does, if it is known; `behind`: what there is
-/// behind its names. False: not before what is under way has been answered.
+/// A Bind is about to be sent. `statement`: the named one and its effects, if known; `behind`: the bytes after its
+/// names. False: it waits for answers under way.
 pub(crate) fn bind_followed(
     requests: &mut Requests<'_>,
     names: &BindNames<'_>,
@@ -195,15 +196,15 @@ pub(crate) fn bind_followed(
     true
 }
 
-/// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described. False: not
-/// before what is under way has been answered.
+/// A Describe of the unnamed statement is about to be sent: a statement that it EXECUTEs must be prepared on the
+/// server. False: it waits for answers under way.
 pub(crate) fn describe_followed(requests: &mut Requests<'_>) -> bool {
     let marked =
         requests.session.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement()).map(Arc::clone);
     remedies::remedy_before(requests, marked.filter(|_| requests.follows()).as_deref())
 }
 
-/// An Execute is sent. False: not yet.
+/// An Execute is sent. False: it has to wait.
 pub(crate) fn execute(requests: &mut Requests<'_>, at_hand: &[u8]) -> bool {
     let tracker = requests.session.tracker.as_ref().filter(|tracker| !tracker.portals.is_empty());
     let execute = tracker.and_then(|_| Execute::decode(&at_hand[HEADER_LEN..]).ok());
@@ -237,7 +238,8 @@ pub(crate) fn reads_portals(session: &Session) -> bool {
     session.tracker.as_ref().is_some_and(|tracker| !tracker.portals.is_empty())
 }
 
-/// One is about to be closed by the protocol, if it is one: `No` if not. What comes of it is noted as of a DEALLOCATE.
+/// A Close of a statement that SQL has prepared: its effect is noted like that of a DEALLOCATE. `No`: SQL has prepared
+/// none of this name.
 pub(crate) fn close_prepared(requests: &mut Requests<'_>, name: &[u8]) -> Renamed {
     if !requests.follows() || requests.session.tracker.as_ref().is_none_or(|tracker| !tracker.has_prepared(name)) {
         return Renamed::No;

@@ -1,11 +1,10 @@
-//! Named statements that the pooler does not keep: longer than [`limits::STATEMENT_LEN_MAX`], or more of them than one client may
-//! have.
+//! Named statements that the pooler does not keep: too long ([`limits::STATEMENT_LEN_MAX`]), or too many of one client.
 //!
-//! Promises: where sessions are followed, they go to the server under the client's own names, and the session keeps that server
-//! until its client disconnects. From then on its new names are the server's to judge; names from before stay mapped. Where
-//! sessions are not followed, the Parse fails (54000), and the session goes on behind its Sync.
+//! Where session state is followed, they go to the server under the client's own names, and the session keeps that
+//! server until its client disconnects. Its new names are no longer mapped; names from before stay mapped. Where
+//! session state is not followed, the Parse fails (54000), and the session goes on after its Sync.
 //!
-//! Does not do: reading such a text for what it does to the session. So its server is closed when the client has left.
+//! Such a text is not read for its effects on the session. So its server is closed when the client has disconnected.
 
 use connections::server::Expect;
 use session_state::state::Pins;
@@ -19,10 +18,10 @@ use crate::requests::{Renamed, Requests};
 use crate::session::Session;
 use crate::{remedies, server_statements};
 
-/// What a client is told where its session cannot keep its server.
+/// The error for a session that cannot keep its server.
 pub const TOO_LARGE: &str = "named prepared statement too large, or too many of them in one session";
 
-/// A named Parse of which only the beginning is at hand: it is too long to be kept.
+/// A named Parse of which only the beginning is at hand, since it is too long to be kept.
 pub(crate) fn parse_large(
     requests: &mut Requests<'_>,
     header: Header,
@@ -52,7 +51,7 @@ pub(crate) fn parse_large(
     Ok(Renamed::No)
 }
 
-/// A whole Parse that is not kept.
+/// A complete Parse that is not kept.
 pub(crate) fn pass_or_refuse(requests: &mut Requests<'_>, parse: &Parse<'_>, total: usize, in_stream: bool) -> Renamed {
     if passes(requests.session, requests.pool, parse.query) {
         return Renamed::No;
@@ -61,7 +60,7 @@ pub(crate) fn pass_or_refuse(requests: &mut Requests<'_>, parse: &Parse<'_>, tot
     Renamed::Yes
 }
 
-/// From now on new names go to the server as they are. False: the session cannot keep its server.
+/// From now on the session's new names are not mapped. False: the session cannot keep its server.
 fn passes(session: &mut Session, pool: &mut Pool, text: &[u8]) -> bool {
     if !pool.rules.follows() {
         return false;
@@ -71,7 +70,7 @@ fn passes(session: &mut Session, pool: &mut Pool, text: &[u8]) -> bool {
     true
 }
 
-/// Makes the server fail in the place of a Parse: its transaction fails, and it skips to Sync.
+/// Makes the server fail at the place of a Parse: its transaction fails, and it skips to Sync.
 fn refuse_large(requests: &mut Requests<'_>, replaced: usize, in_stream: bool) {
     requests.sent(Expect::TooLarge);
     let unknown = Describe { target: Target::Statement, name: TOO_LARGE.as_bytes() };

@@ -1,7 +1,7 @@
-//! A session and the server it is linked to: what the messages between them mean, and what of them is sent.
+//! A session and the server it is linked to: what the messages between them mean, and which of them are sent.
 //!
-//! A link is what there is between a session's first message and the moment at which its server is free again. Nothing here
-//! knows a worker: `worker` decides who is linked to whom, and acts upon what is found here ([`findings`]).
+//! A link lasts from a session's first message until its server is free again. Nothing here uses a worker: `worker`
+//! decides which session is linked to which server, and acts on what is found here ([`findings`]).
 //!
 //! ```text
 //!   client ──► client_messages ──► requests ──────────────────────────────────► server
@@ -12,23 +12,23 @@
 //!
 //! | values | |
 //! |---|---|
-//! | `session`, `waiting` | a client's conversation; how long it has waited, and can |
-//! | `pool`, `pinned`, `surplus`, `published` | the servers of one database and user, and who waits for them |
-//! | `experience`, `listener` | what has run long there; who listens there, for what |
+//! | `session`, `waiting` | a client's conversation; how long it has waited, and its deadline |
+//! | `pool`, `pinned`, `surplus`, `published` | the servers of one database and user, and the sessions that wait for them |
+//! | `experience`, `listener` | transactions that run long there; which sessions listen to which channels |
 //! | `caches`, `buffers`, `standings`, `other_workers` | what all of a worker's links share |
 //!
 //! | messages | |
 //! |---|---|
-//! | `server_login` | what a server asks for before it is ours |
+//! | `server_login` | the login at a server |
 //! | `client_messages`, `requests`, `stream`, `ending` | walking over a client's messages, and sending them |
 //! | `lone_query`, `plain_messages` | the commonest of them |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
 //! | `lone_answer` | the commonest of them |
-//! | `texts`, `remedies` | what a statement's text means here and now; what the server is asked beside it |
+//! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
-//! | `replaying`, `checking`, `server_questions` | before a server is its session's; before it is another's |
+//! | `replaying`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
 pub mod announcing;

@@ -1,16 +1,16 @@
-//! The one connection of a pool that listens, on one worker, for all of its sessions: which session listens to which channel, what the
-//! connection has been told, and who waits until it has done it.
+//! The listener of a pool on one worker: one connection that listens for all of the pool's sessions. This value holds
+//! which session listens to which channel, what the connection still has to be sent, and which sessions wait for it.
 //!
 //! ```text
 //!   session ─ LISTEN jobs ─► the connection listens to jobs? ─ no ─► round: LISTEN "jobs"; ─┐
 //!                                     └─ yes ─► round: an empty query ──────────────────────┴─► answered: the session goes on
-//!   NOTIFY jobs ─► NotificationResponse ─► every session that has interest in jobs
+//! NOTIFY jobs ─► NotificationResponse ─► every session that listens to jobs
 //! ```
 //!
-//! A round is one query; the next is sent when it has been answered, so that a thousand sessions cost two rounds. When it
-//! is answered, PostgreSQL has told this connection whatever was committed before it was asked.
+//! A round is one query. The next one is sent when it has been answered, so that a thousand sessions cost two rounds.
+//! When it is answered, this connection has received all notifications that were committed before the query was sent.
 //!
-//! Does not do: sending. It is a value.
+//! It sends nothing itself.
 //!
 //! //= pg18 sql-listen
 //! //= pg18 sql-notify
@@ -20,18 +20,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use session_state::state::write_identifier;
 use units::{ConnId, limits};
 
-/// One pool's, on one worker.
+/// The listener of one pool on one worker.
 #[derive(Debug, Default)]
 pub struct Listener {
     /// The connection, if there is one.
     pub server: Option<ConnId>,
     /// The sessions that listen to each channel. The connection listens to these channels, or will with the next rounds.
     channels: BTreeMap<Box<[u8]>, BTreeSet<ConnId>>,
-    /// LISTENs (true) and UNLISTENs that it has not been told, oldest first.
+    /// LISTENs (true) and UNLISTENs that are still to be sent, oldest first.
     unsent: Vec<(bool, Box<[u8]>)>,
-    /// Who waits for a round that has not begun.
+    /// Sessions that wait for a round that has not begun.
     waiting: Vec<ConnId>,
-    /// Who waits for the round under way.
+    /// Sessions that wait for the round under way.
     served: Vec<ConnId>,
 }
 
@@ -45,9 +45,9 @@ impl Listener {
         sessions.insert(session);
     }
 
-    /// And does not any more.
+    /// A session no longer listens to a channel.
     pub fn leave(&mut self, name: &[u8], session: ConnId) {
-        // Nobody listens to it any more.
+        // No session listens to it any more.
         let Some(sessions) = self.channels.get_mut(name) else { return };
         sessions.remove(&session);
         if sessions.is_empty() {
@@ -56,12 +56,12 @@ impl Listener {
         }
     }
 
-    /// A session waits for what was wanted up to now to be so.
+    /// A session waits until everything up to now has been sent and answered.
     pub fn join_next_round(&mut self, session: ConnId) {
         self.waiting.push(session);
     }
 
-    /// And does not any more.
+    /// A session no longer waits for a round.
     pub fn leave_round(&mut self, session: ConnId) {
         self.waiting.retain(|&waiting| waiting != session);
         self.served.retain(|&served| served != session);
@@ -72,7 +72,7 @@ impl Listener {
         self.server.is_none() && !self.waiting.is_empty()
     }
 
-    /// Nobody listens, and nobody is about to.
+    /// No session listens or is about to.
     pub fn is_unused(&self) -> bool {
         self.channels.is_empty() && self.waiting.is_empty() && self.served.is_empty()
     }
@@ -82,12 +82,13 @@ impl Listener {
         self.channels.get(name).into_iter().flatten().copied()
     }
 
-    /// Everybody it has to do with.
+    /// All sessions that listen or wait.
     pub fn everybody(&self) -> BTreeSet<ConnId> {
         self.channels.values().flatten().chain(&self.waiting).chain(&self.served).copied().collect()
     }
 
-    /// What the connection is asked next, when nothing is under way: appends the text, which may be empty. False: nothing.
+    /// The next query for the connection, when none is under way: appends its text, which may be empty. False: there is
+    /// none.
     pub fn next_round(&mut self, out: &mut Vec<u8>) -> bool {
         debug_assert!(self.served.is_empty(), "one round at a time");
         if self.unsent.is_empty() && self.waiting.is_empty() {
@@ -105,7 +106,7 @@ impl Listener {
         true
     }
 
-    /// The round has been answered: who waited for it.
+    /// The round has been answered: returns the sessions that waited for it.
     pub fn answered(&mut self) -> Vec<ConnId> {
         std::mem::take(&mut self.served)
     }

@@ -6,22 +6,24 @@
 //!   client: NOTIFY jobs ──► the server ──► the listener: (empty) ──► answered ──► NotificationResponse, ReadyForQuery
 //! ```
 //!
-//! What a client says goes to its server as it is, for its tag or its error; the server is told UNLISTEN * before anybody
-//! else gets it, and what it is told meanwhile of these channels is passed over.
+//! The client's statement goes to its server unchanged, for its command tag or its error. The server gets UNLISTEN *
+//! before the next session, and notifications that it sends for these channels meanwhile are dropped.
 //!
-//! Promises: a session is notified of all that was committed after its own LISTEN was, and nothing that was committed before the
-//! message was sent that committed it; it is told outside of transactions only, before the ReadyForQuery that ends one. If
-//! the listener is lost, its sessions end. An UNLISTEN outside of a transaction block is sent once the listener has answered, so that
-//! what was said before it is received. What it has said itself it is told behind the ParameterStatus of the same message, which
-//! PostgreSQL would send last: those are passed on as they come.
+//! A session receives every notification that is committed after its own LISTEN, and none that was committed before the
+//! message that committed its LISTEN was sent. It receives them outside transactions only, before the ReadyForQuery
+//! that ends one. If the listener is lost, its sessions end. An UNLISTEN outside a transaction block is sent once the
+//! listener has answered, so that earlier notifications are received first. A session's own notification comes after
+//! the ParameterStatus messages of the same statement; in PostgreSQL it would come before them.
 //!
-//! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
+//! While there is no listener, a session that has not begun a transaction waits without a server, so that the server
+//! can become the listener.
 //!
-//! Where one connection cannot listen for all (the pool has one server, the session another encoding, the name is cut by
-//! the server, no server was to be had in time, the session knows its server's pid, a function may have said LISTEN), the session
-//! listens on its own server and keeps it. If it is notified of other channels by the listener, the order between the two is not kept.
+//! In some cases a session listens on its own server and keeps it: the pool has one server, the session has another
+//! encoding, the server would truncate the channel's name, no server was available in time, the session knows its
+//! server's process id, or a function may have run LISTEN. If such a session also uses the listener for other channels,
+//! the order between both is not kept.
 //!
-//! Does not do: within a transaction, `pg_listening_channels()` shows what its server listens to, not the session.
+//! Within a transaction, `pg_listening_channels()` shows the channels of the server, not those of the session.
 //!
 //! //= pg18 sql-listen
 //! //= pg18 sql-notify
@@ -43,17 +45,17 @@ use crate::texts;
 
 pub const UNLISTEN: &[u8] = b"UNLISTEN *";
 
-/// What a message is about to do to the session's channels. False: not before the listener is ready for it.
+/// A message that may change the session's channels is about to be sent. False: it waits for the listener.
 pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> bool {
-    // Whatever listens or has said something has a tracker.
+    // A session that listens or has sent NOTIFY has a tracker.
     let Some(tracker) = &requests.session.tracker else { return true };
     let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.notifications.subscriptions().is_some();
     let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
     let leaves = leaves_listener(requests.server, requests.session, requests.pool, effects);
-    // In a failed transaction there is nothing but its end; that may be under way.
+    // In a failed transaction only its end has an effect; that may be under way.
     let failed = requests.server.transaction.status == Status::Failed && requests.server.ledger.is_clear();
     if !(ends || listens || leaves) || failed {
-        // It may have waited all the same: answers that came meanwhile have shown that it need not. What comes next is to wait anew.
+        // It may have waited before answers showed that it need not. The next message has to wait anew.
         if let Some(tracker) = requests
             .session
             .tracker
@@ -65,20 +67,20 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         return true;
     }
     if listens && tracker.notifications.has_said() && requests.server.ledger.awaits_own_ready() {
-        // It may have been said in a transaction of before: then it is out before anybody listens for this one.
+        // The NOTIFY may belong to an earlier transaction: then it must be committed before the LISTEN is.
         requests.call_for_answers();
         return false;
     }
     let is_new = choose_listeners(requests, effects);
     let (awaited, _) = requests.server.ledger.owing();
     let tracker = requests.session.tracker.as_mut().expect("it had one above");
-    // An UNLISTEN under way takes away what is committed, and what says LISTEN behind it is not yet.
+    // An UNLISTEN under way removes committed channels, and a LISTEN after it is not committed yet.
     let has_more = tracker
         .notifications
         .subscriptions()
         .is_some_and(|subscriptions| subscriptions.has_more_than(tracker.channels()));
     let uncommitted = has_more || tracker.notifications.subscriptions().is_some() && tracker.is_unlistening();
-    // What is under way may end the transaction that the server was in when it told last.
+    // What is under way may end the transaction that the last ReadyForQuery reported.
     let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.awaits_own_ready();
     let commits = uncommitted && (ends || alone);
     match tracker.notifications.listener_wait() {
@@ -101,22 +103,23 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
     }
 }
 
-/// UNLISTEN outside of a transaction block, while the pool's listener listens for the session: what was said before has been told
-/// to the listener, but may not have come here yet. PostgreSQL tells a session of it before it reads the UNLISTEN.
+/// Whether this is an UNLISTEN outside a transaction block while the pool's listener listens for the session. Earlier
+/// notifications have been sent to the listener, but may not have arrived yet. PostgreSQL delivers them before it runs
+/// the UNLISTEN.
 fn leaves_listener(server: &Server, session: &Session, pool: &Pool, effects: &Effects) -> bool {
     let is_shared = || pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
     let is_subscribed = |tracker: &Tracker| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some())
     };
     let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
-    // What is under way may end the transaction that the server was in when it told last.
+    // What is under way may end the transaction that the last ReadyForQuery reported.
     let may_be_alone = server.transaction.status == Status::Idle || server.ledger.awaits_own_ready();
     effects.iter().any(leaves) && may_be_alone && session.tracker.as_deref().is_some_and(is_subscribed) && is_shared()
 }
 
-/// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
-/// server can be given back meanwhile; a LISTEN that begins otherwise is found when it is executed. Where names are not mapped
-/// nobody knows when that is, and the session listens on its own server.
+/// Whether a complete Parse has to wait for a listener. While nothing of its batch is sent, the server can be given
+/// back for the wait. A text that does not begin with LISTEN is dealt with when it is executed. Where names are not
+/// mapped, it is not known when that is, and the session listens on its own server.
 pub(crate) fn calls_listener(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     let name_end = body.iter().position(|&byte| byte == 0);
     let first = name_end.and_then(|end| body.get(end + 1..end + 7));
@@ -124,7 +127,7 @@ pub(crate) fn calls_listener(requests: &mut Requests<'_>, body: &[u8]) -> bool {
         return false;
     }
     let there = requests.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-    // Whoever reads it tells what is wrong with it.
+    // If it is malformed, its reader reports it.
     let Some(parse) = Parse::decode(body).ok().filter(|_| !there && requests.server.is_clean()) else { return false };
     texts::read_text(requests, Some(parse.query));
     requests.session.tracker.get_or_insert_default();
@@ -132,8 +135,8 @@ pub(crate) fn calls_listener(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     !may_listen(requests, &mut effects)
 }
 
-/// Who listens to each channel: the pool's listener, or the session's own server. Returns whether one is new to the
-/// former.
+/// Chooses for each channel whether the pool's listener or the session's own server listens. Returns whether the
+/// listener got a new one.
 fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool {
     let mut is_new = false;
     for effect in effects.iter_mut() {
@@ -152,13 +155,14 @@ fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool 
 }
 
 fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bool {
-    // Without either, what its own server tells it is enough.
+    // Without either, the session listens on its own server.
     let (Some(tracker), Some(base)) = (&session.tracker, &pool.welcome.base) else { return false };
     if tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(name)) {
         return true;
     }
-    // Its own server tells it of what it listens to there from a commit on. Before that, one that is notified of a channel by the listener
-    // can be notified of the next by it, too: in the order in which NOTIFY was executed.
+    // From the commit of a LISTEN on its own server on, the session gets notifications from that server. Before that, a
+    // session that uses the listener for one channel can use it for the next too: notifications come in the order of
+    // the NOTIFYs.
     let subscribed =
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some());
     let alone = if subscribed { tracker.channels().alone } else { tracker.listens_alone() };
@@ -174,8 +178,8 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
     pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
 }
 
-/// A text is sent, now and not later. If it says NOTIFY, sessions that listen are to get the pid that the client knows; and if
-/// the session listens itself, it gets the notification before the NOTIFY's CommandComplete.
+/// A text is sent. If it runs NOTIFY, listening sessions get the process id that the client knows; and if the session
+/// itself listens, it gets the notification before the ReadyForQuery.
 pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, reading: Reading) {
     if !reading.notifies() {
         return;
@@ -188,8 +192,8 @@ pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, rea
     }
 }
 
-/// A text is about to be sent that may show what the session listens to: the server listens to it, too, where that
-/// can be committed first.
+/// A text that may show the session's channels is about to be sent: the server listens to them too, if that can be
+/// committed first.
 pub(crate) fn bring_channels(requests: &mut Requests<'_>, reading: Reading) {
     let Some(tracker) = requests.session.tracker.as_ref().filter(|_| reading.lists_channels()) else { return };
     let ledger = &requests.server.ledger;
@@ -209,7 +213,8 @@ pub(crate) fn bring_channels(requests: &mut Requests<'_>, reading: Reading) {
     requests.actions.send_new(requests.server_id, |out| Query { text: &text }.encode(out));
 }
 
-/// The client's transaction is over: whether it may be told. If so, it is told what was said before.
+/// The client's transaction is over: whether its ReadyForQuery may be sent. If so, earlier notifications are sent
+/// first.
 #[inline]
 pub(crate) fn may_be_ready(answers: &mut Answers<'_>) -> bool {
     answers.tracker().is_none_or(|tracker| tracker.notifications.subscriptions().is_none())
@@ -218,13 +223,13 @@ pub(crate) fn may_be_ready(answers: &mut Answers<'_>) -> bool {
 
 fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
     answers.findings.subscriptions = true;
-    // The answer to what was said last: nothing was sent behind it, so nothing has to wait with it.
+    // The answer to the last message: no other message has to wait with it.
     let alone = answers.server.ledger.depth() == 1;
     let last = alone && answers.server.hold.is_on;
     let (conn, session) = answers.session.as_mut().expect("a session has subscriptions");
     let tracker = session.tracker.as_mut().expect("a tracker has subscriptions");
     if alone && tracker.missed().is_some() {
-        // It would be told of this before it is told that it is ready, so that is all that it is told.
+        // The error about lost notifications would come before the ReadyForQuery, so the client gets only that error.
         answers.findings.withheld = true;
         return false;
     }
@@ -252,11 +257,11 @@ pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         answers.findings.words().notifications.push(body.to_vec());
         return false;
     }
-    // Also while the server answers what the pooler asks it about its session.
+    // Notifications may also come while the server answers the pooler's check.
     let is_chore = matches!(answers.server.ledger.owner(), Some(Answerer::Chore | Answerer::Nobody));
-    // Nobody has said LISTEN.
+    // The session does not listen.
     let Some(tracker) = answers.tracker() else { return false };
-    // It is notified of its other channels by the listener.
+    // The listener delivers its other channels.
     let channel = Notification::decode(body).map(|said| said.channel);
     let shared = channel.is_ok_and(|channel| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(channel))

@@ -1,17 +1,17 @@
-//! A named statement is what its client was told, on every server: the types of its parameters, and its columns.
+//! A named statement has the same parameter types and columns on every server as its client was told.
 //!
 //! ```text
-//!   the server has it as the client knows it ──► nothing to do: the way of almost every Bind
-//!   it lacks it                              ──► prepared with the types it had, described, and held against what it was
+//! the server has it as the client knows it ──► nothing to do: almost every Bind
+//! it lacks it ──► prepared with the types it had, described, and compared with what it was
 //!   it has it otherwise                      ──► prepared anew, and so on          the client's message waits for the verdict
 //!        the same                            ──► the message goes on
 //!        other columns                       ──► 0A000, as on a connection of its own
-//!   the client does not know it yet          ──► tried: if that fails, it is prepared anew, and the messages are sent again
-//!   and it cannot be tried                   ──► prepared anew in front
+//! the client does not know it yet ──► trial: if it fails, the statement is prepared anew, and the messages are sent again
+//! and a trial is not possible ──► prepared anew first
 //! ```
 //!
-//! Does not do: keeping a batch of more than 64 kB to be sent again; describing what returns something else's rows (EXECUTE,
-//! FETCH, CALL).
+//! A batch of more than 64 kB is not kept to be sent again. Statements that return the rows of another one (EXECUTE,
+//! FETCH, CALL) are not described.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
@@ -30,23 +30,23 @@ use crate::requests::Requests;
 use crate::session::Session;
 use crate::{pacing, server_statements};
 
-/// What PostgreSQL says of a statement whose columns have become others.
+/// PostgreSQL's error for a statement whose columns have changed.
 const CHANGED: &str = "cached plan must not change result type";
 
-/// Whether a statement can be named to its server.
+/// Whether a message that names a statement can be sent to the server.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     Yes,
-    /// For the first time by this client: an error is not told yet.
+    /// Yes, as this client's trial: an error is not passed on at once.
     Trial,
-    /// Not before it is known what it is there.
+    /// Not before the server has described it.
     Later,
-    /// It has become another.
+    /// No: its columns have changed.
     Refused,
 }
 
-/// Sees to it that the server knows a client's statement, as the client knows it, by the time it reads the next message:
-/// that one has `len` bytes.
+/// Makes sure that the server has a client's statement, as the client knows it, when it reads the next message, which
+/// has `len` bytes.
 pub(crate) fn matched(
     requests: &mut Requests<'_>,
     name: &[u8],
@@ -103,7 +103,7 @@ fn make_match(
     }
     server_statements::prepare_as(requests, statement, is_there, shape.types());
     if !is_there && !shape.has_rows() {
-        // What returns nothing never returns anything else.
+        // A statement without result columns never gets any.
         requests.server.statements.prepared.set_shape(statement.id, Some(shape));
         return Match::Yes;
     }
@@ -113,7 +113,7 @@ fn make_match(
     Match::Later
 }
 
-/// Learns what a statement is that its client has just prepared, or that was just prepared for it.
+/// Asks for the shape of a statement that its client has just prepared, or that was just prepared for it.
 pub(crate) fn describe_for(requests: &mut Requests<'_>, name: &[u8], statement: &Statement) {
     if !requests.pool.rules.follows() || statement.varies {
         return;
@@ -131,7 +131,7 @@ fn describe_statement(requests: &mut Requests<'_>, statement: &Statement, expect
     requests.actions.send_new(requests.server_id, |out| describe.encode(out));
 }
 
-/// Whether a message can be sent again if it fails: nothing of its transaction has been done.
+/// Whether a message can be sent again if it fails: its transaction has not done anything yet.
 fn may_try(server: &Server, session: &Session, len: usize) -> bool {
     let ledger = &server.ledger;
     let first = server.transaction.status == Status::Idle && !ledger.awaits_ready() && !ledger.has_run();
@@ -147,7 +147,7 @@ fn begin_trial(server: &mut Server, session: &mut Session, name: &[u8], statemen
     names.trial = Some(Box::new(Trial { name: name.into(), bytes: Vec::new() }));
 }
 
-/// A message of the client's, or a piece of one, is sent while a statement is being tried.
+/// Keeps a client's message, or a piece of one, that is sent during a trial.
 #[inline]
 pub(crate) fn keep_for_trial(session: &mut Session, bytes: &[u8]) {
     if let Some(names) = &mut session.statements.names
@@ -165,21 +165,21 @@ pub(crate) fn is_trying(session: &Session) -> bool {
     session.statements.names.as_ref().is_some_and(|names| names.trial.is_some())
 }
 
-/// Makes the server fail, where it would run a statement that is not the client's any more: its transaction fails, and
-/// it skips to Sync, as if it had said so itself. Its log says why.
+/// Makes the server fail instead of running a statement that has changed: its transaction fails, and it skips to Sync,
+/// as if it had found the change itself. The server's log shows why.
 pub(crate) fn refuse(requests: &mut Requests<'_>, replaced: usize, in_stream: bool) {
     requests.sent(Expect::Refusal);
     let unknown = Describe { target: Target::Statement, name: CHANGED.as_bytes() };
     requests.replace(replaced, in_stream, |out| unknown.encode(out));
 }
 
-/// Whether this part of a description is read whole: it is for the pooler, or may not be the client's.
+/// Whether this part of a description is read whole: it is for the pooler, or belongs to a trial.
 pub(crate) fn reads_description(server: &Server, message: u8) -> bool {
     let ledger = &server.ledger;
     ledger.is_shape() || message == tag::PARAMETER_DESCRIPTION && ledger.front() == Some(Expect::TrialDescribe)
 }
 
-/// Part of a description, whole.
+/// Notes a part of a description.
 pub(crate) fn describes(server: &mut Server, message: u8, body: &[u8]) -> Result<(), wire::Error> {
     match message {
         tag::PARAMETER_DESCRIPTION => server.statements.described.parameters(body),
@@ -187,14 +187,14 @@ pub(crate) fn describes(server: &mut Server, message: u8, body: &[u8]) -> Result
     }
 }
 
-/// What comes next of an answer passes by length. The first part of a description that was tried is the client's when the
-/// second comes: PostgreSQL says what parameters a statement has before it finds that its columns have changed.
+/// The next message of an answer passes by length. In a trial, the ParameterDescription goes to the client only when
+/// the next message shows that it succeeds: PostgreSQL sends it before it finds that the columns have changed.
 pub(crate) fn tell_held(answers: &mut Answers<'_>, message: u8) {
     if answers.server.ledger.front() != Some(Expect::TrialDescribe) {
         return;
     }
     if message == tag::PARAMETER_DESCRIPTION {
-        // Too long to be held.
+        // It is too long to be kept.
         return tried(answers);
     }
     let held = std::mem::take(&mut answers.server.statements.described).into_types();
@@ -207,7 +207,7 @@ pub(crate) fn tell_held(answers: &mut Answers<'_>, message: u8) {
     }
 }
 
-/// It has come to its end.
+/// A description is complete.
 pub(crate) fn described(answers: &mut Answers<'_>, id: StatementId, expect: Expect) {
     let shape = std::mem::take(&mut answers.server.statements.described).finish();
     match (expect, answers.server.statements.verdict) {
@@ -221,7 +221,7 @@ pub(crate) fn described(answers: &mut Answers<'_>, id: StatementId, expect: Expe
     answers.server.statements.prepared.set_shape(id, Some(shape));
 }
 
-/// The session's statement that was asked about first is this, or was skipped.
+/// Notes the description of the session's statement that was requested first, or that it was skipped.
 pub(crate) fn learn(answers: &mut Answers<'_>, found: Option<(StatementId, &Shape)>) {
     if let Some((_, session)) = &mut answers.session
         && let Some(names) = &mut session.statements.names
@@ -230,7 +230,7 @@ pub(crate) fn learn(answers: &mut Answers<'_>, found: Option<(StatementId, &Shap
     }
 }
 
-/// A statement was tried, and the server took it.
+/// A trial has succeeded.
 pub(crate) fn tried(answers: &mut Answers<'_>) {
     if let Some((_, session)) = &mut answers.session
         && let Some(names) = &mut session.statements.names
@@ -239,7 +239,7 @@ pub(crate) fn tried(answers: &mut Answers<'_>) {
     }
 }
 
-/// The client is told what PostgreSQL would say.
+/// Sends the client the error that PostgreSQL would send.
 pub(crate) fn refused(answers: &mut Answers<'_>) {
     answers.flush();
     // Its client has gone.
@@ -255,7 +255,7 @@ pub(crate) fn refused(answers: &mut Answers<'_>) {
         (field::CODE, b"0A000"),
         (field::MESSAGE, CHANGED.as_bytes()),
         (field::FILE, b"plancache.c"),
-        // By this name drivers know that preparing again helps.
+        // Drivers recognise by this name that preparing again helps.
         (field::ROUTINE, b"RevalidateCachedQuery"),
     ];
     answers.actions.send_new(*conn, |out| {
@@ -270,7 +270,7 @@ pub(crate) fn refused(answers: &mut Answers<'_>) {
     });
 }
 
-/// Whether an error is of a statement that is tried, and not told.
+/// Whether an error belongs to a trial, so that it is not passed on.
 pub(crate) fn is_of_trial(answers: &Answers<'_>, fields: &Fields<'_>) -> bool {
     // Its client has gone, and the trial with it.
     let Some((_, session)) = &answers.session else { return false };
@@ -284,14 +284,14 @@ pub(crate) fn is_of_trial(answers: &Answers<'_>, fields: &Fields<'_>) -> bool {
         && !answers.server.ledger.is_doubtful()
 }
 
-/// A batch has failed. If it was for a statement that was tried, this is prepared anew, and what the client has sent since
-/// comes again.
+/// A batch has failed. If `again`, it was because of a trial: the statement is prepared anew, and the client's messages
+/// since then are sent again.
 pub(crate) fn end_trial(answers: &mut Answers<'_>, again: bool) {
-    // Its client has gone, or nothing of its was tried.
+    // Its client has gone, or there was no trial.
     let Some((_, session)) = &mut answers.session else { return };
     let Some(names) = &mut session.statements.names else { return };
     let Some(trial) = names.trial.take() else { return };
-    // Nobody has said what it is.
+    // Its shape is not known any more.
     names.take_for(&trial.name, None);
     if !again {
         return;

@@ -1,11 +1,11 @@
-//! Names of statements that a server says as it knows them, and its client does not.
+//! Replaces the pooler's statement names in errors by the client's.
 
 use session_state::statement_errors::with_client_name;
 use wire::backend::tag;
 
 use crate::answers::Answers;
 
-/// An error of its client's names a statement as servers know it: the client gets it with its own name.
+/// If an error contains a statement's name on servers, the client gets it with its own name instead. True: it was sent.
 pub fn says_it_by_name(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     // Its client has gone, or the error names none of its statements.
     let Some((conn, session)) = &answers.session else { return false };

@@ -4,7 +4,7 @@ use machine::action::Actions;
 use machine::mail::ToWorker;
 use units::WorkerId;
 
-/// Who else there is.
+/// The ids of the other workers.
 #[derive(Copy, Clone, Debug)]
 pub struct OtherWorkers {
     own: WorkerId,
@@ -12,7 +12,7 @@ pub struct OtherWorkers {
 }
 
 impl OtherWorkers {
-    /// Those beside `own`, of so many.
+    /// All but `own`, of so many workers.
     #[must_use]
     pub fn of(own: WorkerId, workers: u16) -> OtherWorkers {
         OtherWorkers { own, workers: workers.max(1) }
@@ -24,7 +24,7 @@ impl OtherWorkers {
         self.workers - 1
     }
 
-    /// The same mail to each of them.
+    /// Posts the same mail to each of them.
     pub fn post(self, actions: &mut Actions, mail: impl Fn() -> ToWorker) {
         for worker in (0..self.workers).map(WorkerId).filter(|worker| *worker != self.own) {
             actions.post_to_worker(worker, mail());

@@ -1,18 +1,18 @@
-//! How much the pooler prepares on a server in one step.
+//! Limits how much the pooler prepares on a server in one step.
 //!
-//! A Bind of thirty bytes may need a statement of two megabytes that its server lacks, and a packet has room for two thousand of
-//! them. The server's unsent bytes would grow with each (I10). So the client's messages wait once enough is under way, until
-//! the server has answered: by then it has read all of it.
+//! A Bind of thirty bytes may need a statement of two megabytes that its server lacks, and a packet has room for two
+//! thousand Binds. The bytes to be sent to the server would grow with each (I10). So once enough is under way, the
+//! client's messages wait until the server has answered, and thus has read all of it.
 
 use session_state::state::Remedy;
 use units::limits;
 
 use crate::requests::Requests;
 
-/// Whether a message that needs a text of this length on its server waits until the server has answered what it was sent.
+/// Whether a message that needs a text of this length on its server must wait for answers under way.
 pub fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
     let written = requests.actions.written_len() - requests.written_before;
-    // A single one is always let through. Without an answer under way nothing would end the wait.
+    // The first text always passes. Without an answer under way nothing would end the wait.
     let waits = written + len > limits::PREPARING_LEN_MAX && written > 0 && requests.server.ledger.depth() > 0;
     if waits {
         requests.call_for_answers();
@@ -20,10 +20,10 @@ pub fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
     waits
 }
 
-/// Whether all that has to come in front of a message can be sent now. If not, only as much is sent as may be, and the
+/// Whether all statements that must come before a message can be sent now. If not, as many as may be are sent, and the
 /// message waits.
 pub fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
-    // There is nothing to pace.
+    // There are none.
     let Some(first) = remedy.first() else { return true };
     let (first_len, mut len) = (first.len(), 0);
     let fitting = remedy.iter().take_while(|text| {

@@ -1,16 +1,16 @@
-//! How many sessions of a pool keep their servers.
+//! Counts the pinned sessions of a pool.
 
 use session_state::tracker::Tracker;
 
 use crate::pool::Pool;
 
-/// A session gets a permit to keep its server.
+/// A session gets a permit to be pinned.
 pub fn take_pin_permit(tracker: &mut Tracker, pool: &mut Pool) {
     tracker.has_pin_permit = true;
     pool.pins.count += 1;
 }
 
-/// A session keeps its server, for reasons that may be new.
+/// Counts a pinned session, and its new reasons.
 pub fn count_pinned(tracker: &mut Tracker, pool: &mut Pool) {
     let (come, began) = tracker.pinning.news();
     pool.counts.fidelity.count_pins(come);

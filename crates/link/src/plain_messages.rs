@@ -1,7 +1,6 @@
-//! Messages that ask for nothing but to be sent: most of what stands behind a Bind.
+//! A fast path for messages that only have to be sent: most of those that follow a Bind.
 //!
-//! Promises: they are dealt with as [`Requests`] deals with them, one after the other, with less ado. The first message that is
-//! another one, or not whole, is left to it.
+//! The result is the same as in [`Requests`]. The first message that is of another kind, or incomplete, is left to it.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
@@ -11,10 +10,10 @@ use wire::{HEADER_LEN, Header};
 
 use crate::requests::Requests;
 
-/// Longer ones are rare.
+/// Longer messages are rare.
 const LEN_MAX: usize = 256;
 
-/// Sends as many as lie at the front of the stream.
+/// Sends such messages from the front of the stream.
 pub fn pass(requests: &mut Requests<'_>) {
     let is_trying = requests.session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
     if requests.session.tracker.is_some() || is_trying || !requests.server.ledger.is_plain() {

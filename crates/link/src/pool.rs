@@ -1,4 +1,4 @@
-//! Servers of one database and user on one worker, and who waits for them.
+//! The servers of one database and user on one worker, and the sessions that wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::pool::states::Life;
 use crate::session;
 use crate::session::Session;
 
-/// What the settings mean for one pool: user over database over global.
+/// The settings for one pool: those of the user before those of the database before global ones.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub mode: PoolMode,
@@ -32,19 +32,19 @@ pub struct Rules {
     pub idle_transaction_timeout: Option<Duration>,
     pub transaction_timeout: Option<Duration>,
     pub client_idle_timeout: Option<Duration>,
-    /// The shortest of what may end, or tell something to, a session that has no server.
+    /// The shortest timeout of a session without a server, or the time of its notice.
     pub waiting_min: Option<Duration>,
     pub server_lifetime: Duration,
     pub reserve_pool_size: u32,
     pub min_pool_size: u32,
-    /// 0: names go through untouched.
+    /// 0: names are not mapped.
     pub max_prepared_statements: usize,
     pub fidelity: Fidelity,
-    /// Clients are told their servers' own process ids, if they do not say otherwise.
+    /// Clients get their servers' process ids, if they do not choose otherwise.
     pub stable_backend_pid: bool,
-    /// Over all homes; 0: no bound.
+    /// Over all homes; 0: no limit.
     pub max_pinned: u32,
-    /// Whether one connection may listen for all sessions, and leave one at least for everything else.
+    /// Whether one connection may listen for all sessions: at least one other must remain.
     pub shares_listener: bool,
 }
 
@@ -78,12 +78,12 @@ impl Rules {
         }
     }
 
-    /// Whether texts are read, and what they do to the session is followed.
+    /// Whether session state is followed: texts are read for their effects on the session.
     pub fn follows(&self) -> bool {
         self.fidelity != Fidelity::Classic
     }
 
-    /// Whether a session without a server, whose state begins now, is looked at early enough anyway. Mostly it is.
+    /// Whether the timer of a session without a server, whose state begins now, is early enough already. Usually it is.
     #[inline]
     pub fn is_armed(&self, session: &Session, now: Time) -> bool {
         self.waiting_min.is_none_or(|shortest| session.armed.is_by(now + shortest))
@@ -105,7 +105,7 @@ pub struct Pool {
     pub rules: Rules,
     pub database: Arc<Database>,
     pub queue: Queue,
-    /// What listens here for its sessions, once one of them has wanted to.
+    /// Listens for the pool's sessions, once one of them has needed it.
     pub listener: Option<Box<Listener>>,
     pub armed: Armed,
     pub servers: Servers,
@@ -143,14 +143,14 @@ impl Pool {
         }
     }
 
-    /// Tells the other workers of its classes, if it lives there too.
+    /// Publishes its classes on the board, if it has several homes.
     pub fn publish_classes(&mut self, step: &mut Step<'_>) {
         if self.exchange.homes > 1 {
             self.exchange.published_classes.publish(step, self.id, &self.queue);
         }
     }
 
-    /// Where the next server is to be opened.
+    /// The address for the next server.
     pub fn take_host(&mut self) -> Address {
         let hosts = &self.database.hosts;
         let host = hosts[self.opening.next_host % hosts.len()].clone();
@@ -160,7 +160,7 @@ impl Pool {
         host
     }
 
-    /// A row of an answer to the pooler itself.
+    /// A row of an answer to the pooler's own query.
     pub fn answer_row(&mut self, server: ConnId, body: &[u8]) {
         match self.measured.wait_sampling.as_deref_mut().filter(|waits| waits.samples(server)) {
             Some(waits) => waits.row(body),
@@ -172,7 +172,7 @@ impl Pool {
         self.servers.groups[group as usize]
     }
 
-    /// Servers that have logged in.
+    /// How many servers have logged in.
     pub fn open(&self) -> u32 {
         self.servers.groups.iter().sum::<u32>() - self.count(Group::Opening)
     }
@@ -186,7 +186,7 @@ impl Pool {
         self.servers.groups[group as usize] -= 1;
     }
 
-    /// Moves one of its servers to another state, and the counts with it. `way`: one of those in [`states`].
+    /// Moves one of its servers to another state, and updates the counts. `way`: a transition in [`states`].
     ///
     /// [`states`]: connections::server::states
     #[inline]
@@ -221,7 +221,7 @@ impl Pool {
         server.work.since = now;
     }
 
-    /// As [`Pool::turn`], where a session gets an idle server.
+    /// Like [`Pool::turn`], for a session that gets an idle server.
     #[inline]
     pub fn hand_to(
         &mut self,
@@ -242,7 +242,7 @@ impl Pool {
         server.work.since = now;
     }
 
-    /// As [`Pool::turn`], where a session that has had a server gives it back.
+    /// Like [`Pool::turn`], for a session that releases its server.
     #[inline]
     pub fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, unpublished: &mut Vec<PoolId>) {
         debug_assert!(matches!(server.state(), State::Linked(_)), "it has served a session");
@@ -257,7 +257,7 @@ impl Pool {
         (server.work.since, server.work.worked_at) = (now, now);
     }
 
-    /// A class has a server from now on.
+    /// Begins to charge a class for a server.
     #[inline]
     pub fn charge(&mut self, now: Time, class: ClassId, origin: Option<Origin>, server: &mut Server) {
         debug_assert!(server.work.charge.is_none(), "a server that is linked was free");
@@ -267,7 +267,7 @@ impl Pool {
         }
     }
 
-    /// It is free again, or no more.
+    /// Ends the charge for a server that is free again, or closed.
     #[inline]
     pub fn settle(&mut self, now: Time, server: &mut Server) {
         if server.work.charge.is_some() {
@@ -285,7 +285,7 @@ impl Pool {
         }
     }
 
-    /// A server is idle no more: mostly the one that was used last.
+    /// Removes a server from the idle list: usually it is the one used last.
     pub fn leave_idle(&mut self, conn: ConnId) {
         if self.servers.idle.back() == Some(&conn) {
             self.servers.idle.pop_back();
@@ -294,7 +294,7 @@ impl Pool {
         }
     }
 
-    /// Whether nobody and nothing is here or on its way from here.
+    /// Whether the pool has no sessions, servers, waiters or cancels here, and no lent servers.
     pub fn is_deserted(&self) -> bool {
         let servers: u32 = self.servers.groups.iter().sum();
         self.counts.sessions + self.servers_needed() + servers + self.servers.lent + self.counts.cancels == 0
@@ -304,18 +304,18 @@ impl Pool {
         match wait_for {
             session::WaitFor::Server | session::WaitFor::Login => self.queue.leave(class, ticket),
             session::WaitFor::Pin => self.pins.queue.leave(ticket),
-            // Its worker's, not the pool's.
+            // The worker has these queues, not the pool.
             session::WaitFor::Limit => {}
         }
     }
 
-    /// How many sessions may keep their servers here; `None`: as many as like.
+    /// How many sessions may be pinned here; `None`: no limit.
     pub fn pinned_max(&self) -> Option<u32> {
         let max = self.rules.max_pinned;
         (max > 0).then(|| (max / u32::from(self.exchange.homes.max(1))).max(1))
     }
 
-    /// How many servers somebody waits for.
+    /// How many servers sessions wait for.
     pub fn servers_needed(&self) -> u32 {
         let to_welcome = u32::from(!self.welcome.waiting.is_empty());
         self.queue.servable().max(to_welcome) + u32::from(self.needs_listener())
@@ -325,7 +325,7 @@ impl Pool {
         self.listener.as_ref().is_some_and(|listener| listener.needs_connection())
     }
 
-    /// Whether there are more servers here than this home's share of min_pool_size.
+    /// Whether there are more servers here than this worker's share of min_pool_size.
     pub fn has_surplus(&self) -> bool {
         let share = self.rules.min_pool_size.div_ceil(u32::from(self.exchange.homes.max(1)));
         self.servers.groups.iter().sum::<u32>() > share
@@ -342,12 +342,12 @@ impl Pool {
     #[inline(never)]
     fn queue_begins(&mut self, now: Time, class: ClassId) {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-        // Those serve nobody else.
+        // These serve no other session.
         let kept = self.pins.count + u32::from(listens);
         self.queue.queue_begins(class, now, self.servers.service_us, self.count(Group::Linked).saturating_sub(kept));
     }
 
-    /// Where somebody stands, and how long it is expected to wait from now on.
+    /// The detail of a waiter's notice: its place, and how long it is expected to wait from now on.
     pub fn standing(&self, now: Time, wait_for: session::WaitFor, class: ClassId, ticket: u64) -> Option<String> {
         if wait_for == session::WaitFor::Pin {
             let (len, max) = (self.pins.queue.len(), self.rules.max_pinned);
@@ -361,33 +361,33 @@ impl Pool {
         })
     }
 
-    /// Whether nothing will come for the waiters there are but what others let go: servers were asked for, and none is granted.
+    /// Whether waiters can only get servers that other sessions release: servers were requested, and none is granted.
     pub fn has_all_it_gets(&self, now: Time, class: ClassId) -> bool {
         let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening);
         let refused = self.opening.requested > 0 && now.since(self.opening.requested_since) >= limits::GRANT;
         coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
-    /// How long a waiter waits before a server travels for it from another worker.
+    /// How long a waiter waits before a server is lent to it by another worker.
     pub fn patience(&self) -> Duration {
         limits::STRANGER + Duration::from_micros(self.servers.service_us)
     }
 
-    /// Servers here that take turns with its waiters; those on their way here are told of when they have arrived.
+    /// Servers here that serve its waiters: not lent ones, those of pinned sessions, or the listener.
     pub fn serving(&self) -> u32 {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         self.open().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
     }
 
-    /// Idle servers that are not missed when they leave: there are more than clients.
+    /// Idle servers that can be lent without loss, since there are more servers than clients.
     pub fn excess(&self) -> u32 {
         self.serving().saturating_sub(self.counts.sessions).min(self.count(Group::Idle))
     }
 
-    /// Whether one of those servers is better off at another worker whose waiter has waited since then, ours since `own`, and
-    /// both long enough. Age alone tells too late: it is of who came long ago, and servers would swing between workers by the dozen.
-    /// So that worker must have no fewer waiters a server than ours when it has one more and we have one less; or have been worse off
-    /// for long.
+    /// Whether a server should go to another worker whose waiter has waited since `since`, while this worker's has
+    /// waited since `own`. The waiting times alone are not enough: they react late, and dozens of servers would swing
+    /// between workers. So after the loan, the other worker must still have at least as many waiters per server as this
+    /// one; or its waiter must have waited longer by several times the patience.
     pub fn yields_to(&self, cell: Cell, since: Time, own: Time) -> bool {
         let theirs = u64::from(cell.servers) + u64::from(self.servers.lent);
         let (left, waiting) = (u64::from(self.serving()).saturating_sub(1), u64::from(self.queue.len()));
@@ -395,14 +395,14 @@ impl Pool {
         is_worse_off || since + limits::LONG_PATIENCE * self.patience() < own
     }
 
-    /// Since when somebody has waited for a server, or for the first one.
+    /// Since when a session has waited for a server, or for the first one to log in.
     pub fn waiting_since(&self) -> Time {
         let queued = self.queue.oldest().map_or(Time::NEVER, |waiter| waiter.since);
         self.welcome.waiting.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
-    /// Somebody waits, and there is nothing to do about it: all servers that may be opened at once are, none is idle, and neither
-    /// other workers nor the reserve have any. Mostly it is so where more clients are at work than there are servers.
+    /// Nothing can be done for waiters: no server is idle, no more may be requested now, and there are neither other
+    /// workers nor a reserve. This is the usual case where more clients are active than there are servers.
     #[inline]
     pub fn asks_no_more(&self, now: Time) -> bool {
         let is_alone = self.exchange.homes == 1 && self.rules.reserve_pool_size == 0;
@@ -412,27 +412,27 @@ impl Pool {
             && self.missing(limits::OPENING_MAX, 0) == 0
     }
 
-    /// How many more should be asked for now, where so many are to be had from other workers.
+    /// How many more servers should be requested now, if `lent` come from other workers.
     pub fn missing(&self, opening_max: u32, lent: u32) -> u32 {
         let expected = self.count(Group::Opening) + self.opening.requested;
         let room = opening_max.saturating_sub(expected);
         if room == 0 {
-            // Mostly: whoever waits has asked before.
+            // The usual case: enough were requested before.
             return 0;
         }
         let coming = lent + self.count(Group::Idle) + self.count(Group::Returning) + expected;
         self.servers_needed().saturating_sub(coming).min(room)
     }
 
-    /// Whether a server of the reserve would serve somebody, and none is asked for: more wait than servers are idle or about to be, and
-    /// not for the pool's names.
+    /// Whether a reserve server is needed and not requested yet: more sessions wait than servers are idle or about to
+    /// be, and they do not wait for the first catalogue read.
     pub fn lacks_reserve(&self) -> bool {
         let coming = self.count(Group::Idle) + self.count(Group::Returning);
         let may_have = self.rules.reserve_pool_size > 0 && !self.opening.requested_reserve;
         may_have && !self.names.known.is_awaited() && self.servers_needed() > coming
     }
 
-    /// Learns how long a link lasted.
+    /// Updates the mean with the duration of a link.
     pub fn observe_service(&mut self, micros: u64) {
         self.servers.service_us =
             if self.servers.service_us == 0 { micros } else { (self.servers.service_us * 7 + micros) / 8 };

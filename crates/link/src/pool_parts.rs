@@ -1,4 +1,4 @@
-//! What a pool consists of, by what changes together.
+//! The parts of a pool: fields that change together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::published::Published;
 pub struct Servers {
     /// Least recently used first.
     pub idle: VecDeque<ConnId>,
-    /// How many are of each group.
+    /// How many are in each group.
     pub(crate) groups: [u32; 5],
-    /// Servers whose clients have prepared without a Sync, and may have gone on since.
+    /// Servers whose clients have prepared without a Sync and sent nothing since, as far as is known.
     pub resting: Vec<ConnId>,
     /// Servers to close when they are released, since a reload has made the pool smaller.
     pub surplus: u32,
@@ -36,19 +36,19 @@ pub struct Servers {
     pub service_us: u64,
 }
 
-/// How more of them are asked for and opened.
+/// How servers are requested and opened.
 #[derive(Debug, Default)]
 pub struct Opening {
-    /// Tokens asked for and not granted yet.
+    /// Tokens requested and not granted yet.
     pub requested: u32,
-    /// Since when some are, and none was granted.
+    /// Since when some are requested without one being granted.
     pub requested_since: Time,
     pub requested_reserve: bool,
-    /// Where the last server that was opened did not log in.
+    /// A pause, if the last server that was opened did not log in.
     pub pause: Option<Pause>,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub spare_after: Time,
-    /// Which host is next.
+    /// The index of the next host.
     pub next_host: usize,
     /// Keys that proved the password to PostgreSQL, so that a login derives them once.
     pub keys: Option<(Challenge, Keys)>,
@@ -57,14 +57,14 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Nothing is opened for now, because it failed a moment ago.
+    /// No server is opened for now, because a login has failed.
     #[inline]
     pub fn is_paused(&self, now: Time) -> bool {
         self.pause.is_some_and(|pause| now < pause.until)
     }
 }
 
-/// Nothing is opened for a while after a server has failed to log in.
+/// No server is opened for a while after a login has failed.
 #[derive(Copy, Clone, Debug)]
 pub struct Pause {
     /// How many have failed in a row; the pause doubles with each.
@@ -77,40 +77,41 @@ pub struct Pause {
 /// Sessions that keep their servers.
 #[derive(Debug, Default)]
 pub struct Pins {
-    /// Who wants to keep a server, while as many do as may.
+    /// Sessions that wait to be pinned, while as many are pinned as may be.
     pub queue: ClassQueue,
-    /// Sessions with the right to keep a server, and those that keep one without.
+    /// Sessions with a pin permit. Those that are pinned beyond the limit have one too.
     pub count: u32,
 }
 
-/// What sessions are told when they are let in.
+/// What sessions are sent at the end of their login.
 #[derive(Debug, Default)]
 pub struct Welcome {
-    /// Sessions that only wait to learn the pool's parameters.
+    /// Sessions that wait until the pool's parameters are known.
     pub waiting: Vec<(ConnId, Time)>,
     pub base: Option<Arc<Base>>,
-    /// How servers report what clients begin with.
+    /// How servers report the settings that clients begin with.
     pub learnt: Learnt,
 }
 
-/// What is exchanged with the other workers where the pool lives.
+/// The exchange with the other homes of the pool.
 #[derive(Debug)]
 pub struct Exchange {
     pub homes: u16,
-    /// What the board shows of this worker.
+    /// What the board shows for this worker.
     pub published: Cell,
-    /// And of its classes.
+    /// What the board shows for its classes.
     pub published_classes: Published,
-    /// Whose wait has been answered with a server, and which: the board may show it a little longer.
+    /// For each worker, since when the waiter has waited that a server was lent for: the board may show that waiter a
+    /// little longer.
     pub fed: BTreeMap<WorkerId, Time>,
-    /// Who was begged, and for which waiter.
+    /// For each worker that was asked for a server, since when the waiter has waited that it was asked for.
     pub begged: BTreeMap<WorkerId, Time>,
     /// Another worker's mailbox was full: nothing is lent before this.
     pub lends_refused_until: Time,
 }
 
 impl Exchange {
-    /// Of a pool that lives on so many workers, and has told them nothing yet.
+    /// For a pool with so many homes that has published nothing yet.
     pub(crate) fn of(homes: u16) -> Exchange {
         Exchange {
             homes,
@@ -123,7 +124,7 @@ impl Exchange {
     }
 }
 
-/// What is counted.
+/// Counters of a pool.
 #[derive(Debug, Default)]
 pub struct PoolCounts {
     /// Sessions of this pool here.
@@ -133,22 +134,22 @@ pub struct PoolCounts {
     pub fidelity: FidelityCounts,
 }
 
-/// The side effects of its database's functions, triggers and views.
+/// The known side effects of its database's functions, triggers and views.
 #[derive(Debug)]
 pub struct CatalogueNames {
-    /// The side effects of its database's functions, triggers and views.
+    /// The known side effects of its database's functions, triggers and views.
     pub known: Known,
-    /// How often tables, types or functions were changed by clients here, as far as texts tell.
+    /// How often clients here have changed tables, types or functions, as far as texts show.
     pub generation: u64,
 }
 
-/// How it has run so far.
+/// Measurements of a pool.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// What has run long here.
+    /// The transactions that have run long here.
     pub experience: Experience,
-    /// What the coordinator has told of its size, if that is found.
+    /// The coordinator's figures for its size, if that is found by search.
     pub account: Option<Arc<SizingSnapshot>>,
-    /// What its servers wait for, if its size is looked for.
+    /// Samples of its servers' wait events, if its size is found by search.
     pub wait_sampling: Option<Box<WaitSampling>>,
 }

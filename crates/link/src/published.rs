@@ -1,4 +1,4 @@
-//! What other workers are told of a pool's classes.
+//! What the board shows of a pool's classes.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use queueing::classes::{ClassId, ClassSet};
 use queueing::queue::Queue;
 use units::{PoolId, Time};
 
-/// How much a class is served is told to other workers no more often.
+/// The server time of classes is published no more often.
 const PUBLISH_EVERY: Duration = Duration::from_millis(1);
 
-/// What was last told to other workers of a pool's classes.
+/// What was last published of a pool's classes.
 #[derive(Debug, Default)]
 pub struct Published {
     at: Time,
-    /// Those that somebody waited of.
+    /// The classes that had waiters.
     waiting: ClassSet,
     cells: Vec<ClassCell>,
 }
 
 impl Published {
-    /// Tells the other workers of the classes of a pool here, if somebody waits who did not, or the other way round; and how much they
-    /// have been served, once in a while.
+    /// Publishes a pool's classes: at once if the waiting ones or their oldest waiters have changed, otherwise once in
+    /// a while for the server time.
     pub fn publish(&mut self, step: &mut Step<'_>, pool: PoolId, queue: &Queue) {
         let Published { at, waiting, cells } = self;
         let eligible = queue.eligible();

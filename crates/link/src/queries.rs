@@ -1,4 +1,4 @@
-//! A client's Query and FunctionCall, where its session is followed.
+//! A client's Query and FunctionCall.
 
 use connections::server::Expect;
 use session_state::state::{Effects, Pins, Reading, Remedy};
@@ -9,7 +9,7 @@ use wire::frontend::Query;
 use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
 use crate::{announcing, following, listening, remedies, reserving, splitting, texts, vacating};
 
-/// A Query is sent. `Yes`: in another form, or not at all.
+/// A Query is sent. `Yes`: it was sent in another form, or dealt with.
 pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in_stream: bool) -> Renamed {
     if splitting::is_rest_of_failed(requests, at_hand.len(), in_stream) {
         return Renamed::Yes;
@@ -55,7 +55,7 @@ pub(crate) fn query_followed(
     } else {
         Effects::default()
     };
-    // Nothing else may be noted of what is not sent yet.
+    // Only these two may note something of a text that is not sent yet.
     if !announcing::may_define(requests, text, reading) || !listening::may_listen(requests, &mut effects) {
         return false;
     }
@@ -73,7 +73,7 @@ pub(crate) fn query_followed(
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
     announcing::defined(requests.session);
-    // It may call in the same breath what it has just defined.
+    // The text may call what it has just defined.
     let calls_too = reading.redefines()
         && texts::effects(requests.server, requests.session, requests.caches, bytes).statements() > 1;
     let reading = if calls_too { texts::read_text(requests, text) } else { reading };
@@ -96,7 +96,7 @@ pub(crate) fn query_followed(
     true
 }
 
-/// A FunctionCall is sent: of a function by its oid.
+/// A FunctionCall is sent, which names a function by its oid.
 pub(crate) fn function_call(requests: &mut Requests<'_>, at_hand: &[u8]) {
     if requests.follows() {
         let oid = at_hand.get(HEADER_LEN..HEADER_LEN + 4).and_then(|oid| oid.try_into().ok());
@@ -108,14 +108,14 @@ pub(crate) fn function_call(requests: &mut Requests<'_>, at_hand: &[u8]) {
             texts::suspect(requests.session, requests.pool, reading, b"function call");
         }
         if reading.is_unknown() {
-            // As of a text that is not known.
+            // It is treated like a text that cannot be read.
             requests.session.tracker.get_or_insert_default().pinning.pin(Pins::DYNAMIC, b"function call");
         }
     }
     requests.sent(Expect::Function);
 }
 
-/// Sends the first part of a Query that has to be sent in two. `No`: it is not such a one.
+/// Sends the first part of a Query that has to be sent in two. `No`: it need not be split.
 #[cold]
 pub(crate) fn split(requests: &mut Requests<'_>, text: &[u8], reading: Reading, in_stream: bool) -> Renamed {
     let Some(at) = splitting::first_part(requests.server, requests.session, requests.caches, text, reading) else {

@@ -1,5 +1,5 @@
-//! What a server is asked beside its client's statement, so that what the session has set holds for it, and statements that it names are
-//! there.
+//! Statements that the pooler runs before a client's statement, so that the session's prepared statements that it names
+//! are on the server.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::requests::{DISCARD_SEQUENCES, REFUSE_NAME, Requests};
 use crate::session::Session;
 use crate::{pacing, texts};
 
-/// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:
-/// not before what is under way has been answered.
+/// A statement that may EXECUTE another one is about to be parsed or described: the other one must be on the server, or
+/// it has no columns. False: it waits for answers under way.
 pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement) -> bool {
     if !statement.executes() || !requests.follows() {
         return true;
@@ -27,7 +27,7 @@ pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement)
     remedy.is_some()
 }
 
-/// Runs what a statement needs before its Bind or Describe. False: not before what is under way has been answered.
+/// Runs what a statement needs before its Bind or Describe. False: it waits for answers under way.
 pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>) -> bool {
     // It needs nothing.
     let Some(marked) = marked.filter(|marked| marked.reading.names_statements()) else { return true };
@@ -36,12 +36,13 @@ pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>
     true
 }
 
-/// A statement of SQL's PREPARE is named by the protocol. False: not before what is under way has been answered.
+/// A protocol message names a statement of SQL's PREPARE: brings it to the server. False: it waits for answers under
+/// way.
 pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
     if !requests.follows() || requests.session.tracker.is_none() && !requests.server.kept.on_server.has(name) {
         return true;
     }
-    // A stranger's, where the session itself has none.
+    // If the session has none of this name, another session's is removed.
     let tracker = requests.session.tracker.get_or_insert_default();
     let remedy = settled(requests.server, |on_server| {
         let mut remedy = Remedy::new();
@@ -55,7 +56,7 @@ pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
     remedy.is_some()
 }
 
-/// What has to come in front of a text that names statements. `None`: not before what is under way has been answered.
+/// What has to be run before a text that names statements. `None`: it waits for answers under way.
 pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Effects, text: &[u8]) -> Option<Remedy> {
     if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
         return Some(vec![REFUSE_NAME.to_vec()]);
@@ -63,7 +64,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
     if requests.server.ledger.awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
-        // What it is depends on whether a batch under way fails, of which the rest is skipped.
+        // Which statement has the name depends on whether a batch under way fails.
         requests.call_for_answers();
         return None;
     }
@@ -82,7 +83,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
     for name in executed.collect::<BTreeSet<_>>() {
         let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
-        // No statement is called so: the server says it.
+        // There is no such statement: the server reports it.
         let Some(text) = text else { continue };
         let reading = texts::read_text(requests, Some(&text));
         texts::suspect(requests.session, requests.pool, reading, &text);
@@ -108,12 +109,12 @@ pub(crate) fn note(
     }
 }
 
-/// What `bring` finds that a server needs first. `None`: there is something, and what is under way may keep the server from
-/// carrying it out; nothing is noted then.
+/// What `bring` finds that a server needs first. `None`: it needs something, but the server may fail to run it because
+/// of what is under way; nothing is noted then.
 fn settled(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> Option<Remedy> {
     let is_failed = server.transaction.status == Status::Failed;
     if is_failed && server.ledger.depth() == 0 {
-        // The server refuses the text whatever there is.
+        // The server refuses the text in any case.
         return Some(Remedy::new());
     }
     if !is_failed && !server.ledger.awaits_own_ready() {

@@ -1,5 +1,5 @@
-//! Named statements on their way to a server: the client's name becomes the one that the text has on every server, and
-//! a server that lacks the statement gets it first.
+//! Maps the names of prepared statements: the client's name is replaced by the name that the text has on every server,
+//! and a server that lacks the statement gets it first.
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
@@ -34,7 +34,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     let meaning = parameters.meaning().chain(state.meaning());
     let identified =
         prepared::identify(requests.caches.catalog.secret(), &parse, meaning, requests.pool.names.generation);
-    // Where the name is in use, what has it decides.
+    // If the name is in use, the statement that has it decides.
     let id = server_statements::id_of(requests.session, parse.name).unwrap_or(identified);
     if server_statements::must_wait(requests.server, requests.session, requests.pool, parse.name, Some(id)) {
         return Ok(Renamed::Later);
@@ -48,7 +48,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     if requests.session.statements.names.as_ref().is_some_and(|names| names.passes) {
         return Ok(Renamed::No);
     }
-    // Whoever else has the same text may be in a pool that reads it.
+    // Another session with the same text may be in a pool that follows session state.
     let meant = Arc::clone(texts::meant(requests.server, requests.session));
     let reader = &mut requests.caches.reader;
     let mut statement = requests.caches.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
@@ -84,7 +84,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     Ok(Renamed::Yes)
 }
 
-/// A Parse under a name that the session has already, prepared by SQL or by the protocol. `None`: it is a new name.
+/// A Parse with a name that the session has already, prepared by SQL or by the protocol. `None`: it is a new name.
 fn parse_of_a_taken_name(
     requests: &mut Requests<'_>,
     parse: &Parse<'_>,
@@ -102,7 +102,7 @@ fn parse_of_a_taken_name(
         return Some(Renamed::Yes);
     }
     let taken = requests.session.statements.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
-    // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
+    // The server has this name too, or gets it now, and reports the error itself: 42P05, and skips to Sync.
     if requests.server.statements.prepared.touch(taken.id).is_none() {
         if pacing::must_pace(requests, taken.len()) {
             return Some(Renamed::Later);
@@ -116,10 +116,10 @@ fn parse_of_a_taken_name(
     Some(Renamed::Yes)
 }
 
-/// Whether a Parse of what the server has is ours to answer.
+/// Whether the pooler may answer a Parse of a statement that the server has.
 fn is_sound(server: &Server, pool: &Pool) -> bool {
-    // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer. In one that goes on there is no
-    // trying whether what another has prepared still holds.
+    // In a failed transaction PostgreSQL refuses a Parse. In an open one a trial of another client's statement is not
+    // possible.
     match server.transaction.status {
         backend::Status::Idle => !server.ledger.awaits_own_ready(),
         backend::Status::InTransaction => !pool.rules.follows() && !server.ledger.awaits_own_ready(),
@@ -144,7 +144,7 @@ pub(crate) fn bind(
         let goes_on = recalled != Renamed::Later && following::bind_followed(requests, &names, None, behind);
         return Ok(if goes_on { recalled } else { Renamed::Later });
     }
-    // A name we do not know goes through as it is, and the server says 26000.
+    // An unknown name passes unchanged, and the server answers 26000.
     let Some((statement, client_shape, reading)) =
         server_statements::named(requests.session, requests.pool, requests.caches, names.statement)
     else {
@@ -163,7 +163,7 @@ pub(crate) fn bind(
     ) {
         return Ok(Renamed::Later);
     }
-    // What it executes must be there when it is parsed.
+    // A statement that it EXECUTEs must be on the server when it is parsed.
     let is_first = statement.varies || reading.names_statements();
     if is_first && !following::bind_followed(requests, &names, Some((&statement, reading)), &body[names.len..]) {
         return Ok(Renamed::Later);
@@ -270,7 +270,7 @@ pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     Ok(Renamed::Yes)
 }
 
-/// An unnamed Parse is sent, as it is. False: not before what is under way has been answered.
+/// An unnamed Parse is sent unchanged. False: it waits for answers under way.
 pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool) -> Result<bool, Ending> {
     if requests.is_passed_over() {
         requests.sent(Expect::Parse(None));
@@ -284,7 +284,7 @@ pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: 
         let text = at_hand[HEADER_LEN..].iter().position(|&byte| byte == 0).map_or(0, |end| HEADER_LEN + end + 1);
         following::begin_pieces(requests, &at_hand[text..]);
         if let Some(tracker) = &mut requests.session.tracker {
-            // What it says is looked for from now on, whenever it is executed.
+            // Its effects are suspected from now on, whenever it is executed.
             tracker.portals.parse_unnamed(None);
         }
     }
@@ -303,8 +303,8 @@ pub(crate) fn close_unnamed(requests: &mut Requests<'_>) {
     requests.sent(Expect::Unnamed);
 }
 
-/// The client uses its unnamed statement: a server that does not have it is told first, and one that has somebody
-/// else's, or an older one, lets go of that (I2).
+/// The client uses its unnamed statement: a server that lacks it gets it first. If the client has none, another
+/// session's or an older one is closed (I2).
 fn recall_unnamed(requests: &mut Requests<'_>) -> Renamed {
     let unnamed = requests.session.statements.unnamed.as_deref();
     if unnamed.is_some_and(Unnamed::is_in_batch) {
@@ -317,7 +317,7 @@ fn recall_unnamed(requests: &mut Requests<'_>) -> Renamed {
     if requests.server.statements.unnamed == version {
         return Renamed::No;
     }
-    // What it executes must be there when it is parsed.
+    // A statement that it EXECUTEs must be on the server when it is parsed.
     if !following::describe_followed(requests) {
         return Renamed::Later;
     }

@@ -1,4 +1,4 @@
-//! What a server is sent so that it has its session's parameters and settings.
+//! Gives a server its session's parameters and settings.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use wire::frontend::Query;
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// Sends what makes a server's parameters and settings its session's. Where it matters that they are, the session's
+/// Sends the SETs that give a server its session's parameters and settings. If a failure would matter, the session's
 /// messages wait for the answer. False: there was nothing to send.
 pub fn replay(
     step: &mut Step<'_>,
@@ -42,7 +42,7 @@ pub fn replay(
         false if is_same => Risk::None,
         false => to.write_difference(from, &mut text),
     };
-    // Until it says yes, what it has is not known.
+    // Until the answer comes, the server's state is not known.
     server.traces.soiled |= risk != Risk::None;
     server.kept.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
     if text.is_empty() {
@@ -59,7 +59,7 @@ pub fn replay(
     true
 }
 
-/// The server accepted its session's parameters; they are now what the server reports.
+/// The server has accepted its session's parameters. They now have the values that the server reports.
 pub fn accepted(
     step: &mut Step<'_>,
     conn: ConnId,
@@ -76,8 +76,8 @@ pub fn accepted(
     }
 }
 
-/// A session has what it began with, for the first time, on a server. Its client is told what that calls otherwise than the
-/// client was told at its login, and the pool learns it.
+/// A server has a session's first settings for the first time. Where the server reports other values than the client
+/// was sent at its login, the client gets them, and the pool learns them.
 pub fn confirm(
     step: &mut Step<'_>,
     (conn, session): (ConnId, &Session),
@@ -114,13 +114,13 @@ pub fn confirm(
     }
 }
 
-/// A session that keeps its server for now has reset what it began with. The server knows nothing of that and has gone
-/// back to its own: it is told, in front of the client's next message.
+/// A session that keeps its server for now has reset settings to the values that it began with. The server has gone
+/// back to its own values instead, so it gets the session's before the client's next message.
 pub fn mend(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
-    // Something that was answered behind it has made it good.
+    // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     let stays = server.hold.is_on || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
-    // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
+    // A failed transaction takes no SET, and a Query would end a batch that has no Sync yet.
     let takes =
         server.transaction.status != Status::Failed && !server.ledger.awaits_own_ready() && !server.ledger.is_open();
     if !stays || !takes {

@@ -1,5 +1,4 @@
-//! A linked session's messages on their way to its server, and how a part of the code takes them, passes them or puts others in
-//! their place.
+//! A linked session's messages on their way to its server, and the functions that pass them on or replace them.
 
 use std::sync::Arc;
 
@@ -20,23 +19,23 @@ use crate::pool::Pool;
 use crate::session::{Rest, Session};
 use crate::stream::Stream;
 
-/// The name of what is run aside. No client has it: their statements are called otherwise on servers.
+/// The statement and portal name of preludes. No client's statement has this name on a server.
 pub(crate) const ASIDE: &[u8] = b"aside_of_pgweir";
 
-/// Is an error. Names of ours are nobody's to prepare, execute or deallocate: others use what they stand for.
+/// Raises an error. Clients may not prepare, execute or deallocate the pooler's names, since other sessions use them.
 pub(crate) const REFUSE_NAME: &[u8] = b"DO $$BEGIN RAISE USING ERRCODE = '42939', \
     MESSAGE = 'names of prepared statements that begin with pgweir are reserved'; END$$";
 
 pub(crate) const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
 
-/// What became of a message that names a statement.
+/// How a message that names a statement was dealt with.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Renamed {
-    /// It is dealt with.
+    /// It was sent in another form, or answered.
     Yes,
-    /// It goes through as it is.
+    /// It is to be sent unchanged.
     No,
-    /// Not before what is under way has been answered.
+    /// It waits for answers under way.
     Later,
 }
 
@@ -49,30 +48,31 @@ pub struct Requests<'a> {
     pub server: &'a mut Server,
     pub pool: &'a mut Pool,
     pub caches: &'a mut Caches,
-    /// What follows the message just sent waits until it has been answered.
+    /// The messages after the one just sent wait until it has been answered.
     pub holds: bool,
-    /// Some of what the message at hand needs has been sent, and it waits for the rest.
+    /// Some of the statements that the message at hand needs have been sent, and it waits for the rest.
     pub sent_some: bool,
-    /// It waits for its pool's listener.
+    /// The session waits for its pool's listener.
     pub attends: bool,
-    /// What its texts define, for the other pools of its database.
+    /// What the texts define, for the other pools of the database.
     pub definitions: Vec<Arc<Definition>>,
     pub others: OtherWorkers,
-    /// What the step had written before.
+    /// How much the step had written before.
     pub written_before: usize,
-    /// Statements that were sent.
+    /// How many statements were sent.
     pub queries: u32,
     pub actions: &'a mut Actions,
     pub stream: Stream<'a>,
 }
 
 impl Requests<'_> {
-    /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.
+    /// Whether texts are read now: not while the server skips to Sync or reads COPY data.
     pub fn follows(&self) -> bool {
         self.pool.rules.follows() && !self.is_passed_over()
     }
 
-    /// What is under way is to be answered before the client's messages go on, though its batch may not have ended.
+    /// Makes sure that answers under way come although the batch may not have ended: the client's messages wait for
+    /// them.
     //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
     pub fn call_for_answers(&mut self) {
         if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.hold.flushed, true) {
@@ -81,8 +81,9 @@ impl Requests<'_> {
         }
     }
 
-    /// Between two batches, by a message of its own: VACUUM and CREATE INDEX CONCURRENTLY, of which a word may look like that
-    /// of a sequence's table, run in no batch with others.
+    /// Sends DISCARD SEQUENCES as a Query of its own between two batches. VACUUM and CREATE INDEX CONCURRENTLY cannot
+    /// run in a batch with others, and a word in them may look like a use of sequences. False: it is not between two
+    /// batches.
     pub(crate) fn discard_apart(&mut self) -> bool {
         let ledger = &self.server.ledger;
         let between = self.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
@@ -95,7 +96,7 @@ impl Requests<'_> {
         between
     }
 
-    /// Runs statements in front of the client's next message. They are part of its transaction.
+    /// Runs statements before the client's next message. They are part of its transaction.
     pub fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
             if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
@@ -122,31 +123,31 @@ impl Requests<'_> {
         }
     }
 
-    /// Whether what follows the message that is sent now has to wait for its answer.
+    /// Whether the messages after the one being sent have to wait for its answer.
     pub fn waits_for_notification(&self) -> bool {
         let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.subscriptions().is_some());
         tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.is_copy_open()
     }
 
-    /// Whether the server passes over statements' messages now: it skips to Sync, or reads COPY data.
+    /// Whether the server ignores statements now: it skips to Sync, or reads COPY data.
     pub fn is_passed_over(&self) -> bool {
         self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
     }
 
-    /// As [`Requests::expect_rest`], for a message that does not reach its server.
+    /// Like [`Requests::expect_rest`], for a message that is not sent to the server.
     pub fn discard_rest(&mut self, len: usize) {
         self.session.incoming.skip = len as u32;
         self.session.incoming.rest = Rest::Discard;
     }
 
-    /// Answers in the server's stead what comes next and is ours to answer.
+    /// Sends the answers that the pooler gives instead of the server, as far as they come next.
     pub fn answer_fakes(&mut self) {
         while let Some(fake) = self.server.ledger.next_fake() {
             fakes::answer_fake(self.conn, self.session, fake.expect, self.actions);
         }
     }
 
-    /// Keeps what has not been looked at for later.
+    /// Keeps the rest of the stream for later.
     pub(crate) fn stash_rest(&mut self) {
         if self.session.incoming.inbox.capacity() == 0 {
             self.session.incoming.inbox = self.caches.buffers.take();
@@ -161,7 +162,7 @@ impl Requests<'_> {
         self.pool.rules.max_prepared_statements > 0
     }
 
-    /// Without mapping nobody knows whose unnamed statement a server has; a reload may turn mapping on again.
+    /// Without mapping it is not known whose unnamed statement a server has; a reload may turn mapping on again.
     pub(crate) fn lose_track(&mut self, mapped: bool) {
         if mapped {
             return;
@@ -170,7 +171,7 @@ impl Requests<'_> {
         self.session.statements.unnamed.take_if(|unnamed| !unnamed.is_changing());
     }
 
-    /// A message is sent that ends a batch.
+    /// Notes a message that ends a batch.
     pub fn ended(&mut self, expect: Expect) {
         self.batch_ended();
         self.sent(expect);
@@ -198,18 +199,18 @@ impl Requests<'_> {
         self.expect_rest(header.total_len() - at_hand.len());
     }
 
-    /// The message goes on in bytes that are not at hand yet.
+    /// The rest of the message, so many bytes, is not at hand yet.
     pub fn expect_rest(&mut self, len: usize) {
         self.session.incoming.skip = len as u32;
         self.session.incoming.rest = Rest::Forward;
     }
 
-    /// These bytes of the stream were dealt with in another way than passing them.
+    /// These bytes of the stream are not sent: they were dealt with.
     pub(crate) fn discard(&mut self, count: usize) {
         self.stream.skip(count, self.server_id, self.actions);
     }
 
-    /// Sends bytes of our own in place of `replaced` bytes of the stream (or of the inbox).
+    /// Sends other bytes in place of `replaced` bytes of the stream (or of the inbox).
     pub fn replace(&mut self, replaced: usize, in_stream: bool, write: impl FnOnce(&mut Vec<u8>)) {
         self.stream.flush(self.server_id, self.actions);
         self.actions.send_new(self.server_id, write);

@@ -1,17 +1,18 @@
-//! Texts that name a driver's statement as servers know it, where sessions are not followed.
+//! Refuses texts that contain the pooler's names of prepared statements, where session state is not followed.
 //!
-//! Whoever sees these names in pg_prepared_statements could deallocate one and prepare something else for others to run. Where
-//! sessions are followed, a text is read for the names that it prepares and deallocates. In `classic` it is searched for such
-//! names, on servers that have any.
+//! A client that sees these names in pg_prepared_statements could deallocate one and prepare something else for others
+//! to run. Where session state is followed, a text is read for the names that it prepares and deallocates. In `classic`
+//! it is searched for such names, on servers that have any.
 //!
-//! Does not do: names behind the first 64 kB of a text, names with escapes, and names that a function or a block makes up.
+//! It does not find names after the first 64 kB of a text, names with escapes, and names that a function or a DO block
+//! makes up.
 
 use session_state::prepared::RESERVED;
 use settings::PoolMode;
 
 use crate::requests::{REFUSE_NAME, Requests};
 
-/// Hexadecimal digits behind [`RESERVED`].
+/// Hexadecimal digits after [`RESERVED`].
 const DIGITS: usize = 32;
 
 /// Whether texts are searched for names.
@@ -24,7 +25,8 @@ pub(crate) fn searches_names(requests: &Requests<'_>) -> bool {
         && !requests.is_passed_over()
 }
 
-/// A message with a text is about to be sent. If that has such a name in it, it is refused by an error in front of it.
+/// A message with a text is about to be sent. If the text contains such a name, a statement that raises an error is
+/// sent before it.
 #[inline]
 pub(crate) fn refuses_names(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     let refuses = searches_names(requests) && has_server_name(body);
@@ -34,7 +36,7 @@ pub(crate) fn refuses_names(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     refuses
 }
 
-/// Whether a text has the name of a statement on servers in it, quoted or not.
+/// Whether a text contains the name of a statement on servers, quoted or not.
 fn has_server_name(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| byte == b'_') {

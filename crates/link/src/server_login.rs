@@ -1,6 +1,6 @@
-//! How a server is logged in to: what it asks for, and what it is answered.
+//! The login at a server: its messages, and the pooler's answers.
 //!
-//! Knows no clock and no retries: whoever opens servers deals with what comes of a login.
+//! Timeouts and retries are up to the caller.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 //! //= pg18 sasl-authentication
@@ -24,7 +24,7 @@ use crate::caches::Caches;
 use crate::findings::Broken;
 use crate::pool::Pool;
 
-/// No server reports more parameters: a hostile one does not fill memory.
+/// At most so many reported parameters are kept, so that a hostile server cannot fill memory.
 const REPORTED_MAX: usize = 1000;
 
 /// A server that is logging in, while its bytes are read.
@@ -39,10 +39,10 @@ pub struct ServerLogin<'a, 't> {
     pub random: &'a mut Random,
 }
 
-/// What a login has come to.
+/// The state of a login after reading.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum End<'b> {
-    /// To nothing yet: more is to come.
+    /// It is not complete yet.
     Open,
     /// ReadyForQuery.
     Ready,
@@ -51,10 +51,10 @@ pub enum End<'b> {
 }
 
 impl<'a> ServerLogin<'a, '_> {
-    /// Reads whole messages from `at` on, up to the end of the login or of what is at hand. `at` is left behind them.
+    /// Reads complete messages from `at` on, up to the end of the login or of the bytes. `at` is moved past them.
     ///
     /// # Errors
-    /// What the server said is not of a login, or it cannot be logged in there.
+    /// The server has broken the protocol, or the login is not possible.
     pub fn read<'b>(&mut self, bytes: &'b [u8], at: &mut usize) -> Result<End<'b>, Broken> {
         loop {
             let rest = &bytes[*at..];
@@ -176,15 +176,15 @@ impl<'a> ServerLogin<'a, '_> {
     }
 }
 
-/// The login of a server that is at it.
+/// The login of a server that is logging in.
 fn logging_in(server: &mut Server) -> &mut Login {
     server.login_mut().expect("whoever reads a login has seen that the server logs in")
 }
 
-/// Keys were derived that a login waits for.
+/// The keys that a login waits for have been derived.
 ///
 /// # Errors
-/// The exchange does not go on.
+/// The exchange has failed.
 pub fn go_on_with(
     step: &mut Step<'_>,
     conn: ConnId,
@@ -192,7 +192,7 @@ pub fn go_on_with(
     pool: &mut Pool,
     keys: Keys,
 ) -> Result<(), Broken> {
-    // A server that asks twice gets the answer to what it asked last; by then it may have let us in.
+    // A server that sends a second challenge gets the answer to the last one; by then the login may be complete.
     let Some(login) = server.login_mut() else { return Ok(()) };
     let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return Ok(()) };
     let end = respond(step, conn, scram, &keys);
@@ -200,7 +200,7 @@ pub fn go_on_with(
     end
 }
 
-/// What a server that has logged in reported is what its pool's sessions begin with.
+/// The parameters that a server has reported at login become those that its pool's sessions begin with.
 pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) {
     let login = logging_in(server);
     let reported = std::mem::take(&mut login.reported);
@@ -214,7 +214,7 @@ pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) 
     pool.welcome.base = Some(Arc::new(Base::new(reported, parameters, &caches.tracked)));
 }
 
-/// What this pool logs in at PostgreSQL with.
+/// The secret that this pool logs in to PostgreSQL with.
 fn own_secret<'a>(pool: &'a Pool, settings: &'a Settings) -> Option<&'a Secret> {
     let database: &Database = &pool.database;
     database.password.as_ref().or_else(|| settings.secrets.get(&*pool.key.user))
@@ -226,7 +226,7 @@ fn respond(step: &mut Step<'_>, conn: ConnId, scram: &mut ClientExchange, keys: 
     Ok(())
 }
 
-/// Its secret is not of the kind that the server asks for.
+/// The pool's secret is not of the kind that the server requires.
 pub const WRONG_PASSWORD_TYPE: &str = "wrong password type";
 
 fn wrong_password_type() -> Broken {

@@ -1,7 +1,7 @@
-//! What a server's bytes mean, and what of them goes to its client.
+//! Reads a server's bytes and decides what goes to its client.
 //!
-//! Rows pass by length, however large. What must be read whole is small: ReadyForQuery, ParameterStatus, command tags,
-//! and errors that answer the pooler's own questions.
+//! Rows pass by length, however large. The messages that must be read whole are small: ReadyForQuery, ParameterStatus,
+//! command tags, and errors that answer the pooler's own queries.
 //!
 //! //= pg18 protocol-flow
 
@@ -32,7 +32,7 @@ pub fn read(answers: &mut Answers<'_>) -> Result<(), Broken> {
             return Ok(());
         }
         if answers.findings.transaction_block || answers.findings.is_lost() {
-            // This server is given up: what else it says is nobody's.
+            // This server is given up: the rest of its bytes is dropped.
             answers.consume(answers.stream.left(), false);
             return Ok(());
         }
@@ -47,9 +47,9 @@ pub fn read(answers: &mut Answers<'_>) -> Result<(), Broken> {
 fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
     match header.tag {
         tag::READY_FOR_QUERY | tag::PARAMETER_STATUS => true,
-        // Tags of commands are short; a longer one is none we know.
+        // Command tags are short; a longer one is unknown.
         tag::COMMAND_COMPLETE => header.body_len() <= 64,
-        // A longer one passes by length if it is a client's answer.
+        // A longer one passes by length if it is for a client.
         tag::ERROR => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX || !answers.is_error_answer(),
         tag::DATA_ROW => answers.server.ledger.owner().is_some_and(|owner| reads_rows(answers.server, owner)),
         tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION => {
@@ -61,7 +61,7 @@ fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
     }
 }
 
-/// Whether the rows of its answer are for the pooler itself.
+/// Whether the rows of this owner's answer are for the pooler itself.
 fn reads_rows(server: &Server, owner: Answerer) -> bool {
     owner == Answerer::Check || owner == Answerer::Chore && chore_reads_rows(server)
 }
@@ -75,7 +75,7 @@ fn whole_len_max(server: &Server, header: Header) -> usize {
     if of_catalogue { limits::CATALOGUE_ROW_LEN_MAX } else { limits::SERVER_MESSAGE_LEN_MAX }
 }
 
-/// The next message lies in the stream. False: not enough of it.
+/// Deals with the next message, which lies in the stream. False: not enough of it is there.
 fn next(answers: &mut Answers<'_>) -> Result<bool, Broken> {
     if pass_on(answers) && answers.stream.left() == 0 {
         return Ok(true);
@@ -101,8 +101,7 @@ fn next(answers: &mut Answers<'_>) -> Result<bool, Broken> {
     Ok(true)
 }
 
-/// Passes messages that concern nobody but the client, as many of them as are there whole: most of what is said. Whether
-/// there were any.
+/// Passes on complete messages that are only for the client, which most are. Whether there were any.
 fn pass_on(answers: &mut Answers<'_>) -> bool {
     let rest = answers.stream.rest();
     let mut len = 0;
@@ -126,7 +125,7 @@ fn pass_on(answers: &mut Answers<'_>) -> bool {
     len > 0
 }
 
-/// The next message began in an earlier read. False: still not enough of it.
+/// Deals with the next message, which began in an earlier read. False: not enough of it is there.
 fn next_from_inbox(answers: &mut Answers<'_>) -> Result<bool, Broken> {
     loop {
         let header = Header::parse(&answers.server.incoming.inbox)?;
@@ -152,7 +151,7 @@ fn next_from_inbox(answers: &mut Answers<'_>) -> Result<bool, Broken> {
     }
 }
 
-/// Deals with what the inbox holds: a whole message, or the header of one that passes by length.
+/// Deals with the inbox: a complete message, or the header of one that passes by length.
 fn take_inbox(answers: &mut Answers<'_>, header: Header) -> Result<(), Broken> {
     let inbox = std::mem::take(&mut answers.server.incoming.inbox);
     if is_whole(answers, header) {
@@ -165,13 +164,13 @@ fn take_inbox(answers: &mut Answers<'_>, header: Header) -> Result<(), Broken> {
     rest_follows(answers, header, inbox.len())
 }
 
-/// A message begins that passes by length.
+/// Begins a message that passes by length.
 fn begin(answers: &mut Answers<'_>, header: Header) -> Result<(), Broken> {
     let forward = match header.tag {
         tag::AUTHENTICATION | tag::BACKEND_KEY_DATA | tag::NEGOTIATE_VERSION | tag::COPY_BOTH => {
             return Err(Unexpected(header.tag).into());
         }
-        // These come at any time and belong to whoever is linked.
+        // These come at any time and belong to the linked session.
         tag::NOTICE | tag::NOTIFICATION => answers.is_clients(),
         tag::ERROR => answers.is_error_answer(),
         _ if !answers.server.ledger.accepts(header.tag) => return Err(Unexpected(header.tag).into()),
@@ -197,7 +196,7 @@ fn rest_follows(answers: &mut Answers<'_>, header: Header, at_hand: usize) -> Re
     Ok(())
 }
 
-/// Reads a whole message. Returns whether it is the client's.
+/// Reads a complete message. Returns whether it is for the client.
 fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool, Broken> {
     if header.tag == tag::READY_FOR_QUERY {
         answers.server.ledger.ready_comes();
@@ -243,7 +242,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
     }
 }
 
-/// An error, whole. Returns whether it is the client's.
+/// Reads a complete error. Returns whether it is for the client.
 fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let fields = Fields::decode(body);
     let words = || String::from_utf8_lossy(fields.message().unwrap_or(b"no message")).into_owned();
@@ -252,25 +251,25 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     }
     let engaged = answers.server.transaction.status != Status::Idle || answers.server.ledger.owner().is_some();
     if fields.is_fatal() && answers.session.is_some() && answers.pool.rules.mode != PoolMode::Session && engaged {
-        // The server ends, the session does not: it is told as an error of its request.
+        // The server ends, but the session may not: it gets this as the error of its request.
         answers.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
         return false;
     }
     let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
     if answers.server.ledger.owner() == Some(Answerer::Aside) && fields.sqlstate().is_some_and(misnames) {
-        // It has other statements than it is believed to have.
+        // It has other prepared statements than the pooler believes.
         answers.server.kept.on_server.clear();
     }
     if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
         && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
     {
-        // Changed past the pooler: a client that prepares it again gets it made anew.
+        // Something was changed past the pooler: the same text prepared from now on is another statement.
         answers.pool.names.generation += 1;
     }
     let clients = match answers.server.ledger.owner() {
         None => {
             answers.findings.words().dying = Some(words());
-            // Between transactions it is not the client's business: its next statement goes elsewhere.
+            // Between transactions it does not concern the client: its next statement goes to another server.
             let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
         }
@@ -282,7 +281,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             answers.findings.words().chore_error = Some(words());
             false
         }
-        // What is left on the server stays unknown.
+        // The state on the server stays unknown.
         Some(Answerer::Check) => {
             if matches!(answers.server.state(), State::Busy(Chore::Compare)) {
                 answers.findings.words().chore_error = Some(words());
@@ -331,7 +330,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
     Ok(())
 }
 
-/// A message has been read to its end: what did it complete?
+/// A message has been read to its end: deals with what it completes.
 fn message_ended(answers: &mut Answers<'_>, message: u8) -> Result<(), Broken> {
     match message {
         tag::NOTICE | tag::NOTIFICATION | tag::PARAMETER_STATUS => return Ok(()),
@@ -343,7 +342,7 @@ fn message_ended(answers: &mut Answers<'_>, message: u8) -> Result<(), Broken> {
     }
     if let Some(entry) = answers.server.ledger.answered(message)? {
         completed(answers, entry);
-        // Only now can one have come to the front.
+        // Only now can such an answer be next.
         confirming::answer_fakes(answers);
     }
     Ok(())
@@ -359,16 +358,17 @@ fn completed(answers: &mut Answers<'_>, entry: Entry) {
         tracker.finished();
     }
     match (entry.owner, entry.expect) {
-        // At once: what comes behind it is newer.
+        // At once, since later answers are newer.
         (Answerer::Check, Expect::Query) => checking::check_answered(answers),
-        // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
+        // Its effect on the unnamed statement was noted when it was sent, since the client's may have been sent after
+        // it.
         (Answerer::Replay, Expect::Query) => {
             answers.findings.replayed = true;
-            // At once: what fails behind it may soil the server again.
+            // At once, since a later failure may set the mark again.
             let refused = answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
             answers.server.traces.soiled &= answers.session.is_none() || refused;
         }
-        // Whatever else soils it does so still.
+        // Other reasons for a reset remain.
         (Answerer::Mend, Expect::Query) => {
             answers.server.traces.soiled |=
                 answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
@@ -401,7 +401,7 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
         return Ok(());
     }
     if answers.server.ledger.owner().is_none() {
-        // Told to nobody: whoever is linked has all its answers.
+        // No client gets it: a linked one has all its answers.
         answers.findings.words().dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
         return Ok(());
     }
@@ -409,7 +409,7 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
     splitting::first_part_failed(answers);
     answers.server.transaction.answer_failed |= answers.is_error_answer() && !tries_again;
     if answers.server.overdue_since().is_some() && answers.server.ledger.is_extended() && answers.is_error_answer() {
-        // What follows up to the Sync is skipped, and has its own time.
+        // Everything up to the Sync is skipped, and its timeout begins anew.
         answers.server.query_answered();
         answers.server.transaction.query_at = answers.now;
     }
@@ -417,7 +417,7 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
     let mut skipped = Vec::new();
     answers.server.ledger.failed(|entry| skipped.push(entry))?;
     if skipped.first().is_some_and(|entry| (entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed)) {
-        // PostgreSQL lets go of the unnamed statement before it looks at the new one.
+        // PostgreSQL drops the unnamed statement before it reads the new one.
         answers.server.statements.unnamed = unnamed::NONE;
         if let Some(unnamed) = answers.unnamed() {
             unnamed.forget();

@@ -1,4 +1,4 @@
-//! Messages of our own that a server is sent so that what it answers is known to be whole.
+//! Messages of the pooler that make it certain which answers a server still owes.
 
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
@@ -8,8 +8,8 @@ use wire::frontend::{Close, Target};
 
 use crate::requests::ASIDE;
 
-/// A Query of the client's was passed over with what came in front of it: the Sync that ends this is not the client's to
-/// send, but its ReadyForQuery is the client's.
+/// The pooler's statement before a client's Query failed, and the server skipped the Query too. The pooler sends the
+/// Sync that ends this; its ReadyForQuery is for the client.
 pub fn end_skipping(step: &mut Step<'_>, server_id: ConnId, server: &mut Server) {
     if !server.ledger.is_skipping() {
         return;
@@ -18,7 +18,7 @@ pub fn end_skipping(step: &mut Step<'_>, server_id: ConnId, server: &mut Server)
     step.actions.send_new(server_id, wire::frontend::encode_sync);
 }
 
-/// Asks a server for an answer that no Sync has, where it may have answered one or ignored it.
+/// Sends a Close, whose answer shows whether the server has answered or ignored earlier Syncs.
 #[inline]
 pub fn question_syncs(step: &mut Step<'_>, server_id: ConnId, server: &mut Server) {
     if !server.ledger.needs_question() {

@@ -1,4 +1,5 @@
-//! Prepared statements on a server: made there when they are needed, by names of our own, and forgotten when there are too many.
+//! Prepared statements on a server: prepared when they are needed, under the pooler's names, and closed when there are
+//! too many.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
 
-/// What a name stands for, as what its client knows it, and what it does.
+/// The statement of a client's name, its shape as the client knows it, and its effects.
 pub(crate) fn named(
     session: &mut Session,
     pool: &mut Pool,
@@ -26,7 +27,7 @@ pub(crate) fn named(
     Some((Arc::clone(&named.statement), named.fingerprint(), reading))
 }
 
-/// Prepares a statement on the server in front of the next message, with these types of its parameters if they are known.
+/// Prepares a statement on the server before the next message, with these parameter types if they are known.
 /// `is_there`: the server has it already.
 pub(crate) fn prepare_as(requests: &mut Requests<'_>, statement: &Statement, is_there: bool, types: Option<&[u8]>) {
     make_way(requests, statement, is_there);
@@ -40,8 +41,8 @@ pub(crate) fn prepare_as(requests: &mut Requests<'_>, statement: &Statement, is_
     });
 }
 
-/// Sees to it that a statement can be prepared: that there is room, or, if the server has it already and is to judge
-/// its text again, that it is gone.
+/// Makes way for preparing a statement: makes room for it, or, if the server has it already and is to parse it anew,
+/// closes it.
 pub(crate) fn make_way(requests: &mut Requests<'_>, statement: &Statement, is_there: bool) {
     if !is_there {
         return make_room(requests);
@@ -52,8 +53,8 @@ pub(crate) fn make_way(requests: &mut Requests<'_>, statement: &Statement, is_th
     requests.actions.send_new(requests.server_id, |out| close.encode(out));
 }
 
-/// Whether it depends on answers under way what exists under a name, or what the server has prepared: a simple query
-/// may be DISCARD ALL, a batch may fail and what is in it be skipped. Then the message waits for them.
+/// Whether a message must wait because answers under way decide which statement has a name, or what the server has
+/// prepared: a simple query may be DISCARD ALL, and a batch may fail, so that its rest is skipped.
 pub(crate) fn must_wait(server: &Server, session: &Session, pool: &Pool, name: &[u8], id: Option<StatementId>) -> bool {
     let ledger = &server.ledger;
     if !ledger.awaits_ready() {
@@ -68,7 +69,7 @@ pub(crate) fn id_of(session: &Session, name: &[u8]) -> Option<StatementId> {
     session.statements.names.as_ref()?.get(name).map(|statement| statement.id)
 }
 
-/// Closes the statement that was not used for longest, if the server has as many as it may.
+/// Closes the least recently used statement, if the server has as many as it may.
 fn make_room(requests: &mut Requests<'_>) {
     while let Some(evicted) = requests.server.statements.prepared.surplus(requests.pool.rules.max_prepared_statements) {
         evict(requests, evicted);

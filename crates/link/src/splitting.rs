@@ -1,19 +1,20 @@
-//! Texts in which a transaction ends before a statement that needs something run in front of it.
+//! Splits texts in which a transaction ends before a statement that needs another one run first.
 //!
-//! What is run in front of a text comes before its COMMIT, and if it fails, the server passes over the COMMIT too. So such a text
-//! goes to the server in two messages: up to its COMMIT, and the rest once that is answered. The client gets one ReadyForQuery,
-//! that of the last message that has run.
+//! The pooler's own statement would run before the text's COMMIT, and if it failed, the server would skip the COMMIT
+//! too. So such a text is sent in two messages: up to its COMMIT, and the rest once that is answered. The client gets
+//! one ReadyForQuery, that of the last message that has run.
 //!
 //! ```text
 //!   Query "commit; execute p"  ──►  Query "commit; "  ──►  (no ReadyForQuery)  ──►  PREPARE p | Query "        execute p"
 //!                                                     └──►  error, ReadyForQuery  ──►  the rest is not sent
 //! ```
 //!
-//! Blanks stand for what was sent before, so that an error's position is that in the client's text.
+//! Blanks replace what was sent before, so that an error's position is that in the client's text.
 //!
-//! Does not do: texts of sessions that listen, whose ReadyForQuery behind a COMMIT may have to wait. A syntax error behind the COMMIT
-//! is found after it, not before. And a procedure or DO that is alone in the second message may end its transaction, which PostgreSQL
-//! refuses in a text of several.
+//! Texts of listening sessions are not split, since their ReadyForQuery after a COMMIT may have to wait. There are two
+//! differences from PostgreSQL: a syntax error after the COMMIT is found only after the COMMIT has run; and a procedure
+//! or DO that is alone in the second message may end its transaction, which PostgreSQL refuses in a text of several
+//! statements.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
@@ -30,13 +31,13 @@ use crate::requests::Requests;
 use crate::session::Session;
 use crate::texts;
 
-/// Whether the Query at hand is the rest of one that has failed: then it is dealt with.
+/// Whether the Query at hand is the rest of one that has failed. If so, it is dealt with.
 pub(crate) fn is_rest_of_failed(requests: &mut Requests<'_>, len: usize, in_stream: bool) -> bool {
     let split = requests.session.tracker.as_mut().and_then(|tracker| tracker.split.take());
     if split != Some(Split::Failed) {
         return false;
     }
-    // What has failed was of the extended protocol, and the client sends no Sync behind its Query.
+    // A prelude has failed, in the extended protocol, and the client sends no Sync after its Query.
     let skips = requests.server.ledger.is_skipping();
     if skips {
         requests.ended(Expect::Sync);
@@ -49,14 +50,14 @@ pub(crate) fn is_rest_of_failed(requests: &mut Requests<'_>, len: usize, in_stre
     true
 }
 
-/// A Query waits. If some of what it needs has been sent, an error of that ends it.
+/// A Query waits. If part of its preludes has been sent, an error of these ends it.
 pub(crate) fn is_prepared_for(requests: &mut Requests<'_>) {
     if std::mem::take(&mut requests.sent_some) {
         requests.session.tracker.get_or_insert_default().split = Some(Split::Preparing);
     }
 }
 
-/// Where a text has to be divided, if so.
+/// Where a text has to be split, if it has to be.
 pub(crate) fn first_part(
     server: &mut Server,
     session: &mut Session,
@@ -92,9 +93,9 @@ pub(crate) fn first_part(
     None
 }
 
-/// Whether a statement behind another one of its text may name prepared statements by what it runs. Some run nothing there: PostgreSQL
-/// refuses VACUUM and its like in a text of several, LOCK and SET run no code of anybody's, and nobody reads from a cursor that ends with
-/// the text. Alone in a text of its own each of them would mean something else.
+/// Whether a statement that is not the first of its text may use prepared statements through the code that it runs.
+/// Some cannot: PostgreSQL refuses VACUUM and the like in a text of several statements, LOCK and SET run no user code,
+/// and a cursor that ends with the text is never read. Alone in a text each of them would mean something else.
 fn may_name(statement: &Statement<'_>, is_last: bool) -> bool {
     match statement.kind {
         Kind::Begin(_) | Kind::Commit { .. } | Kind::Rollback { .. } => false,
@@ -107,14 +108,14 @@ fn may_name(statement: &Statement<'_>, is_last: bool) -> bool {
     }
 }
 
-/// Whether a ReadyForQuery is that of a first part, behind which the rest goes to the server.
+/// Whether a ReadyForQuery answers a first part, after which the rest is sent.
 pub(crate) fn is_of_first_part(answers: &mut Answers<'_>) -> bool {
-    // Only what is followed is split.
+    // Without a tracker no text is split.
     let Some(tracker) = answers.tracker() else { return false };
     tracker.split.take_if(|split| *split == Split::UnderWay).is_some()
 }
 
-/// An error has come that is the client's.
+/// The client's Query has failed: the rest of a split text is not sent.
 pub(crate) fn first_part_failed(answers: &mut Answers<'_>) {
     if let Some(split) = answers.tracker().and_then(|tracker| tracker.split.as_mut()) {
         *split = Split::Failed;

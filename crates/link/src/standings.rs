@@ -1,4 +1,4 @@
-//! What the rules of classes leave to tags, once for all sessions of whom the same is left.
+//! The rules of classes that apply to sessions, stored once for all sessions with the same rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use units::limits;
 
 use crate::session::Session;
 
-/// What rules leave to tags, once for all sessions of whom the same is left: rules may be many, and sessions are.
+/// The rules that apply to sessions apart from their comments. There may be many rules, and there are many sessions, so
+/// equal results are shared.
 #[derive(Debug, Default)]
 pub struct Standings {
-    /// By the rules that ask for tags, and who fits none of them.
+    /// By the rules that depend on tags in comments, and the class if none of them fits.
     known: BTreeMap<Box<[u32]>, Arc<Standing>>,
     looked_for: Vec<u32>,
 }
 
 impl Standings {
-    /// Of a session as it is called now.
+    /// The standing of a session with its present parameters.
     #[inline(never)]
     pub fn of_session(&mut self, classes: &Classes, session: &Session) -> Box<(Arc<Parameters>, Arc<Standing>)> {
         let subject = Subject {
@@ -45,7 +46,7 @@ impl Standings {
         standing
     }
 
-    /// Other rules hold.
+    /// The rules have changed.
     pub fn forget(&mut self) {
         self.known.clear();
     }

@@ -1,9 +1,9 @@
-//! Walking over received bytes: what was decided to pass on is sent as it lies, in runs as long as possible.
+//! Walks over received bytes. Bytes to pass on are sent without a copy, in runs as long as possible.
 
 use machine::action::{Actions, Source};
 use units::ConnId;
 
-/// A place in received bytes, and the run behind it that is to be sent and has not been.
+/// A position in received bytes, and the run before it that is still to be sent.
 ///
 /// ```text
 ///  bytes   ████████░░░░░░░░░░░░░░▒▒▒▒▒▒▒▒▒
@@ -22,7 +22,7 @@ impl<'a> Stream<'a> {
         Stream { bytes, source, run: at, at }
     }
 
-    /// What has not been looked at.
+    /// The bytes that are still to be looked at.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
@@ -37,7 +37,7 @@ impl<'a> Stream<'a> {
         debug_assert!(self.at <= self.bytes.len());
     }
 
-    /// The next bytes are not sent; what was passed before them is, to `to`. Returns how many that were.
+    /// Skips the next bytes, and sends the run before them to `to`. Returns how many bytes that were.
     pub fn skip(&mut self, count: usize, to: ConnId, actions: &mut Actions) -> usize {
         let sent = self.flush(to, actions);
         self.at += count;
@@ -46,7 +46,7 @@ impl<'a> Stream<'a> {
         sent
     }
 
-    /// The next bytes are nobody's.
+    /// Drops the next bytes, without a receiver.
     pub fn drop(&mut self, count: usize) {
         self.at += count;
         self.run = self.at;

@@ -1,4 +1,5 @@
-//! Servers that have to go: the pool has become smaller, or it is another pool's turn at a cap that both share.
+//! Servers that have to be closed: the pool has become smaller, or another pool is entitled to them under a cap that
+//! both share.
 
 use connections::server::Group;
 
@@ -7,11 +8,11 @@ use crate::pool::Pool;
 /// Why a server of a pool that has become smaller is closed.
 pub const SURPLUS: &str = "too many servers in the pool";
 
-/// Why a server is closed that was in use when another pool's turn came.
+/// Why a server is closed that was in use when another pool became entitled to it.
 pub const YIELDED: &str = "another pool's turn";
 
 impl Pool {
-    /// Why a server that is released now is closed, if it is one that has to go.
+    /// Why a server that is released now is closed, if one has to be.
     #[inline]
     pub fn takes_back(&mut self) -> Option<&'static str> {
         if self.servers.yields + self.servers.surplus == 0 {
@@ -25,7 +26,7 @@ impl Pool {
         Some(SURPLUS)
     }
 
-    /// A server has closed, for whatever reason: one less that has to go.
+    /// A server was closed for any reason: one fewer has to be closed.
     pub fn closed(&mut self, why: &str) {
         if why == SURPLUS || why == YIELDED {
             return;
@@ -37,7 +38,7 @@ impl Pool {
         }
     }
 
-    /// Servers here that are not promised to anybody.
+    /// Servers here that do not have to be closed already, and are not idle.
     pub fn unpromised(&self) -> u32 {
         let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Linked];
         let here: u32 = groups.into_iter().map(|group| self.count(group)).sum();

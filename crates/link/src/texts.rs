@@ -1,5 +1,6 @@
-//! What the text of a statement means, here and now: what it reads, sets and uses, and its side effects. An EXECUTE has all effects of the statement
-//! that it runs; bringing that statement to the server is [`crate::remedies`].
+//! What the text of a statement means under the session's present settings: what it reads, sets and uses, and its side
+//! effects. An EXECUTE has the effects of the statement that it runs; [`crate::remedies`] brings that statement to the
+//! server.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
 
-/// Adds to each EXECUTE among the effects of a text what the statement does that it runs.
+/// Adds the effects of executed statements to each EXECUTE among the effects of a text.
 pub(crate) fn add_executed(server: &mut Server, session: &mut Session, caches: &mut Caches, effects: &mut Effects) {
     if !effects.iter().any(|effect| matches!(effect, Effect::Execute(_))) {
         return;
@@ -31,7 +32,7 @@ pub(crate) fn add_executed(server: &mut Server, session: &mut Session, caches: &
     }
 }
 
-/// Which statement a Parse of EXECUTE means: its columns are those of what its name means now, to this session.
+/// The id of a Parse of EXECUTE: its columns are those of the statement that the session has under that name now.
 #[cold]
 pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>, statement: &Statement) -> StatementId {
     let effects = effects(requests.server, requests.session, requests.caches, parse.query);
@@ -49,7 +50,7 @@ pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>,
     prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
 }
 
-/// What the server will read texts by.
+/// The parameters by which the server will read texts.
 pub(crate) fn meant<'a>(server: &'a Server, session: &'a Session) -> &'a Arc<Parameters> {
     let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
     meant.unwrap_or(&server.kept.parameters)
@@ -68,7 +69,7 @@ pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Rea
     reading
 }
 
-/// Keeps the beginning of a text, to be named if its server turns out to be other than it is believed to be.
+/// Keeps the beginning of a text, so that `chaos_check` can name it.
 #[cold]
 pub(crate) fn keep_for_chaos_check(server: &mut Server, text: &[u8]) {
     if let Some(heard) = &mut server.traces.last_text {
@@ -81,7 +82,7 @@ pub(crate) fn suspect(session: &mut Session, pool: &mut Pool, reading: Reading, 
     session.tracker.get_or_insert_default().suspect(reading, text, &pool.names.known);
 }
 
-/// What raises the errors of a text that sets the pooler's own settings wrongly, to be run in front of it.
+/// Statements that raise the errors of a text that sets the pooler's own settings wrongly, to be run before it.
 pub(crate) fn raised(
     server: &mut Server,
     session: &mut Session,
@@ -95,8 +96,8 @@ pub(crate) fn raised(
     rules(server, session, caches).map_or_else(Remedy::new, |rules| own_settings::raised(&Text::new(text, rules)))
 }
 
-/// Notes who has used a sequence here. Whether what others have done to sequences is to be forgotten first: `currval`
-/// would tell of it.
+/// Notes that the session uses sequences here. Returns whether DISCARD SEQUENCES must be run first, so that `currval`
+/// shows nothing of other sessions.
 #[inline]
 pub(crate) fn sequences(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> bool {
     reading.uses_sequences() && sequences_used(requests, reading, text)
@@ -131,7 +132,7 @@ fn sequences_used(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) ->
     discards
 }
 
-/// Nothing of the session has run on its server since it got it.
+/// The session has run nothing on its server since it was linked.
 fn is_first(server: &Server, session: &Session) -> bool {
     let is_pinned = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
     server.transaction.status == Status::Idle && !server.ledger.awaits_ready() && !is_pinned
@@ -154,7 +155,7 @@ pub(crate) fn effects(server: &mut Server, session: &mut Session, caches: &mut C
     }
 }
 
-/// Whose rights what follows runs with may not be known any more, until the transaction ends.
+/// Notes whether statements may run under another role until the transaction ends.
 #[inline]
 pub(crate) fn note_local_rights(server: &mut Server, reading: Reading) {
     if server.transaction.local_rights && server.is_clean() {

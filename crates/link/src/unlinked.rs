@@ -1,5 +1,5 @@
-//! The first messages of a session without a server: what PostgreSQL would ignore, and what can be answered here, needs
-//! none.
+//! Reads the first messages of a session without a server. Messages that PostgreSQL would ignore, or that can be
+//! answered here, need none.
 
 use machine::action::Actions;
 use units::{ConnId, limits};
@@ -9,29 +9,29 @@ use wire::{HEADER_LEN, Header, backend};
 use crate::ending::{Ending, checked_header};
 use crate::session::{Rest, Session};
 
-/// What a session that is not linked has at hand.
+/// Where the messages of a session without a server begin to need one.
 pub enum Begun {
-    /// From here on a server is needed.
+    /// From here on they need a server.
     Needs(usize),
-    /// From here on it is only part of a message.
+    /// From here on there is only part of a message.
     Incomplete(usize),
 }
 
-/// A session without a server, while it is looked at.
+/// A session without a server, while its messages are read.
 pub struct Unlinked<'a> {
     pub conn: ConnId,
     pub session: &'a mut Session,
-    /// Its statements' names are ours to keep.
+    /// The names of its prepared statements are mapped.
     pub mapped: bool,
     pub actions: &'a mut Actions,
 }
 
 impl Unlinked<'_> {
-    /// Deals with messages until one needs a server, or is not whole.
+    /// Deals with messages until one needs a server, or is incomplete.
     #[inline]
     pub fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
         if begins_with_work(bytes) && self.session.incoming.skip == 0 && !self.session.incoming.skipping {
-            // Mostly.
+            // The usual case.
             return Ok(Begun::Needs(0));
         }
         self.read_any(bytes)
@@ -62,7 +62,7 @@ impl Unlinked<'_> {
                     continue;
                 }
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
-                    // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
+                    // PostgreSQL ignores these outside COPY. They may be left over from a COPY that has failed.
                     (self.session.incoming.skip, self.session.incoming.rest) =
                         (header.body_len() as u32, Rest::Discard);
                     at += HEADER_LEN;
@@ -80,7 +80,7 @@ impl Unlinked<'_> {
         }
     }
 
-    /// What stands behind an error is nothing to anybody, up to the Sync that ends it; nor is what PostgreSQL ignores.
+    /// Skips a message: one after an error, up to the Sync that ends the batch, or one that PostgreSQL ignores.
     pub fn pass_over(&mut self, header: Header) {
         (self.session.incoming.skip, self.session.incoming.rest) = (header.body_len() as u32, Rest::Discard);
         if header.tag == tag::SYNC {
@@ -89,7 +89,7 @@ impl Unlinked<'_> {
         }
     }
 
-    /// As [`Unlinked::read`], where a server is there already: deals with what was refused, and says where that ends.
+    /// Like [`Unlinked::read`], for a linked session: skips the rest of a refused batch, and returns where it ends.
     pub fn read_refused(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
         let mut at = 0;
         while self.session.incoming.skip > 0 || self.session.incoming.skipping {
@@ -113,7 +113,7 @@ impl Unlinked<'_> {
         Ok(Begun::Needs(at))
     }
 
-    /// Answers what needs no server. False: it does.
+    /// Answers a message that needs no server. False: it needs one.
     fn answer(&mut self, header: Header, body: &[u8]) -> Result<bool, Ending> {
         match header.tag {
             tag::SYNC => {
@@ -122,13 +122,13 @@ impl Unlinked<'_> {
             }
             tag::CLOSE if self.mapped => {
                 let close = Close::decode(body)?;
-                // SQL may have prepared one of that name: a server has it.
+                // If SQL has prepared a statement of that name, a server must close it.
                 let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(close.name));
                 if close.target != Target::Statement || close.name.is_empty() || of_sql {
                     return Ok(false);
                 }
                 if let Some(names) = &mut self.session.statements.names {
-                    // Nothing is under way, so there is room for the change.
+                    // Nothing is under way, so this succeeds.
                     names.remove(close.name);
                     names.answered();
                 }
@@ -140,15 +140,15 @@ impl Unlinked<'_> {
     }
 }
 
-/// Whether a whole message comes first that only a server can answer.
+/// Whether the bytes begin with a complete message that only a server can answer.
 #[inline]
 pub fn begins_with_work(bytes: &[u8]) -> bool {
     let Some(&(tag::QUERY | tag::PARSE | tag::BIND)) = bytes.first() else { return false };
     matches!(Header::parse(bytes), Ok(Some(header)) if bytes.len() >= header.total_len())
 }
 
-/// Whether so much of a message is at hand that a server can be put to work on it (or that it can be dealt with here):
-/// as much as `requests` asks for, or the server would be let go again at once.
+/// Whether enough of a message is at hand to link a server for it, or to deal with it here. It must be as much as
+/// `client_messages` needs, or the server would be released again at once.
 fn is_enough(header: Header, at_hand: &[u8], mapped: bool) -> Result<bool, Ending> {
     let whole = at_hand.len() >= header.total_len();
     let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];

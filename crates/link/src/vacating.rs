@@ -1,4 +1,4 @@
-//! A client has said something that wants nobody in a database: our servers leave it.
+//! A client runs a statement that needs a database without other connections: the pooler's servers there are closed.
 
 use machine::mail::ToCoordinator;
 use session_state::state::Reading;
@@ -7,22 +7,22 @@ use sql::{Marks, Summary, Text, Word};
 use crate::answers::Answers;
 use crate::requests::Requests;
 
-/// A text is sent, after which the databases that it names may have to be empty.
+/// A text is sent that may need the databases which it names to have no connections.
 pub fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
     if !reading.marks.any(Marks::EMPTY_DATABASE) {
         return;
     }
-    // In an encoding that is not read, nobody knows which database is meant.
+    // In an encoding that is not read, it is not known which database is meant.
     let Some(rules) = requests.caches.reader.rules(&requests.server.kept.parameters) else { return };
     let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
-    // Which of several has succeeded, no command tag says.
+    // If there are several statements, no command tag says which of them has succeeded.
     let is_alone = requests.server.ledger.owing().0 == 0 && requests.server.transaction.emptying.is_none();
     requests.server.transaction.emptying = Some(if is_alone { names.clone() } else { Box::default() });
     let mail = ToCoordinator::Empty { pool: requests.pool.id, names };
     requests.actions.post_to_coordinator(mail);
 }
 
-/// A command tag, after a statement that wanted databases to be empty.
+/// Notes the command tag of such a statement.
 #[cold]
 pub fn note_emptied(answers: &mut Answers<'_>, tag: &[u8]) {
     if !matches!(tag, b"DROP DATABASE\0" | b"CREATE DATABASE\0") {

@@ -1,4 +1,4 @@
-//! How long a session has waited, how long it can, and what becomes of what it asked if it is refused.
+//! How long a session has waited, its deadline, and what happens to its request if it is refused.
 
 use queueing::commented;
 use queueing::commented::Commented;
@@ -13,15 +13,15 @@ impl Session {
     /// How long it has waited for the server that it gets now, in microseconds.
     #[inline]
     pub fn waited_us(&self, now: Time) -> u64 {
-        // It gets one at once.
+        // It got one at once.
         let State::Waiting { since, deadline_ms, .. } = self.state() else { return 0 };
         let is_late = deadline_ms > 0 && now.micros_since(since) >= 1_000 * u64::from(deadline_ms);
         debug_assert!(!is_late, "I8: nobody is served past its deadline");
-        // It may have waited for its limits before, but not for a server.
+        // The wait for limits before that does not count.
         now.micros_since(since.max(self.request_at))
     }
 
-    /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
+    /// Its deadline with these messages; `None`: it has none. Called only for sessions that have to wait.
     #[inline]
     pub fn deadline_ms(&self, messages: &[u8], commented: Commented) -> Option<u32> {
         let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
@@ -31,13 +31,13 @@ impl Session {
             Commented::Nothing => None,
             Commented::Deadline(deadline_ms) => deadline_ms,
         };
-        // Zero is none.
+        // Zero means no deadline.
         commented.or_else(set).or_else(begun).filter(|allowed| *allowed > 0)
     }
 
-    /// What it has asked first will not be answered. True: that was all of the request, and it may ask the next.
+    /// Drops the session's first request. True: that was all of it; otherwise it is skipped up to its Sync.
     pub fn drop_request(&mut self) -> bool {
-        // It has asked nothing yet.
+        // There is no request yet.
         let Ok(Some(header)) = Header::parse(&self.incoming.inbox) else { return true };
         if !matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) {
             self.incoming.skipping = true;

@@ -1,28 +1,31 @@
-//! Where a pool is in its life on one worker, and what leads from one state to another: a function for each way.
+//! The states of a pool on one worker, with one function for each transition.
 //!
-//! The ways are drawn in `docs/states.md`. In builds with assertions each function checks that it is drawn from where it
-//! begins; a test compares the drawing with the table. What is done to the pool's sessions and servers is not known here.
+//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
+//! function checks that its transition is in the table. The callers do what a transition means for the pool's sessions
+//! and servers.
 
 use units::Time;
 
 use super::Pool;
 
-/// Where a pool is in its life. What is not valid in a state is not a field of it.
+/// The state of a pool, with the fields that are valid in it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// Its database is configured: sessions come, and servers are opened for them.
     Used,
-    /// The same, and a client wants the database to be empty: until then servers leave it as soon as they are free. After that
-    /// it is as [`Life::Used`].
+    /// The same, but a client needs the database to have no connections: until then, servers are closed as soon as they
+    /// are free. After that it is like [`Life::Used`].
     Vacating { until: Time },
-    /// A reload has taken its database away. Servers are closed as soon as they are free, and sessions as soon as they have none.
+    /// A reload has removed its database. Servers are closed as soon as they are free, and sessions as soon as they
+    /// have no server.
     Removed,
-    /// The coordinator has taken it off its list: no session comes any more, and it goes when nothing of it is left here.
+    /// The coordinator has taken it off its list: no session comes any more, and it is forgotten when nothing of it is
+    /// left here.
     Retired,
 }
 
 impl Life {
-    /// Without what belongs to it, as it is drawn.
+    /// The name in the drawing.
     fn name(self) -> &'static str {
         match self {
             Life::Used => "Used",
@@ -33,7 +36,7 @@ impl Life {
     }
 }
 
-/// From where, by which function, to where.
+/// The transitions: from, by which function, to.
 const WAYS: [(&str, &str, &str); 8] = [
     ("Used", "vacate", "Vacating"),
     ("Used", "remove", "Removed"),
@@ -55,22 +58,22 @@ impl Pool {
         self.life = to;
     }
 
-    /// A client wants its database to be empty, and PostgreSQL waits so long for that. Where the database is not configured
-    /// any more its servers leave anyway.
+    /// A client needs its database to have no connections, and PostgreSQL waits until then for that. If the database
+    /// was removed, its servers are closed anyway.
     pub fn vacate(&mut self, until: Time) {
         if matches!(self.life, Life::Used | Life::Vacating { .. }) {
             self.go("vacate", Life::Vacating { until });
         }
     }
 
-    /// A reload does not have its database, and may be the first that has not.
+    /// A reload does not have its database. Does nothing if an earlier one already did not.
     pub fn remove(&mut self) {
         if matches!(self.life, Life::Used | Life::Vacating { .. }) {
             self.go("remove", Life::Removed);
         }
     }
 
-    /// A reload has its database, and may be the first that has it again.
+    /// A reload has its database. Does nothing unless it was removed.
     pub fn restore(&mut self) {
         if self.life == Life::Removed {
             self.go("restore", Life::Used);
@@ -82,7 +85,7 @@ impl Pool {
         self.go("retire", Life::Retired);
     }
 
-    /// Servers that are free leave its database.
+    /// Whether free servers are to be closed, so that its database has no connections.
     pub fn is_vacating(&self, now: Time) -> bool {
         matches!(self.life, Life::Vacating { until } if until > now)
     }

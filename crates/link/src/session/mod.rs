@@ -1,4 +1,4 @@
-//! A client's conversation: a value that refers to nothing of its worker but ids.
+//! A client's conversation. It refers to things of its worker by ids only.
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
@@ -26,17 +26,17 @@ pub struct Session {
     pub pool: PoolId,
     pub identity: Arc<Identity>,
     pub parameters: Arc<Parameters>,
-    /// What a RESET brings back, where its client has begun with parameters of its own.
+    /// The values that a RESET brings back, if the client began with parameters of its own.
     pub reset_to: Option<Arc<Parameters>>,
-    /// A server has accepted these parameters once; before that they are set and waited for, not just sent ahead.
+    /// A server has accepted these parameters once. Before that, the client's messages wait for the answer to the SETs.
     pub confirmed: bool,
     pub flow: Flow,
-    /// Where there is session state to follow.
+    /// Present while there is session state to follow.
     pub tracker: Option<Box<Tracker>>,
     /// The secret half of its cancel key.
     pub secret: i32,
     pub request_at: Time,
-    /// The last byte that moved, in either direction.
+    /// When the last byte moved, in either direction.
     pub progress_at: Time,
     pub armed: Armed,
     pub incoming: Incoming,
@@ -50,17 +50,17 @@ pub struct Newcomer {
     pub pool: PoolId,
     pub identity: Arc<Identity>,
     pub parameters: Arc<Parameters>,
-    /// Where it begins with settings that are followed.
+    /// Present if it begins with settings that are followed.
     pub tracker: Option<Box<Tracker>>,
     pub secret: i32,
-    /// It is one of the admin database's.
+    /// Present for a session of the admin database.
     pub console: Option<ConsoleRights>,
     pub reports_limits: bool,
     pub deadline_ms: u32,
 }
 
 impl Session {
-    /// One that has come from the door.
+    /// A session that arrives from the door.
     #[must_use]
     pub fn new(now: Time, newcomer: Newcomer) -> Session {
         let Newcomer { pool, identity, parameters, tracker, secret, console, reports_limits, deadline_ms } = newcomer;
@@ -92,7 +92,7 @@ impl Session {
         }
     }
 
-    /// Since when it has waited, at limits before this one too.
+    /// Since when it has waited, including earlier limits.
     pub fn waiting_since(&self) -> Option<Time> {
         match self.claim.admission {
             Admission::Halfway { since } | Admission::In { since, .. } => Some(since),
@@ -111,13 +111,13 @@ impl Session {
         matches!(self.state, State::Leaving { .. })
     }
 
-    /// What it has sent is not dealt with before its pool's listener is ready for it.
+    /// Its messages wait until its pool's listener is ready.
     pub fn waits_for_listener(&self) -> bool {
         let wait = self.tracker.as_ref().map_or(ListenerWait::Nothing, |tracker| tracker.notifications.listener_wait());
         matches!(wait, ListenerWait::ToSend { .. } | ListenerWait::ToBeReady)
     }
 
-    /// A message of which the server has the beginning only.
+    /// The server has only the beginning of a message.
     pub fn is_torn(&self) -> bool {
         self.incoming.skip > 0 && self.incoming.rest == Rest::Forward
     }

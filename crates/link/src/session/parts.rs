@@ -1,4 +1,4 @@
-//! What a session consists of, by what changes together.
+//! The parts of a session: fields that change together.
 
 use std::sync::Arc;
 
@@ -9,55 +9,55 @@ use session_state::prepared::StatementNames;
 use session_state::unnamed::Unnamed;
 use units::Time;
 
-/// What it has sent and has not been dealt with.
+/// Bytes that it has sent and that are not dealt with yet.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Received and undecided: part of a message, or what waits for a server.
+    /// Received and kept: part of a message, or messages that wait for a server.
     pub inbox: Vec<u8>,
     /// Bytes of the current message still to come.
     pub skip: u32,
     pub rest: Rest,
-    /// A batch of its was refused: what comes up to its Sync is thrown away.
+    /// A batch was refused: its messages up to the Sync are discarded.
     pub skipping: bool,
 }
 
-/// The statements that it has prepared, as it calls them.
+/// The statements that it has prepared, by its own names.
 #[derive(Debug)]
 pub struct ClientStatements {
     pub names: Option<Box<StatementNames>>,
     pub unnamed: Option<Box<Unnamed>>,
 }
 
-/// Which class it is of, and what its limits let it do.
+/// Its class, and what the limits allow it.
 #[derive(Debug)]
 pub struct Claim {
-    /// What it was when it last needed a server.
+    /// The class it had when it last needed a server.
     pub class: ClassId,
-    /// What the rules of classes say of it, and of whom with these parameters.
+    /// What the rules of classes give to it, and the parameters for which this holds.
     pub standing: Option<Box<(Arc<Parameters>, Arc<Standing>)>>,
-    /// How that transaction began, where classes ask for it.
+    /// How that transaction began, if its class has a class for long ones.
     pub origin: Option<Origin>,
     pub admission: Admission,
-    /// What its transaction uses of its limits.
+    /// The permits of its transaction.
     pub permits: Option<Box<Permits>>,
-    /// It is told how much its limits leave.
+    /// The client wants to be sent how much its limits leave.
     pub reports_limits: bool,
-    /// How long it can wait for a server, as its startup packet says where settings are not followed; 0: it does not say.
+    /// Its deadline from the startup packet, where session state is not followed; 0: none.
     pub begun_deadline_ms: u32,
 }
 
-/// Whether limits let its transaction run.
+/// Whether the limits let its transaction run.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Admission {
-    /// Nobody has asked.
+    /// No transaction has been requested.
     #[default]
     Not,
-    /// It is in a line; the ticket is its place.
+    /// It waits in the queue of a limit; the ticket is its place.
     Waits { ticket: u64 },
-    /// One limit has let it through, after it had waited, and there is another.
+    /// It has waited for one limit and passed it, and there may be another.
     Halfway { since: Time },
-    /// It runs, or waits for a server to; so many transactions and statements of it are counted that have not begun. `since`: as
-    /// of when it asked.
+    /// It runs, or waits for a server. `transactions` and `queries` were counted already and have not begun. `since`:
+    /// when it was requested.
     In { since: Time, transactions: u8, queries: u8 },
 }
 

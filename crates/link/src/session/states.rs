@@ -1,28 +1,28 @@
-//! What a session is doing, and what leads from one state to another: a function for each way.
+//! The states of a session, with one function for each transition.
 //!
-//! The ways are drawn in `docs/states.md`. In builds with assertions each function checks that it is drawn from where it
-//! begins; a test compares the drawing with the table.
+//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
+//! function checks that its transition is in the table.
 
 use machine::arrival::ConsoleRights;
 use units::{ConnId, Time};
 
 use super::Session;
 
-/// What a session is doing. What is not valid in a state is not a field of it.
+/// The state of a session, with the fields that are valid in it.
 #[derive(Copy, Clone, Debug)]
 pub enum State {
-    /// Logged in; the pool's parameters are not known yet, because no server ever logged in.
+    /// Logged in, but the pool's parameters are not known yet, because no server has logged in so far.
     Welcoming { since: Time },
-    /// Between transactions, nothing at hand but perhaps part of a message.
+    /// Between transactions, with at most part of a message at hand.
     Idle { since: Time },
-    /// A whole message is at hand, and it waits in a queue. The ticket is its place there; it can wait for so long, 0: for as
-    /// long as the settings allow.
+    /// A complete message is at hand, and the session waits in a queue. The ticket is its place there. `deadline_ms`:
+    /// its own deadline; 0: only the settings limit the wait.
     Waiting { since: Time, ticket: u64, notified: bool, wait_for: WaitFor, deadline_ms: u32 },
-    /// A server is this session's alone.
+    /// It has a server.
     Linked { server: ConnId },
-    /// Talks to the control plane; `asked`: an answer is outstanding.
+    /// It is at the console; `asked`: an answer is outstanding.
     Console { rights: ConsoleRights, asked: bool },
-    /// Ended; only what it is still owed is being written.
+    /// It has ended, and its last message is being written.
     Leaving { until: Time },
 }
 
@@ -30,16 +30,16 @@ pub enum State {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum WaitFor {
     Server,
-    /// For a server, before it is let in: it is to be told that one's process id.
+    /// For a server, before its login is complete: it is to get that server's process id.
     Login,
-    /// Not yet for a server, but for somebody to stop keeping one.
+    /// To be pinned: until fewer sessions are.
     Pin,
-    /// Not yet for a server, but for its class, or its statement, to be within a limit.
+    /// For the limit of its class or its statement.
     Limit,
 }
 
 impl State {
-    /// Without what belongs to it, as it is drawn.
+    /// The name in the drawing.
     fn name(&self) -> &'static str {
         match self {
             State::Welcoming { .. } => "Welcoming",
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-/// From where, by which function, to where.
+/// The transitions: from, by which function, to.
 const WAYS: [(&str, &str, &str); 14] = [
     ("Welcoming", "let_in", "Idle"),
     ("Welcoming", "wait", "Waiting"),
@@ -86,12 +86,12 @@ impl Session {
         self.state = to;
     }
 
-    /// The parameters of its pool's servers are known: it has been told that it is logged in.
+    /// The parameters of its pool's servers are known: its login is complete.
     pub fn let_in(&mut self, now: Time) {
         self.go("let_in", State::Idle { since: now });
     }
 
-    /// What it has sent cannot go on before something that others have is free. `notified`: it needs not be told that it waits.
+    /// It begins to wait. `notified`: it gets no notice that it waits.
     pub fn wait(&mut self, since: Time, wait_for: WaitFor, ticket: u64, notified: bool) {
         self.go("wait", State::Waiting { since, ticket, notified, wait_for, deadline_ms: 0 });
     }
@@ -101,47 +101,47 @@ impl Session {
         self.go("stop_waiting", State::Idle { since: now });
     }
 
-    /// A server is its alone.
+    /// It gets a server.
     #[inline]
     pub fn link(&mut self, server: ConnId) {
         self.go("link", State::Linked { server });
     }
 
-    /// Its server is another's from now on, or is gone.
+    /// It has released its server, or lost it.
     #[inline]
     pub fn unlink(&mut self, now: Time) {
         self.go("unlink", State::Idle { since: now });
     }
 
-    /// It is a console: it has asked the control plane, or has its answer.
+    /// At the console: it has asked the control plane, or has its answer.
     pub fn ask(&mut self, rights: ConsoleRights, asked: bool) {
         self.go("ask", State::Console { rights, asked });
     }
 
-    /// It ends. What it is still owed is written until then.
+    /// It ends. Its last message may be written until `until`.
     pub fn leave(&mut self, until: Time) {
-        // It lets its server go first, and is then told why it ends.
+        // It is called twice: when its server is released, and when the last message is sent.
         if !self.is_leaving() {
             self.go("leave", State::Leaving { until });
         }
         self.state = State::Leaving { until };
     }
 
-    /// Of a session that waits: its place has become another one.
+    /// Gives a waiting session another ticket.
     pub fn take_ticket(&mut self, moved: u64) {
         if let State::Waiting { ticket, .. } = &mut self.state {
             *ticket = moved;
         }
     }
 
-    /// Of a session that waits: it can for so many milliseconds.
+    /// Gives a waiting session a deadline.
     pub fn take_deadline(&mut self, allowed_ms: u32) {
         if let State::Waiting { deadline_ms, .. } = &mut self.state {
             *deadline_ms = allowed_ms;
         }
     }
 
-    /// Of a session that waits: it was told so.
+    /// A waiting session got its notice.
     pub fn note_notified(&mut self) {
         if let State::Waiting { notified, .. } = &mut self.state {
             *notified = true;
