@@ -58,11 +58,11 @@ fn check_body(source: &[u8], summary: &Summary) {
         (Marks::SET_CONFIG, SideEffects::SETTINGS),
     ];
     let catalogue = Catalogue::new([Row::Body { land: Land::Named, name: b"body", source: Some(source) }]);
-    let hidden = catalogue.side_effects(Summary::of(&Text::new(b"select body", Rules::default())).words());
+    let side_effects = catalogue.side_effects(Summary::of(&Text::new(b"select body", Rules::default())).words());
     for (mark, kind) in PAIRS.iter().filter(|(mark, _)| summary.marks().any(*mark)) {
-        assert!(hidden.any(*kind), "{mark:?} is not hidden in {}: {hidden:?}", source.escape_ascii());
+        assert!(side_effects.any(*kind), "{mark:?} is not side_effects in {}: {side_effects:?}", source.escape_ascii());
     }
-    assert!(catalogue.hides_in_block(source).hidden.contains(hidden));
+    assert!(catalogue.side_effects_of_block(source).side_effects.contains(side_effects));
 }
 
 fn check(text: &Text<'_>, rules: Rules, summary: &Summary) {

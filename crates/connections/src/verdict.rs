@@ -9,7 +9,7 @@ pub enum Verdict {
     #[default]
     None,
     /// The server was asked to describe it: is its shape this one?
-    Asked(Fingerprint),
+    Pending(Fingerprint),
     /// The shape of this one is not the one that its client knows.
     Differs(StatementId),
 }

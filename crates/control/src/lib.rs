@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   signals ─┐                       ┌─► look: snapshots          (averages, SHOW …)
-//!   console ─┼─► knocks ─► Steward ──┼─► configure: new settings  (RELOAD, SIGHUP)
+//!   console ─┼─► events ─► Steward ──┼─► configure: new settings  (RELOAD, SIGHUP)
 //!   engine ──┘                       ├─► stop: how to end         (SHUTDOWN, SIGTERM, SIGINT, SIGQUIT)
 //!                                    └─► answer: bytes for a console client
 //! ```
@@ -36,5 +36,5 @@ pub mod view;
 pub use command::{Command, Show};
 pub use plane::{Asker, Loaded, Plane, SettingRow, WorkerFacts};
 pub use shutdown::Signal;
-pub use steward::{Ending, Knock, Steward};
+pub use steward::{ControlEvent, Ending, Steward};
 pub use view::View;

@@ -23,7 +23,7 @@ pub trait Plane {
     /// From now on these settings hold.
     fn configure(&mut self, settings: Arc<Settings>);
 
-    /// Stop taking clients, and end like this. [`crate::Knock::Finished`] follows, except after an immediate stop.
+    /// Stop taking clients, and end like this. [`crate::ControlEvent::Finished`] follows, except after an immediate stop.
     fn stop(&mut self, stop: Stop);
 
     /// Wire messages for a console client; `close` ends its session.

@@ -1,4 +1,5 @@
-//! The control thread: waits for knocks, answers the console, reloads, keeps the averages, and decides when to end.
+//! The control thread: waits for events, answers the console, reloads, keeps the averages, and decides when the process
+//! ends.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -20,7 +21,7 @@ const MEMORY_PERIOD: Duration = Duration::from_secs(5);
 
 /// Something that wants the control thread's attention.
 #[derive(Debug)]
-pub enum Knock {
+pub enum ControlEvent {
     /// A console client typed something.
     Asked { asker: Asker, question: Question },
     /// The process got a signal.
@@ -92,15 +93,15 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         }
     }
 
-    /// Serves knocks until the process is to end, which is also when nobody can knock any more.
-    pub fn run(&mut self, knocks: &Receiver<Knock>) -> Ending {
+    /// Serves events until the process is to end, or no sender is left.
+    pub fn run(&mut self, events: &Receiver<ControlEvent>) -> Ending {
         let (mut statistics, mut memory) = (Recurring::new(Instant::now()), Recurring::new(Instant::now()));
         loop {
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
             let now = Instant::now();
-            match knocks.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now))) {
-                Ok(knock) => {
-                    if let Some(ending) = self.serve(knock) {
+            match events.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now))) {
+                Ok(event) => {
+                    if let Some(ending) = self.serve(event) {
                         return ending;
                     }
                 }
@@ -117,11 +118,11 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         }
     }
 
-    /// Does what one knock asks for; says how the process ends, if it now does.
-    pub fn serve(&mut self, knock: Knock) -> Option<Ending> {
-        match knock {
-            Knock::Asked { asker, question } => self.asked(asker, &question),
-            Knock::Signal(signal) => {
+    /// Serves one event. Returns how the process ends, if it now does.
+    pub fn serve(&mut self, event: ControlEvent) -> Option<Ending> {
+        match event {
+            ControlEvent::Asked { asker, question } => self.asked(asker, &question),
+            ControlEvent::Signal(signal) => {
                 let verdict = self.phase.on(signal);
                 self.plane.tell(verdict.level, verdict.text.to_owned());
                 match verdict.act {
@@ -133,7 +134,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                     Act::Stop(stop) => self.stop(stop),
                 }
             }
-            Knock::Finished => {
+            ControlEvent::Finished => {
                 let (level, text, ending) = match self.phase.last_words() {
                     Some(text) => (Level::Log, text, Ending::Soft),
                     None => (Level::Fatal, "the data plane has ended by itself", Ending::Broken),
@@ -250,12 +251,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_ends_however_often_somebody_knocks() {
+    fn a_period_ends_however_often_events_come() {
         let began = Instant::now();
         let mut memory = Recurring::new(began);
         let after = |millis| began + Duration::from_millis(millis);
         let due: Vec<u64> = (1..=20)
-            .map(|knock| knock * 700)
+            .map(|event| event * 700)
             .filter(|&millis| memory.due(Duration::from_secs(5), after(millis)).is_some())
             .collect();
         assert_eq!(due, [5_600, 11_200]);

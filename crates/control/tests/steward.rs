@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use control::{Asker, Ending, Knock, Loaded, Plane, Signal, Steward, WorkerFacts};
+use control::{Asker, ControlEvent, Ending, Loaded, Plane, Signal, Steward, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use settings::PoolSize;
@@ -105,20 +105,20 @@ fn loaded(default_pool_size: u32) -> Loaded {
     }
 }
 
-fn asked(text: &str, admin: bool) -> Knock {
+fn asked(text: &str, admin: bool) -> ControlEvent {
     let asker = Asker { worker: WorkerId(0), conn: ConnId::from_bits(1 << 61) };
-    Knock::Asked { asker, question: Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin } }
+    ControlEvent::Asked { asker, question: Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin } }
 }
 
-/// What one knock leads to: lines of the diary, and how the process ends, if it does.
-fn after(knocks: Vec<Knock>, reloads: Result<Loaded, Vec<String>>) -> (Vec<String>, Option<Ending>) {
+/// What events lead to: lines of the diary, and how the process ends, if it does.
+fn after(events: Vec<ControlEvent>, reloads: Result<Loaded, Vec<String>>) -> (Vec<String>, Option<Ending>) {
     let diary = Diary::default();
     let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
     let mut steward = Steward::new(plane, move || reloads.clone(), loaded(20));
     let mut ending = None;
-    for knock in knocks {
+    for event in events {
         diary.borrow_mut().clear();
-        ending = steward.serve(knock);
+        ending = steward.serve(event);
     }
     (diary.take(), ending)
 }
@@ -172,7 +172,7 @@ fn reload_puts_new_settings_in_force() {
             "answer C(RELOAD) Z to client:0.0.0 close=false",
         ]
     );
-    let (diary, _) = after(vec![Knock::Signal(Signal::Hangup)], Ok(loaded(7)));
+    let (diary, _) = after(vec![ControlEvent::Signal(Signal::Hangup)], Ok(loaded(7)));
     assert_eq!(diary, ["Log: got SIGHUP, re-reading config", "Warning: a warning", "configure default_pool_size=7"]);
 }
 
@@ -205,10 +205,10 @@ fn a_soft_shutdown_waits_for_its_end() {
         ]
     );
     assert_eq!(ending, None);
-    let (diary, ending) = after(vec![asked("shutdown wait_for_clients", true), Knock::Finished], no_reload());
+    let (diary, ending) = after(vec![asked("shutdown wait_for_clients", true), ControlEvent::Finished], no_reload());
     assert_eq!(diary, ["Log: client connections dropped, exiting"]);
     assert_eq!(ending, Some(Ending::Soft));
-    let (diary, ending) = after(vec![Knock::Signal(Signal::Interrupt), Knock::Finished], no_reload());
+    let (diary, ending) = after(vec![ControlEvent::Signal(Signal::Interrupt), ControlEvent::Finished], no_reload());
     assert_eq!(diary, ["Log: server connections dropped, exiting"]);
     assert_eq!(ending, Some(Ending::Soft));
 }
@@ -218,7 +218,7 @@ fn a_hard_shutdown_answers_nobody() {
     let (diary, ending) = after(vec![asked("shutdown", true)], no_reload());
     assert_eq!(diary, ["Log: SHUTDOWN command issued", "stop Immediate"]);
     assert_eq!(ending, Some(Ending::AtOnce));
-    let twice = vec![Knock::Signal(Signal::Terminate), Knock::Signal(Signal::Terminate)];
+    let twice = vec![ControlEvent::Signal(Signal::Terminate), ControlEvent::Signal(Signal::Terminate)];
     let (diary, ending) = after(twice, no_reload());
     assert_eq!(diary, ["Log: got SIGTERM while shutting down, fast exit", "stop Immediate"]);
     assert_eq!(ending, Some(Ending::AtOnce));
@@ -226,7 +226,7 @@ fn a_hard_shutdown_answers_nobody() {
 
 #[test]
 fn a_data_plane_that_ends_by_itself_is_a_failure() {
-    let (diary, ending) = after(vec![Knock::Finished], no_reload());
+    let (diary, ending) = after(vec![ControlEvent::Finished], no_reload());
     assert_eq!(diary, ["Fatal: the data plane has ended by itself"]);
     assert_eq!(ending, Some(Ending::Broken));
 }

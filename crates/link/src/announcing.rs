@@ -113,14 +113,14 @@ fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: 
         );
     }
     let known = &requests.pool.names.known;
-    let mut hidden = reading.hidden;
+    let mut side_effects = reading.side_effects;
     if reading.marks.any(Marks::BLOCK) {
-        hidden |= known.hides_in_block(text).hidden;
+        side_effects |= known.side_effects_of_block(text).side_effects;
     }
-    if hidden.any(SideEffects::DYNAMIC) {
-        hidden |= known.hides_in_strings(text).hidden;
+    if side_effects.any(SideEffects::DYNAMIC) {
+        side_effects |= known.side_effects_of_strings(text).side_effects;
     }
-    hidden.any(SideEffects::DEFINES).then_some(Change::Anything)
+    side_effects.any(SideEffects::DEFINES).then_some(Change::Anything)
 }
 
 /// Notes a command tag. It shows a definition if the text was not read, or did not show it.

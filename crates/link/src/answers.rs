@@ -72,7 +72,7 @@ impl Answers<'_> {
     /// Whether an error answers a message of the client.
     pub fn is_error_answer(&self) -> bool {
         let owner = self.server.ledger.owner();
-        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside))
+        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Prelude))
     }
 
     pub fn unnamed(&mut self) -> Option<&mut Unnamed> {

@@ -65,7 +65,7 @@ pub fn may_leave(
             hand_over(session, server);
             // The check does not list custom settings, so one that a function has set would stay on the server
             // unnoticed.
-            server.traces.soiled |= pool.names.known.is_blank();
+            server.traces.needs_reset |= pool.names.known.is_blank();
             if !seated {
                 return Leaves::Yes;
             }
@@ -103,9 +103,9 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);
         note_state(server, tracker.state());
-        server.traces.soiled |= tracker.soils();
+        server.traces.needs_reset |= tracker.needs_reset();
     } else {
-        server.traces.soiled = true;
+        server.traces.needs_reset = true;
     }
 }
 
@@ -113,7 +113,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
 fn hand_over(session: &mut Session, server: &mut Server) {
     let tracker = session.tracker.as_mut().expect("it was settled just now");
     note_state(server, tracker.state());
-    server.traces.soiled |= tracker.soils();
+    server.traces.needs_reset |= tracker.needs_reset();
     tracker.leave();
     if tracker.is_idle() {
         session.tracker = None;
@@ -122,5 +122,5 @@ fn hand_over(session: &mut Session, server: &mut Server) {
 
 fn note_state(server: &mut Server, state: &Arc<State>) {
     server.kept.session_state = (!state.is_base()).then(|| Arc::clone(state));
-    server.traces.soiled |= state.needs_clearing();
+    server.traces.needs_reset |= state.needs_clearing();
 }

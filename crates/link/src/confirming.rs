@@ -15,7 +15,7 @@ use crate::{announcing, fakes, matching};
 
 /// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.
 pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
-    if answers.server.ledger.owner() == Some(Answerer::Aside) {
+    if answers.server.ledger.owner() == Some(Answerer::Prelude) {
         return answers.server.kept.on_server.done();
     }
     if answers.server.transaction.status == Status::Failed && body == b"ROLLBACK\0" {
@@ -34,7 +34,7 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     if body == b"DISCARD ALL\0" {
         answers.server.kept.sequences.discarded();
         // If the client has a tracker, that notes the same.
-        (answers.server.kept.session_state, answers.server.traces.soiled) = (None, false);
+        (answers.server.kept.session_state, answers.server.traces.needs_reset) = (None, false);
         answers.server.traces.listens = false;
     }
     // Statements sent after the command in the same pipeline stay.
@@ -106,7 +106,7 @@ pub(crate) fn is_for_life(answers: &mut Answers<'_>) -> bool {
 /// is sent again, and the client gets no error.
 pub(crate) fn failed_followed(answers: &mut Answers<'_>, tries_again: bool) {
     let (owner, noted) = (answers.server.ledger.owner(), answers.server.ledger.is_noted());
-    if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside)) {
+    if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Prelude)) {
         return;
     }
     let Some(tracker) = answers.tracker() else { return };
@@ -128,7 +128,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
             Expect::Close(Some(id)) => answers.server.statements.prepared.add(id),
             Expect::Parse(Some(id)) => answers.server.statements.prepared.remove(id),
             Expect::Shape(_) => matching::learn(answers, None),
-            Expect::Execute if entry.owner == Answerer::Aside => answers.server.kept.on_server.take_back(),
+            Expect::Execute if entry.owner == Answerer::Prelude => answers.server.kept.on_server.take_back(),
             _ => {}
         }
         let renames = matches!(

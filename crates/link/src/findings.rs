@@ -39,7 +39,7 @@ pub struct Findings {
     /// The session has reset settings to the values that it began with, and the server may have others.
     pub reverted: bool,
     /// A Query was skipped because the pooler's statement before it failed, and no Sync follows it.
-    pub skipped_aside: bool,
+    pub prelude_skipped_query: bool,
     /// The error being read belongs to a trial: the client's messages will be sent again.
     pub tries_again: bool,
     /// The client's transaction is over, and the client has subscriptions.

@@ -32,7 +32,7 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
     // What the pooler prepares within a batch is skipped if something before it in the batch fails.
     let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.awaits_own_ready();
     let in_doubt = names
-        && (is_brought || tracker.is_naming() || must_mend(requests.server, requests.session, tracker))
+        && (is_brought || tracker.is_naming() || must_restore(requests.server, requests.session, tracker))
         || is_text && tracker.is_deciding(&requests.caches.tracked, message == tag::PARSE)
         || is_text && tracker.meaning().is_vague() && requests.server.ledger.awaits_own_ready();
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
@@ -40,7 +40,7 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
 
 /// Whether answers under way reset settings to the values that the session began with. Then the server must get those
 /// values first, between two ReadyForQuery.
-fn must_mend(server: &Server, session: &Session, tracker: &Tracker) -> bool {
+fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let reverts = session.reset_to.is_some() && (tracker.is_reverting() || tracker.is_reverted());
     reverts && server.ledger.awaits_ready()
 }
@@ -64,7 +64,7 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
         return false;
     }
     if texts::sequences(requests, reading, text.unwrap_or_default()) {
-        requests.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+        requests.run_prelude(&vec![DISCARD_SEQUENCES.to_vec()]);
     }
     if !is_followed {
         return true;
@@ -178,12 +178,12 @@ pub(crate) fn bind_followed(
         if let Some(marked) = &marked {
             let raised =
                 texts::raised(requests.server, requests.session, requests.caches, marked.reading, &marked.text);
-            requests.run_aside(&raised);
+            requests.run_prelude(&raised);
         }
         followed = Some(marked);
     }
     if texts::sequences(requests, reading, statement.map_or(b"", |statement| statement.query())) {
-        requests.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+        requests.run_prelude(&vec![DISCARD_SEQUENCES.to_vec()]);
     }
     if let Some(marked) = followed {
         let marked = match marked {

@@ -107,7 +107,7 @@ fn make_match(
         requests.server.statements.prepared.set_shape(statement.id, Some(shape));
         return Match::Yes;
     }
-    requests.server.statements.verdict = Verdict::Asked(shape.fingerprint());
+    requests.server.statements.verdict = Verdict::Pending(shape.fingerprint());
     describe_statement(requests, statement, Expect::Verdict(statement.id));
     requests.actions.send_new(requests.server_id, frontend::encode_flush);
     Match::Later
@@ -211,7 +211,7 @@ pub(crate) fn tell_held(answers: &mut Answers<'_>, message: u8) {
 pub(crate) fn described(answers: &mut Answers<'_>, id: StatementId, expect: Expect) {
     let shape = std::mem::take(&mut answers.server.statements.described).finish();
     match (expect, answers.server.statements.verdict) {
-        (Expect::Verdict(_), Verdict::Asked(wanted)) => {
+        (Expect::Verdict(_), Verdict::Pending(wanted)) => {
             let differs = shape.fingerprint() != wanted;
             answers.server.statements.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
         }

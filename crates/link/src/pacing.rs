@@ -45,7 +45,7 @@ pub fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
     }
     requests.sent_some = count > 0;
     if requests.sent_some {
-        requests.run_aside(remedy);
+        requests.run_prelude(remedy);
         requests.call_for_answers();
     }
     false

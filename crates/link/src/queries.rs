@@ -81,7 +81,7 @@ pub(crate) fn query_followed(
     texts::suspect(requests.session, requests.pool, reading, bytes);
     remedy.extend(texts::raised(requests.server, requests.session, requests.caches, reading, bytes));
     if !remedy.is_empty() {
-        requests.run_aside(&remedy);
+        requests.run_prelude(&remedy);
         requests.holds = true;
     }
     if is_noted || reading.is_noted(is_open) {
@@ -102,7 +102,7 @@ pub(crate) fn function_call(requests: &mut Requests<'_>, at_hand: &[u8]) {
         let oid = at_hand.get(HEADER_LEN..HEADER_LEN + 4).and_then(|oid| oid.try_into().ok());
         let reading = Reading::of_function(oid.map_or(u32::MAX, u32::from_be_bytes));
         if texts::sequences(requests, reading, b"function call") {
-            requests.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+            requests.run_prelude(&vec![DISCARD_SEQUENCES.to_vec()]);
         }
         if requests.session.tracker.is_some() || reading.is_active() {
             texts::suspect(requests.session, requests.pool, reading, b"function call");

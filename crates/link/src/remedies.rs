@@ -23,7 +23,7 @@ pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement)
     }
     let effects = texts::effects(requests.server, requests.session, requests.caches, statement.query());
     let remedy = remedy(requests, statement.reading(&requests.pool.names.known), &effects, statement.query());
-    requests.run_aside(remedy.as_ref().unwrap_or(&Remedy::new()));
+    requests.run_prelude(remedy.as_ref().unwrap_or(&Remedy::new()));
     remedy.is_some()
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>
     // It needs nothing.
     let Some(marked) = marked.filter(|marked| marked.reading.names_statements()) else { return true };
     let Some(remedy) = remedy(requests, marked.reading, &marked.effects, &marked.text) else { return false };
-    requests.run_aside(&remedy);
+    requests.run_prelude(&remedy);
     true
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
         remedy
     });
     match &remedy {
-        Some(remedy) => requests.run_aside(remedy),
+        Some(remedy) => requests.run_prelude(remedy),
         None => requests.call_for_answers(),
     }
     remedy.is_some()

@@ -43,7 +43,7 @@ pub fn replay(
         false => to.write_difference(from, &mut text),
     };
     // Until the answer comes, the server's state is not known.
-    server.traces.soiled |= risk != Risk::None;
+    server.traces.needs_reset |= risk != Risk::None;
     server.kept.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
     if text.is_empty() {
         session.parameters = Arc::clone(&server.kept.parameters);
@@ -116,7 +116,7 @@ pub fn confirm(
 
 /// A session that keeps its server for now has reset settings to the values that it began with. The server has gone
 /// back to its own values instead, so it gets the session's before the client's next message.
-pub fn mend(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
+pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     let stays = server.hold.is_on || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
@@ -133,7 +133,7 @@ pub fn mend(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, serve
     if text.is_empty() {
         return;
     }
-    server.ledger.sent(Answerer::Mend, Expect::Query);
+    server.ledger.sent(Answerer::Restore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
     server.hold.is_on |= risk == Risk::High;
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));

@@ -20,7 +20,7 @@ use crate::session::{Rest, Session};
 use crate::stream::Stream;
 
 /// The statement and portal name of preludes. No client's statement has this name on a server.
-pub(crate) const ASIDE: &[u8] = b"aside_of_pgweir";
+pub(crate) const PRELUDE: &[u8] = b"aside_of_pgweir";
 
 /// Raises an error. Clients may not prepare, execute or deallocate the pooler's names, since other sessions use them.
 pub(crate) const REFUSE_NAME: &[u8] = b"DO $$BEGIN RAISE USING ERRCODE = '42939', \
@@ -89,7 +89,7 @@ impl Requests<'_> {
         let between = self.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
         if between {
             self.stream.flush(self.server_id, self.actions);
-            self.server.ledger.sent(Answerer::Mend, Expect::Query);
+            self.server.ledger.sent(Answerer::Restore, Expect::Query);
             self.server.statements.unnamed = session_state::unnamed::NONE;
             self.actions.send_new(self.server_id, |out| Query { text: DISCARD_SEQUENCES }.encode(out));
         }
@@ -97,28 +97,28 @@ impl Requests<'_> {
     }
 
     /// Runs statements before the client's next message. They are part of its transaction.
-    pub fn run_aside(&mut self, remedy: &Remedy) {
+    pub fn run_prelude(&mut self, remedy: &Remedy) {
         for text in remedy {
             if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
                 self.server.kept.on_server.changes_nothing();
             }
             self.stream.flush(self.server_id, self.actions);
-            if std::mem::take(&mut self.server.traces.aside_failed) {
-                self.server.ledger.sent(Answerer::Aside, Expect::Close(None));
+            if std::mem::take(&mut self.server.traces.prelude_failed) {
+                self.server.ledger.sent(Answerer::Prelude, Expect::Close(None));
                 self.actions.send_new(self.server_id, |out| {
-                    Close { target: Target::Statement, name: ASIDE }.encode(out);
+                    Close { target: Target::Statement, name: PRELUDE }.encode(out);
                 });
             }
             let steps = [Expect::Parse(None), Expect::Bind, Expect::Execute, Expect::Close(None), Expect::Close(None)];
             for step in steps {
-                self.server.ledger.sent(Answerer::Aside, step);
+                self.server.ledger.sent(Answerer::Prelude, step);
             }
             self.actions.send_new(self.server_id, |out| {
-                Parse { name: ASIDE, query: text, types: b"\0\0" }.encode(out);
-                Bind::encode(out, ASIDE, ASIDE, []);
-                Execute { portal: ASIDE, rows_max: 0 }.encode(out);
-                Close { target: Target::Portal, name: ASIDE }.encode(out);
-                Close { target: Target::Statement, name: ASIDE }.encode(out);
+                Parse { name: PRELUDE, query: text, types: b"\0\0" }.encode(out);
+                Bind::encode(out, PRELUDE, PRELUDE, []);
+                Execute { portal: PRELUDE, rows_max: 0 }.encode(out);
+                Close { target: Target::Portal, name: PRELUDE }.encode(out);
+                Close { target: Target::Statement, name: PRELUDE }.encode(out);
             });
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn searches_names(requests: &Requests<'_>) -> bool {
 pub(crate) fn refuses_names(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     let refuses = searches_names(requests) && has_server_name(body);
     if refuses {
-        requests.run_aside(&vec![REFUSE_NAME.to_vec()]);
+        requests.run_prelude(&vec![REFUSE_NAME.to_vec()]);
     }
     refuses
 }

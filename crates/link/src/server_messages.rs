@@ -256,7 +256,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         return false;
     }
     let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
-    if answers.server.ledger.owner() == Some(Answerer::Aside) && fields.sqlstate().is_some_and(misnames) {
+    if answers.server.ledger.owner() == Some(Answerer::Prelude) && fields.sqlstate().is_some_and(misnames) {
         // It has other prepared statements than the pooler believes.
         answers.server.kept.on_server.clear();
     }
@@ -273,7 +273,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
         }
-        Some(Answerer::Replay | Answerer::Mend) => {
+        Some(Answerer::Replay | Answerer::Restore) => {
             answers.findings.words().replay_error = Some(body.to_vec());
             false
         }
@@ -296,7 +296,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             answers.findings.tries_again = true;
             false
         }
-        Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
+        Some(Answerer::Prepare | Answerer::Prelude | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
     };
     answers.server.end.fatal_error_forwarded |= clients && fields.is_fatal();
     clients && !overdue::says_it_was_late(answers, &fields, body) && !naming::says_it_by_name(answers, body)
@@ -366,11 +366,11 @@ fn completed(answers: &mut Answers<'_>, entry: Entry) {
             answers.findings.replayed = true;
             // At once, since a later failure may set the mark again.
             let refused = answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
-            answers.server.traces.soiled &= answers.session.is_none() || refused;
+            answers.server.traces.needs_reset &= answers.session.is_none() || refused;
         }
         // Other reasons for a reset remain.
-        (Answerer::Mend, Expect::Query) => {
-            answers.server.traces.soiled |=
+        (Answerer::Restore, Expect::Query) => {
+            answers.server.traces.needs_reset |=
                 answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
         }
         (owner, Expect::Query) => {
@@ -428,11 +428,11 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
     }
     confirming::undo(answers, &skipped);
     matching::end_trial(answers, tries_again);
-    answers.server.traces.aside_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Aside);
-    let aside = skipped.first().is_some_and(|entry| entry.owner == Answerer::Aside);
-    if aside {
-        answers.server.traces.soiled = true;
-        answers.findings.skipped_aside = skipped.iter().any(|entry| entry.expect == Expect::Query);
+    answers.server.traces.prelude_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Prelude);
+    let is_prelude = skipped.first().is_some_and(|entry| entry.owner == Answerer::Prelude);
+    if is_prelude {
+        answers.server.traces.needs_reset = true;
+        answers.findings.prelude_skipped_query = skipped.iter().any(|entry| entry.expect == Expect::Query);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use units::ConnId;
 use wire::frontend;
 use wire::frontend::{Close, Target};
 
-use crate::requests::ASIDE;
+use crate::requests::PRELUDE;
 
 /// The pooler's statement before a client's Query failed, and the server skipped the Query too. The pooler sends the
 /// Sync that ends this; its ReadyForQuery is for the client.
@@ -27,7 +27,7 @@ pub fn question_syncs(step: &mut Step<'_>, server_id: ConnId, server: &mut Serve
     server.ledger.sent(Answerer::Prepare, Expect::Close(None));
     server.ledger.sent(Answerer::Prepare, Expect::Sync);
     step.actions.send_new(server_id, |out| {
-        Close { target: Target::Portal, name: ASIDE }.encode(out);
+        Close { target: Target::Portal, name: PRELUDE }.encode(out);
         frontend::encode_sync(out);
     });
 }

@@ -74,10 +74,13 @@ pub(crate) fn first_part(
         return None;
     }
     let text = Text::new(text, texts::rules(server, session, caches)?);
-    let hidden = reading.lists_statements() || reading.may_name_statements();
+    let may_use_statements = reading.lists_statements() || reading.may_name_statements();
     let needs = |statement: &Statement<'_>, is_last| match statement.kind {
         Kind::Execute(_) | Kind::Deallocate(Which::One(_)) | Kind::Prepare { .. } => true,
-        _ => hidden && may_name(statement, is_last) || names_own && own_settings::is_refused(&text, statement),
+        _ => {
+            may_use_statements && may_name(statement, is_last)
+                || names_own && own_settings::is_refused(&text, statement)
+        }
     };
     let (mut has_ended, mut behind_end) = (false, None);
     let mut statements = text.statements().peekable();

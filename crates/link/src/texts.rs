@@ -106,13 +106,13 @@ pub(crate) fn sequences(requests: &mut Requests<'_>, reading: Reading, text: &[u
 #[inline(never)]
 fn sequences_used(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> bool {
     let (advances, asks) = (reading.advances_sequences(), reading.calls_currval());
-    let (askers, application) =
-        (&mut requests.pool.names.known.askers, requests.session.parameters.get(Tracked::APPLICATION_NAME));
+    let (currval_callers, application) =
+        (&mut requests.pool.names.known.currval_callers, requests.session.parameters.get(Tracked::APPLICATION_NAME));
     if asks {
-        askers.add(application);
+        currval_callers.add(application);
     }
-    let matters = askers.any();
-    let keeps = advances && (askers.has(application) || reading.draws() && matters);
+    let matters = currval_callers.any();
+    let keeps = advances && (currval_callers.has(application) || reading.draws() && matters);
     let misled = requests.server.kept.sequences.mislead(
         requests.conn,
         asks,

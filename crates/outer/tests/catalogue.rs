@@ -1,5 +1,5 @@
-//! What the catalogue finds in a real PostgreSQL: objects of every kind that hide something, and their like that hide
-//! nothing, made there, read by the pooler's own query, and asked about with the texts that meet them.
+//! What the catalogue finds in a real PostgreSQL: objects of every kind with side effects, and similar ones without.
+//! They are made there, read by the pooler's own query, and looked up with texts that use them.
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ fn poll(client: &mut Client) -> Vec<Vec<Option<String>>> {
     answer.rows
 }
 
-fn hides(catalogue: &Catalogue, text: &str) -> SideEffects {
+fn side_effects(catalogue: &Catalogue, text: &str) -> SideEffects {
     catalogue.side_effects(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
 }
 
@@ -53,7 +53,7 @@ fn check(client: &mut Client, rows: &[(&str, SideEffects)]) {
     let catalogue = read(client);
     let wrong: Vec<String> = rows
         .iter()
-        .map(|(text, expected)| (text, hides(&catalogue, text), *expected))
+        .map(|(text, expected)| (text, side_effects(&catalogue, text), *expected))
         .filter(|(_, found, expected)| found != expected)
         .map(|(text, found, expected)| format!("{text}: {found:?}, not {expected:?}"))
         .collect();
@@ -362,7 +362,7 @@ fn a_user_without_rights_may_ask() {
     run(&mut client, RELATIONS);
     run(&mut client, "begin; create role nobody; set local role nobody");
     let catalogue = read(&mut client);
-    assert_eq!(hides(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
+    assert_eq!(side_effects(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
     poll(&mut client);
     // Nor does it wait for whoever holds a table.
     run(&mut client, "rollback");
@@ -370,7 +370,7 @@ fn a_user_without_rights_may_ask() {
     run(&mut other, "begin; lock table plain in access exclusive mode");
     run(&mut client, "set statement_timeout = '20s'");
     let catalogue = read(&mut client);
-    assert_eq!(hides(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
+    assert_eq!(side_effects(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
     run(&mut other, "rollback");
 }
 
@@ -408,8 +408,8 @@ fn five_thousand_functions() {
     run(&mut client, "analyze");
     let catalogue = read(&mut client);
     // All call each other, down to the first.
-    assert_eq!(hides(&catalogue, "select f5000(1, '')"), SideEffects::LOAD);
-    assert_eq!(hides(&catalogue, "select * from v17"), SideEffects::NONE);
+    assert_eq!(side_effects(&catalogue, "select f5000(1, '')"), SideEffects::LOAD);
+    assert_eq!(side_effects(&catalogue, "select * from v17"), SideEffects::NONE);
     let begun = Instant::now();
     poll(&mut client);
     println!("polled in {:?}", begun.elapsed());

@@ -13,7 +13,7 @@ use std::thread;
 use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
-use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
+use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward};
 use engine::{ConsoleRequest, Engine, Handle};
 use machine::Level;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -190,17 +190,17 @@ fn run(
     pidfile: Option<Pidfile>,
 ) -> ExitCode {
     let handle = engine.handle();
-    let (knock, knocks) = channel();
+    let (sender, events) = channel();
     let questions = engine.questions().expect("nobody took them before");
     let steward = Steward::new(
         EnginePlane::new(handle.clone()),
         reload(handle.clone(), flags.clone(), again),
         settings::loaded(config),
     );
-    let ended = watch(engine, signals, questions, knock).and_then(|end| {
-        let ending = { steward }.run(&knocks);
+    let ended = watch(engine, signals, questions, sender).and_then(|end| {
+        let ending = { steward }.run(&events);
         if ending == Ending::AtOnce {
-            // Told already, unless nobody can knock any more.
+            // Told already, unless no sender is left.
             handle.stop(machine::Stop::Immediate);
         }
         end.join().map_err(|_| "the engine's end was not seen".to_owned())?;
@@ -216,36 +216,36 @@ fn run(
     }
 }
 
-/// Threads that knock: for signals, for the console, and when the engine has come to its end.
+/// Threads that send events to the control thread: signals, commands of the console, and the end of the engine.
 fn watch(
     engine: Engine,
     mut signals: Signals,
     questions: Receiver<ConsoleRequest>,
-    knock: Sender<Knock>,
+    sender: Sender<ControlEvent>,
 ) -> Result<thread::JoinHandle<()>, String> {
     let system = |why: std::io::Error| format!("cannot start a thread: {why}");
     let named = |name: &str| thread::Builder::new().name(name.to_owned());
-    let for_signals = knock.clone();
+    let for_signals = sender.clone();
     named("signals")
         .spawn(move || {
             for number in signals.forever() {
                 // Fails when the process is about to end, as does the next one.
-                let _ = for_signals.send(Knock::Signal(meaning(number)));
+                let _ = for_signals.send(ControlEvent::Signal(meaning(number)));
             }
         })
         .map_err(system)?;
-    let for_console = knock.clone();
+    let for_console = sender.clone();
     named("console")
         .spawn(move || {
             for ConsoleRequest { conn, worker, question } in questions {
-                let _ = for_console.send(Knock::Asked { asker: Asker { worker, conn }, question });
+                let _ = for_console.send(ControlEvent::Asked { asker: Asker { worker, conn }, question });
             }
         })
         .map_err(system)?;
     named("end")
         .spawn(move || {
             engine.wait();
-            let _ = knock.send(Knock::Finished);
+            let _ = sender.send(ControlEvent::Finished);
         })
         .map_err(system)
 }

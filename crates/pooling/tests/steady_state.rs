@@ -111,7 +111,7 @@ impl World {
         conn
     }
 
-    /// The server is asked whether what names hide has changed, and then for that; nothing is hidden.
+    /// The server is asked whether side effects in its database have changed, and then for them; there are none.
     fn tells_names(&mut self, server: ConnId) {
         for rows in [1, 0] {
             self.sent.clear();

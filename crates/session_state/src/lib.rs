@@ -1,5 +1,5 @@
-//! What a session is and leaves behind: settings, prepared statements, what it keeps on its server, and what the names of a
-//! database hide.
+//! What a session is and leaves behind: settings, prepared statements, what it keeps on its server, and what the names
+//! of a database have as side effects.
 //!
 //! Values that know no worker, no server and no queue. Nothing here decides which session is linked to which server: it says what a session
 //! has set, what a server has, what to say to the one to make it the other ([`state`]), what a session's statements under way

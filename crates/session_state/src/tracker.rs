@@ -16,8 +16,8 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
-mod hearing;
 mod inspection;
+mod listening;
 mod long_text;
 mod meaning;
 mod naming;
@@ -103,8 +103,8 @@ impl Tracker {
         Tracker { journal: Journal::starting(Arc::new(first)), ..Tracker::default() }
     }
 
-    /// Whether its server is to be cleared before anybody else has it: what is there is not what the session believes.
-    pub fn soils(&self) -> bool {
+    /// Whether its server must be reset before the next session has it: its state may differ from the tracked one.
+    pub fn needs_reset(&self) -> bool {
         self.journal.is_reverted() || self.ran_text
     }
 
@@ -176,20 +176,20 @@ impl Tracker {
 
     /// A text is about to be sent that may leave something on its server, or end something there.
     pub fn suspect(&mut self, reading: Reading, text: &[u8], known: &Known) {
-        let (mut hidden, mut names) = (reading.hidden, Vec::new());
+        let (mut side_effects, mut names) = (reading.side_effects, Vec::new());
         if reading.marks.any(Marks::BLOCK) {
-            let block = known.hides_in_block(text);
-            hidden |= block.hidden;
+            let block = known.side_effects_of_block(text);
+            side_effects |= block.side_effects;
             names = block.settings;
         }
-        if hidden.any(SideEffects::DYNAMIC) {
+        if side_effects.any(SideEffects::DYNAMIC) {
             // What it runs may be made of what stands in this text; what comes from elsewhere nobody can list.
-            let given = known.hides_in_strings(text);
-            hidden |= given.hidden | SideEffects::SETTINGS;
+            let given = known.side_effects_of_strings(text);
+            side_effects |= given.side_effects | SideEffects::SETTINGS;
             names.extend(given.settings);
             self.ran_text = true;
         }
-        let mut left = reading.pins() | Pins::of_hidden(hidden);
+        let mut left = reading.pins() | Pins::of_side_effects(side_effects);
         if reading.redefines() && self.state().makes_temporary() {
             left |= Pins::TEMPORARY;
         }
@@ -198,11 +198,11 @@ impl Tracker {
             return;
         }
         self.pinning.suspect(pins);
-        self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.hidden.any(SideEffects::TEMPORARY);
+        self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.side_effects.any(SideEffects::TEMPORARY);
         // What no check finds, and no tag tells.
         self.pinning.add(left & Pins::PREPARED);
         self.suspect_listening(left);
-        if hidden.any(SideEffects::SETTINGS) {
+        if side_effects.any(SideEffects::SETTINGS) {
             names.extend(known.settings().map(Box::from));
             self.query_settings(&names, false);
         }
@@ -380,9 +380,12 @@ impl Tracker {
     pub fn suspect_again(&mut self, reading: Reading, known: &Known) {
         let beginning = self.long_text.take_beginning();
         // A block's body is not there any more.
-        let hidden =
-            if reading.marks.any(Marks::BLOCK) { reading.hidden | SideEffects::DYNAMIC } else { reading.hidden };
-        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &beginning, known);
+        let side_effects = if reading.marks.any(Marks::BLOCK) {
+            reading.side_effects | SideEffects::DYNAMIC
+        } else {
+            reading.side_effects
+        };
+        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), side_effects }, &beginning, known);
     }
 
     /// What texts are read by, and mean, as far as that is not what the server has reported.
@@ -451,7 +454,7 @@ impl Tracker {
             return false;
         };
         self.makes_temporary = false;
-        let hidden = !(checked.pins & !suspected).is_empty();
+        let unsuspected = !(checked.pins & !suspected).is_empty();
         self.pinning.replace(Pins::CHECKABLE, checked.pins);
         let mut state = State::clone(self.state());
         if checked.settings.is_some() {
@@ -466,7 +469,7 @@ impl Tracker {
         if state != **self.state() {
             self.journal.replace(Arc::new(state));
         }
-        hidden || others && !suspected.any(Pins::LISTED)
+        unsuspected || others && !suspected.any(Pins::LISTED)
     }
 
     /// The server has reported one setting.

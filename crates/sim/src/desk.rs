@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, Knock, Loaded, Plane, Steward, WorkerFacts};
+use control::{Asker, ControlEvent, Loaded, Plane, Steward, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use wire::{HEADER_LEN, Header};
@@ -151,7 +151,7 @@ impl Desk {
     pub(crate) fn serve(&mut self, open: &Open, file: Option<Arc<Settings>>) -> Served {
         self.tray.borrow_mut().file = file;
         self.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
-        let ending = self.steward.serve(Knock::Asked { asker: open.asker, question: open.question.clone() });
+        let ending = self.steward.serve(ControlEvent::Asked { asker: open.asker, question: open.question.clone() });
         let Tray { answers, configured, stop, .. } = std::mem::take(&mut *self.tray.borrow_mut());
         Served { answers, configured, stop, ends: ending.is_some() }
     }

@@ -1,4 +1,5 @@
-//! What a statement means for the session: it begins, ends, sets, prepares, listens, hides something, or nothing.
+//! What a statement means for the session: it begins or ends a transaction, sets, prepares, listens, may have side
+//! effects, or nothing.
 //!
 //! Pure: no sockets, no clock, no globals, no dependency. Whatever a text is, reading it ends in a value, never in a panic.
 //! PostgreSQL's own lexical rules are obeyed (`//= pg18 sql-syntax-lexical`); of its grammar only what session state

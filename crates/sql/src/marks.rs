@@ -1,4 +1,5 @@
-//! What a text does, as a set: one bit for each kind of statement in it, one for each thing that session state may hide in.
+//! What a text does, as a set: one bit for each kind of statement in it, one for each thing that may change session
+//! state unseen.
 //!
 //! A bit says that the thing may be there. That a bit is missing promises that it is not: but for what the functions,
 //! tables, operators and types that the text names do inside, which a catalogue must tell by [`crate::Word`].

@@ -55,8 +55,8 @@ pub const LEARNT_MAX: usize = 64;
 pub const LEARNT_LEN_MAX: usize = 1024;
 
 /// Applications of a pool that are known to ask for `currval`, by name: one that names each of its connections otherwise has
-/// told as many first askers an error, and then all sessions are taken for askers.
-pub const ASKERS_MAX: usize = 8;
+/// told as many first currval_callers an error, and then all sessions are taken for currval_callers.
+pub const CURRVAL_CALLERS_MAX: usize = 8;
 
 /// Answers owed on one server before reading from its client pauses: a pipeline deeper than this waits for answers.
 pub const OWED_MAX: usize = 16 * 1024;

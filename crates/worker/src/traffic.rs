@@ -439,11 +439,11 @@ impl Worker {
                 if findings.replayed {
                     replaying::accepted(step, session, session_value, server, pool, tracked);
                 }
-                if findings.skipped_aside {
+                if findings.prelude_skipped_query {
                     end_skipping(step, conn, server);
                 }
                 if findings.reverted {
-                    replaying::mend(step, session_value, conn, server, tracked);
+                    replaying::restore(step, session_value, conn, server, tracked);
                 }
                 if findings.subscriptions
                     && listener::note_transaction_over(&mut self.tables, step, conn, session, findings.withheld)

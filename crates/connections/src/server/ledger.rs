@@ -27,11 +27,11 @@ pub enum Answerer {
     /// The SETs at the beginning of a link, which give the server the session's settings.
     Replay,
     /// SETs within a link, after the client has reset settings to the values that it began with.
-    Mend,
+    Restore,
     /// A statement prepared, or closed, on the client's behalf.
     Prepare,
     /// Statements of the pooler before a statement of the client. If one fails, the client gets the error.
-    Aside,
+    Prelude,
     /// The query for the state that the client has left on its server.
     Check,
     /// `server_reset_query`, a check, a rollback, the connect query.

@@ -71,12 +71,12 @@ pub struct Kept {
 #[derive(Debug, Default)]
 pub struct Traces {
     /// A session may have left state on it that was not followed: it is reset before the next session gets it.
-    pub soiled: bool,
+    pub needs_reset: bool,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.
     pub tainted: bool,
     /// A statement that the pooler ran before the client's has failed: what it should have removed may still be there.
-    pub aside_failed: bool,
+    pub prelude_failed: bool,
     /// Its client's open transaction defines something that the pool has noted.
     pub is_unsettled: bool,
     /// LISTEN has run on it, and no UNLISTEN * since.

@@ -95,7 +95,7 @@ impl Session {
     /// Since when it has waited, including earlier limits.
     pub fn waiting_since(&self) -> Option<Time> {
         match self.claim.admission {
-            Admission::Halfway { since } | Admission::In { since, .. } => Some(since),
+            Admission::HasWaited { since } | Admission::In { since, .. } => Some(since),
             Admission::Not | Admission::Waits { .. } => None,
         }
     }

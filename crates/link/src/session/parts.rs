@@ -55,7 +55,7 @@ pub enum Admission {
     /// It waits in the queue of a limit; the ticket is its place.
     Waits { ticket: u64 },
     /// It has waited for one limit and passed it, and there may be another.
-    Halfway { since: Time },
+    HasWaited { since: Time },
     /// It runs, or waits for a server. `transactions` and `queries` were counted already and have not begun. `since`:
     /// when it was requested.
     In { since: Time, transactions: u8, queries: u8 },

@@ -1,7 +1,7 @@
 //! What is known before a catalogue is read: the server's own functions, its keywords, and what extensions' functions do
 //! that are written in C and cannot be read.
 
-use super::hidden::SideEffects;
+use super::side_effects::SideEffects;
 use sql::{Marks, Rules, Summary, Text};
 
 /// Functions of the server's own that run a text, or the views that a text names. Clients' texts are looked through for
@@ -115,7 +115,7 @@ pub(super) fn of_c(name: &[u8], extension: Option<&[u8]>) -> SideEffects {
         return SideEffects::UNKNOWN;
     };
     let exception = exceptions.iter().find(|(start, _)| name.starts_with(start.as_bytes()));
-    exception.map_or(SideEffects::NONE, |(_, hidden)| *hidden)
+    exception.map_or(SideEffects::NONE, |(_, side_effects)| *side_effects)
 }
 
 /// The side effects of another name for one of the server's own functions, by the function's symbol, which often is its name and a
@@ -138,7 +138,10 @@ pub(super) fn of_symbol(symbol: &[u8]) -> SideEffects {
         ("backup", SideEffects::BACKUP),
     ];
     let holds = |part: &str| symbol.windows(part.len()).any(|window| window == part.as_bytes());
-    let found = PARTS.iter().filter(|(part, _)| holds(part)).fold(SideEffects::NONE, |all, (_, hidden)| all | *hidden);
+    let found = PARTS
+        .iter()
+        .filter(|(part, _)| holds(part))
+        .fold(SideEffects::NONE, |all, (_, side_effects)| all | *side_effects);
     if found.any(SideEffects::SETTINGS) { found | SideEffects::DYNAMIC_SETTINGS } else { found }
 }
 
@@ -148,9 +151,9 @@ pub(super) fn of_name(name: &[u8]) -> SideEffects {
     if !is_plain {
         return SideEffects::NONE;
     }
-    let hidden = of_marks(Summary::of(&Text::new(name, Rules::default())).marks());
+    let side_effects = of_marks(Summary::of(&Text::new(name, Rules::default())).marks());
     // Which setting, a name alone does not tell.
-    if hidden.any(SideEffects::SETTINGS) { hidden | SideEffects::DYNAMIC_SETTINGS } else { hidden }
+    if side_effects.any(SideEffects::SETTINGS) { side_effects | SideEffects::DYNAMIC_SETTINGS } else { side_effects }
 }
 
 /// What the words of a text tell that stands in a body. What they tell of whole statements is left out: a body's
@@ -171,7 +174,10 @@ pub(super) fn of_marks(marks: Marks) -> SideEffects {
         (Marks::DBLINK, SideEffects::DBLINK),
         (Marks::TEMPORARY, SideEffects::TEMPORARY),
     ];
-    PAIRS.iter().filter(|(mark, _)| marks.any(*mark)).fold(SideEffects::NONE, |all, (_, hidden)| all | *hidden)
+    PAIRS
+        .iter()
+        .filter(|(mark, _)| marks.any(*mark))
+        .fold(SideEffects::NONE, |all, (_, side_effects)| all | *side_effects)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! made of them.
 
 use super::base;
-use super::hidden::SideEffects;
+use super::side_effects::SideEffects;
 use sql::{Lexer, Marks, Rules, Summary, Text, Token, TokenKind, Unlexable, Word};
 
 /// Strings within strings are read so deep.
@@ -16,7 +16,7 @@ const DEPTH_MAX: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// But for what the functions and tables do that it names.
-    pub(super) hidden: SideEffects,
+    pub(super) side_effects: SideEffects,
     /// The names in it.
     pub(super) words: Vec<Word>,
     /// Settings with a dot in their names that it changes, in lower case.
@@ -67,7 +67,7 @@ impl Body {
         let text = Text::new(source, Rules::default());
         let Ok(tokens) = tokens(&text) else {
             // A body that PostgreSQL reads and we do not; or a piece of a text, cut where it is put together.
-            self.hidden |= if depth == 0 { SideEffects::UNKNOWN } else { SideEffects::DYNAMIC };
+            self.side_effects |= if depth == 0 { SideEffects::UNKNOWN } else { SideEffects::DYNAMIC };
             let plain = without_quotes(source);
             let text = Text::new(&plain, Rules::default());
             let tokens = tokens(&text).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Body {
 
     fn add_tokens(&mut self, text: &Text<'_>, tokens: &[Token], depth: u32) {
         let summary = Summary::of(text);
-        self.hidden |= base::of_marks(summary.marks());
+        self.side_effects |= base::of_marks(summary.marks());
         self.words.extend_from_slice(summary.words());
         if summary.marks().any(Marks::SET_CONFIG) {
             self.set_config_calls(text);
@@ -93,7 +93,7 @@ impl Body {
             return;
         }
         if depth == DEPTH_MAX {
-            self.hidden |= SideEffects::DYNAMIC;
+            self.side_effects |= SideEffects::DYNAMIC;
             return;
         }
         self.add_strings(text, tokens, depth);
@@ -114,11 +114,11 @@ impl Body {
                 match call.name {
                     _ if call.local == Some(true) => {}
                     Some(name) => self.setting(name),
-                    None => self.hidden |= SideEffects::DYNAMIC_SETTINGS,
+                    None => self.side_effects |= SideEffects::DYNAMIC_SETTINGS,
                 }
             }
             // Named, and not called: what for, nobody knows.
-            self.hidden |= if calls == 0 { SideEffects::DYNAMIC_SETTINGS } else { SideEffects::NONE };
+            self.side_effects |= if calls == 0 { SideEffects::DYNAMIC_SETTINGS } else { SideEffects::NONE };
         }
     }
 
@@ -138,13 +138,13 @@ impl Body {
             return self.execute(walk, at);
         }
         if walk.is(at, "hold") && walk.is_after(at, "with") {
-            self.hidden |= SideEffects::HOLD;
+            self.side_effects |= SideEffects::HOLD;
         }
         let Some(word) = BEGINNINGS.iter().find(|word| walk.is(at, word)) else { return false };
         if !walk.may_begin(at) {
             return false;
         }
-        self.hidden |= match *word {
+        self.side_effects |= match *word {
             "create" | "alter" | "import" => walk.definition(at),
             "set" => return self.set(walk, at + 1),
             "reset" => SideEffects::SETTINGS,
@@ -163,7 +163,7 @@ impl Body {
         let language = (at + 1..at + 3).find(|at| walk.is(*at, "language"));
         let is_known = |at: usize| ["plpgsql", "'plpgsql'", "\"plpgsql\""].iter().any(|name| walk.is(at, name));
         if language.is_some_and(|language| !is_known(language + 1)) {
-            self.hidden |= SideEffects::UNKNOWN;
+            self.side_effects |= SideEffects::UNKNOWN;
         }
         true
     }
@@ -176,7 +176,7 @@ impl Body {
         let ends = walk.byte(at + 2).is_none_or(|byte| byte == b';')
             || ["into", "using", "loop"].iter().any(|word| walk.is(at + 2, word));
         if walk.kind(at + 1) != Some(TokenKind::String) || !ends {
-            self.hidden |= SideEffects::DYNAMIC;
+            self.side_effects |= SideEffects::DYNAMIC;
         }
         true
     }
@@ -188,7 +188,7 @@ impl Body {
             return false;
         }
         at += usize::from(walk.is(at, "session"));
-        self.hidden |= SideEffects::SETTINGS;
+        self.side_effects |= SideEffects::SETTINGS;
         let is_value = |at: usize| walk.byte(at) == Some(b'=') || walk.is(at, "to") || walk.is(at, "from");
         if OTHER_FORMS.iter().any(|word| walk.is(at, word)) || is_value(at + 1) {
             return false;
@@ -197,7 +197,7 @@ impl Body {
             let name = [walk.name(at), &b"."[..], walk.name(at + 2)].concat();
             self.setting(&name);
         } else {
-            self.hidden |= SideEffects::DYNAMIC_SETTINGS;
+            self.side_effects |= SideEffects::DYNAMIC_SETTINGS;
         }
         false
     }

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn hidden(source: &str) -> SideEffects {
-    Body::read(source.as_bytes()).hidden
+fn side_effects(source: &str) -> SideEffects {
+    Body::read(source.as_bytes()).side_effects
 }
 
 #[track_caller]
 fn check(rows: &[(&str, SideEffects)]) {
     for (source, expected) in rows {
-        assert_eq!(hidden(source), *expected, "{source}");
+        assert_eq!(side_effects(source), *expected, "{source}");
     }
 }
 
@@ -35,7 +35,7 @@ fn bodies_that_hide_nothing() {
         "begin -- set x = 1;\n /* listen y; */ end",
     ];
     for source in sources {
-        assert_eq!(hidden(source), SideEffects::NONE, "{source}");
+        assert_eq!(side_effects(source), SideEffects::NONE, "{source}");
     }
 }
 
@@ -102,13 +102,13 @@ fn texts_that_bodies_run() {
         ("begin execute 'select 1 where x = ''' || x || ''''; end", dynamic),
     ]);
     let deep = "begin execute 'do ''begin execute ''''do ''''''''begin execute 1; end'''''''' ''''; end'' '; end";
-    assert!(hidden(deep).any(dynamic));
+    assert!(side_effects(deep).any(dynamic));
 }
 
 #[test]
 fn what_cannot_be_read_is_unknown_and_its_words_are_found() {
     let body = Body::read(b"begin x := U&\"a\"; listen y; perform f(); end");
-    assert_eq!(body.hidden, SideEffects::UNKNOWN | SideEffects::LISTEN);
+    assert_eq!(body.side_effects, SideEffects::UNKNOWN | SideEffects::LISTEN);
     assert!(body.words.iter().any(|word| word.is_called() && word.name() == Word::of(b"f")));
 }
 

@@ -18,7 +18,7 @@ pub(super) const FRESH_MAX: usize = 4096;
 /// Something that a client has defined.
 #[derive(Debug)]
 struct Fresh {
-    hidden: SideEffects,
+    side_effects: SideEffects,
     /// Servers whose transactions may go on that define it.
     open: BTreeSet<ConnId>,
     /// When the last of them was over, or when it was sent.
@@ -27,11 +27,11 @@ struct Fresh {
 
 impl Fresh {
     fn new(now: Time) -> Fresh {
-        Fresh { hidden: SideEffects::NONE, open: BTreeSet::new(), since: now }
+        Fresh { side_effects: SideEffects::NONE, open: BTreeSet::new(), since: now }
     }
 
-    fn add(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
-        self.hidden |= hidden;
+    fn add(&mut self, side_effects: SideEffects, server: ConnId, now: Time) {
+        self.side_effects |= side_effects;
         self.open.insert(server);
         self.since = self.since.max(now);
     }
@@ -63,18 +63,18 @@ impl Defined {
     /// What was defined that has one of these names.
     pub(super) fn side_effects<'w>(&self, words: impl Iterator<Item = &'w Word>) -> SideEffects {
         let found = words.filter_map(|word| self.by_name.get(&word.name()));
-        found.fold(SideEffects::NONE, |sum, fresh| sum | fresh.hidden)
+        found.fold(SideEffects::NONE, |sum, fresh| sum | fresh.side_effects)
     }
 
     /// What was defined that has any name.
-    pub(super) fn all_hide(&self) -> SideEffects {
-        self.by_name.values().fold(SideEffects::NONE, |sum, fresh| sum | fresh.hidden)
+    pub(super) fn all_side_effects(&self) -> SideEffects {
+        self.by_name.values().fold(SideEffects::NONE, |sum, fresh| sum | fresh.side_effects)
     }
 
     /// Side effects that any text may have.
     #[inline]
     pub(super) fn doubt(&self) -> SideEffects {
-        self.doubt.as_ref().map_or(SideEffects::NONE, |doubt| doubt.hidden)
+        self.doubt.as_ref().map_or(SideEffects::NONE, |doubt| doubt.side_effects)
     }
 
     /// Settings with a dot in their names that bodies change.
@@ -92,10 +92,10 @@ impl Defined {
     }
 
     /// A name is about to have these side effects. False: there are too many names.
-    pub(super) fn add(&mut self, name: Word, hidden: SideEffects, server: ConnId, now: Time) -> bool {
+    pub(super) fn add(&mut self, name: Word, side_effects: SideEffects, server: ConnId, now: Time) -> bool {
         let fits = self.by_name.len() < FRESH_MAX || self.by_name.contains_key(&name);
         if fits {
-            self.by_name.entry(name).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
+            self.by_name.entry(name).or_insert_with(|| Fresh::new(now)).add(side_effects, server, now);
         }
         fits
     }
@@ -120,8 +120,8 @@ impl Defined {
     }
 
     /// Any text may have these side effects.
-    pub(super) fn doubt_of(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
-        self.doubt.get_or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
+    pub(super) fn doubt_of(&mut self, side_effects: SideEffects, server: ConnId, now: Time) {
+        self.doubt.get_or_insert_with(|| Fresh::new(now)).add(side_effects, server, now);
     }
 
     /// A server's transaction is over, or is taken to be by then. Whether it has defined or mentioned anything.

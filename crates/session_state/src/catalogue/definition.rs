@@ -69,7 +69,7 @@ pub struct Texts {
     /// All names in them, in order.
     pub(super) mentioned: Arc<[Word]>,
     /// What they do by themselves, without the side effects of what they name.
-    pub(super) hidden: SideEffects,
+    pub(super) side_effects: SideEffects,
     pub(super) is_extension: bool,
     pub(super) others_see: bool,
 }
@@ -83,12 +83,13 @@ impl What {
         let mut mentioned: Vec<Word> = statements.iter().flat_map(|statement| &statement.mentioned).copied().collect();
         mentioned.sort_unstable();
         mentioned.dedup();
-        let hidden =
-            statements.iter().fold(SideEffects::NONE, |sum, statement| sum | statement.hidden | statement.certain);
+        let side_effects = statements
+            .iter()
+            .fold(SideEffects::NONE, |sum, statement| sum | statement.side_effects | statement.certain);
         What::Text(Texts {
             source: source.into(),
             rules,
-            hidden,
+            side_effects,
             is_extension: statements.iter().any(|statement| statement.is_extension),
             others_see: statements.iter().any(|statement| statement.others_see),
             mentioned: mentioned.into(),
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_tell_what_hides_something() {
+    fn tags_show_definitions_with_side_effects() {
         let of = |tag: &str| of_tag(format!("{tag}\0").as_bytes());
         for tag in ["CREATE FUNCTION", "ALTER VIEW", "CREATE EVENT TRIGGER", "CREATE EXTENSION"] {
             assert_eq!(of(tag), Some(What::Anything), "{tag}");

@@ -23,7 +23,7 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-fn hides(known: &Known, text: &str) -> SideEffects {
+fn side_effects(known: &Known, text: &str) -> SideEffects {
     let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
     known.side_effects(summary.words(), summary.marks())
 }
@@ -51,7 +51,7 @@ fn read(known: &mut Known, poll: &str, rows: &[[&str; 4]], now: Time) {
 fn known(rows: &[[&str; 4]]) -> Known {
     let mut known = Known::new(true);
     read(&mut known, "1", rows, at(1));
-    assert!(hides(&known, "select 1").is_empty());
+    assert!(side_effects(&known, "select 1").is_empty());
     known
 }
 
@@ -80,25 +80,25 @@ const WRAPPERS: [(&str, &str); 20] = [
 ];
 
 #[test]
-fn what_meets_a_new_function_hides_what_that_does() {
+fn what_calls_a_new_function_has_its_side_effects() {
     for (definition, text) in WRAPPERS {
         let mut known = known(&[]);
         define(&mut known, A1, at(2));
-        assert_eq!(hides(&known, "select 1 from others"), SideEffects::NONE);
+        assert_eq!(side_effects(&known, "select 1 from others"), SideEffects::NONE);
         define(&mut known, definition, at(2));
-        assert!(hides(&known, text).contains(SideEffects::SETTINGS), "{definition}");
+        assert!(side_effects(&known, text).contains(SideEffects::SETTINGS), "{definition}");
         assert_eq!(known.settings().collect::<Vec<_>>(), [b"app.x"], "{definition}");
     }
 }
 
 #[test]
-fn what_meets_a_function_hides_what_that_does_once_it_is_another() {
+fn what_calls_a_replaced_function_has_the_new_side_effects() {
     for (definition, text) in WRAPPERS {
         let mut known = known(&[]);
         define(&mut known, HARMLESS, at(2));
         define(&mut known, definition, at(2));
         define(&mut known, A1, at(2));
-        assert!(hides(&known, text).contains(SideEffects::SETTINGS), "{definition}");
+        assert!(side_effects(&known, text).contains(SideEffects::SETTINGS), "{definition}");
     }
 }
 
@@ -127,7 +127,7 @@ const NAMES: [&str; 24] = [
 ];
 
 #[test]
-fn a_name_that_is_spelled_like_a_keyword_hides_what_another_would() {
+fn a_name_spelled_like_a_keyword_has_side_effects_like_another() {
     for (definition, text) in WRAPPERS.iter().chain(&PLACES) {
         for name in NAMES {
             let (definition, text) = (definition.replace("s2", name), text.replace("s2", name));
@@ -135,7 +135,7 @@ fn a_name_that_is_spelled_like_a_keyword_hides_what_another_would() {
             let mut known = known(&[]);
             define(&mut known, A1, at(2));
             define(&mut known, &definition, at(2));
-            assert!(hides(&known, &text).contains(SideEffects::SETTINGS), "{definition}");
+            assert!(side_effects(&known, &text).contains(SideEffects::SETTINGS), "{definition}");
         }
     }
 }
@@ -162,35 +162,35 @@ fn a_keyword_where_no_name_can_be_is_none() {
             "select 1::text",
             "alter table others add z int",
         ] {
-            assert!(hides(&known, text).is_empty(), "{definition}: {text}");
+            assert!(side_effects(&known, text).is_empty(), "{definition}: {text}");
         }
     }
 }
 
 #[test]
-fn what_meets_what_meets_a_new_function_hides_it_too() {
+fn side_effects_pass_through_two_calls() {
     let mut known = known(&[]);
     define(&mut known, A1, at(2));
     define(&mut known, "create function s2() returns int language sql as 'select a1(); select 1'", at(2));
     define(&mut known, "create view v as select s2()", at(2));
     define(&mut known, "create view w as select * from v", at(2));
     define(&mut known, "create function s3() returns bigint language sql as 'select count(*) from w'", at(2));
-    assert_eq!(hides(&known, "select s3()"), SideEffects::SETTINGS);
-    assert_eq!(hides(&known, "select * from w"), SideEffects::SETTINGS);
-    assert!(hides(&known, "select 1 from others").is_empty());
+    assert_eq!(side_effects(&known, "select s3()"), SideEffects::SETTINGS);
+    assert_eq!(side_effects(&known, "select * from w"), SideEffects::SETTINGS);
+    assert!(side_effects(&known, "select 1 from others").is_empty());
 }
 
 #[test]
-fn what_was_read_hides_what_is_defined_now() {
+fn what_was_read_gets_the_side_effects_of_what_is_defined_now() {
     let rows = [
         ["plpgsql", "c", "s2", "begin perform a1(); end"],
         ["edge", "sa", "v", "s2"],
         ["plpgsql", "c", "a1", "begin end"],
     ];
     let mut known = known(&rows);
-    assert!(hides(&known, "select * from v").is_empty());
+    assert!(side_effects(&known, "select * from v").is_empty());
     define(&mut known, A1, at(2));
-    assert!(hides(&known, "select * from v").contains(SideEffects::SETTINGS));
+    assert!(side_effects(&known, "select * from v").contains(SideEffects::SETTINGS));
     known.settle(server(1), at(3), false);
     // What cannot be looked for is cleared; nobody keeps a server for it.
     define(
@@ -199,7 +199,8 @@ fn what_was_read_hides_what_is_defined_now() {
         at(3),
     );
     assert!(
-        hides(&known, "select * from v").contains(UNSURE) && !hides(&known, "select * from v").any(SideEffects::LOAD)
+        side_effects(&known, "select * from v").contains(UNSURE)
+            && !side_effects(&known, "select * from v").any(SideEffects::LOAD)
     );
     known.settle(server(1), at(4), false);
     let rows = [
@@ -208,23 +209,23 @@ fn what_was_read_hides_what_is_defined_now() {
         ["plpgsql", "c", "a1", "begin load 'x'; end"],
     ];
     read(&mut known, "2", &rows, at(5));
-    assert_eq!(hides(&known, "select * from v"), SideEffects::LOAD);
-    assert!(hides(&known, "select 1").is_empty());
+    assert_eq!(side_effects(&known, "select * from v"), SideEffects::LOAD);
+    assert!(side_effects(&known, "select 1").is_empty());
     // As it was: nothing new to fear.
     define(
         &mut known,
         "create or replace function a1() returns void language plpgsql as 'begin load ''x''; end'",
         at(6),
     );
-    assert!(hides(&known, "select 1").is_empty());
+    assert!(side_effects(&known, "select 1").is_empty());
 }
 
 #[test]
 fn a_new_serial_column_puts_nobody_else_in_doubt() {
     let mut known = known(&[["plpgsql", "c", "f", "begin insert into t values (1); end"]]);
     define(&mut known, "create table t (id serial)", at(2));
-    assert!(hides(&known, "select 1 from others").is_empty());
-    assert_eq!(hides(&known, "insert into t default values"), SideEffects::SEQUENCE);
+    assert!(side_effects(&known, "select 1 from others").is_empty());
+    assert_eq!(side_effects(&known, "insert into t default values"), SideEffects::SEQUENCE);
 }
 
 #[test]
@@ -234,10 +235,10 @@ fn a_temporary_table_with_numbered_rows_is_no_reason_to_ask() {
         define(&mut known, text, at(1));
         known.settle(server(1), at(1), false);
         assert!(!known.is_due(at(2), true) && known.is_due(at(3), true), "{text}");
-        assert!(hides(&known, "insert into ts default values").is_empty(), "{text}");
+        assert!(side_effects(&known, "insert into ts default values").is_empty(), "{text}");
     }
     define(&mut known, "create table ts ( temp int, id serial)", at(1));
-    assert_eq!(hides(&known, "insert into ts default values"), SideEffects::SEQUENCE);
+    assert_eq!(side_effects(&known, "insert into ts default values"), SideEffects::SEQUENCE);
 }
 
 #[test]
@@ -249,7 +250,7 @@ fn a_transaction_that_goes_on_is_no_reason_to_poll() {
     assert_eq!(known.begin(server(0), true, at(6)), Question::Glance);
     known.row(&row(&["1"]));
     known.answered(at(6));
-    assert!(hides(&known, "select a1()").contains(SideEffects::SETTINGS));
+    assert!(side_effects(&known, "select a1()").contains(SideEffects::SETTINGS));
 }
 
 #[test]
@@ -266,7 +267,7 @@ fn what_is_defined_is_polled_after_a_pause_that_the_last_poll_has_earned() {
     known.row(&row(&["1"]));
     known.answered(at(18));
     assert_eq!(known.begin(server(0), true, at(19)), Question::Poll, "15 s are over");
-    assert!(hides(&known, "select a1()").contains(SideEffects::SETTINGS));
+    assert!(side_effects(&known, "select a1()").contains(SideEffects::SETTINGS));
 }
 
 /// A poll that finds nothing, and the glance before it.
@@ -289,8 +290,8 @@ fn many_tables_in_one_text_are_read_once_for_all_pools() {
     // The side effects that one of the tables gets are unknown.
     define(&mut pools[0], A1, at(2));
     define(&mut pools[0], "create trigger t before insert on t2199 execute function a1()", at(2));
-    assert!(hides(&pools[0], "select 1 from others").contains(SideEffects::SETTINGS));
-    assert!(hides(&pools[1], "select 1 from others").is_empty());
+    assert!(side_effects(&pools[0], "select 1 from others").contains(SideEffects::SETTINGS));
+    assert!(side_effects(&pools[1], "select 1 from others").is_empty());
     pools[0].settle(server(1), at(3), false);
     read(&mut pools[0], "2", &[], at(4));
     assert_eq!(Arc::strong_count(&texts.mentioned), 41);
@@ -302,8 +303,8 @@ fn what_is_mentioned_is_bounded() {
     let words: String = (0..20_000).map(|number| format!("w{number}(); ")).collect();
     let text = format!("create function f() returns void language plpgsql as $$begin {words} end$$");
     define(&mut known, &text, at(2));
-    assert_eq!(hides(&known, "select g()"), UNSURE);
+    assert_eq!(side_effects(&known, "select g()"), UNSURE);
     known.settle(server(1), at(3), false);
     read(&mut known, "2", &[], at(4));
-    assert!(hides(&known, "select g()").is_empty());
+    assert!(side_effects(&known, "select g()").is_empty());
 }

@@ -23,7 +23,7 @@ use units::{ConnId, Time, limits};
 
 pub use names::CatalogueProgress;
 
-use super::askers::Askers;
+use super::currval_callers::CurrvalCallers;
 use super::defined::Defined;
 use super::definition::Texts;
 use super::news::Findings;
@@ -86,7 +86,7 @@ pub struct Known {
     /// What clients have defined that the catalogue may not show.
     defined: Defined,
     /// Applications that call currval or lastval.
-    pub askers: Askers,
+    pub currval_callers: CurrvalCallers,
     /// What the poll said before the catalogue was read.
     polled: Option<Box<[u8]>>,
     under_way: Option<CatalogueQuery>,
@@ -138,35 +138,35 @@ impl Known {
         let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
             return UNSURE;
         };
-        let mut hidden = catalogue.side_effects(words);
+        let mut side_effects = catalogue.side_effects(words);
         if marks.any(Marks::RELATIONS) {
-            hidden |= catalogue.definitions();
+            side_effects |= catalogue.definitions();
         }
         if !self.defined.is_empty() {
-            hidden |= self.defined.side_effects(words.iter());
+            side_effects |= self.defined.side_effects(words.iter());
         }
         if self.is_unreadable {
-            return hidden;
+            return side_effects;
         }
-        hidden | self.defined.doubt() | if self.times.is_old() { UNSURE } else { SideEffects::NONE }
+        side_effects | self.defined.doubt() | if self.times.is_old() { UNSURE } else { SideEffects::NONE }
     }
 
     /// What a text does that runs a body of its own.
-    pub fn hides_in_block(&self, text: &[u8]) -> Block {
-        let mut block = self.read(|catalogue| catalogue.hides_in_block(text));
+    pub fn side_effects_of_block(&self, text: &[u8]) -> Block {
+        let mut block = self.read(|catalogue| catalogue.side_effects_of_block(text));
         let known = self.catalogue.as_ref().map_or(self.is_unreadable, |catalogue| !catalogue.is_unknown());
         if self.is_on && !known {
-            block.hidden = block.hidden.without(SideEffects::UNKNOWN) | UNSURE;
+            block.side_effects = block.side_effects.without(SideEffects::UNKNOWN) | UNSURE;
         }
         // Which of its words are names of functions is not looked at: what is fresh is read soon.
-        block.hidden |= self.defined.all_hide();
+        block.side_effects |= self.defined.all_side_effects();
         block
     }
 
     /// What the strings in a text may do, if they are run.
-    pub fn hides_in_strings(&self, text: &[u8]) -> Block {
-        let mut block = self.read(|catalogue| catalogue.hides_in_strings(text));
-        block.hidden |= self.defined.side_effects(block.words.iter());
+    pub fn side_effects_of_strings(&self, text: &[u8]) -> Block {
+        let mut block = self.read(|catalogue| catalogue.side_effects_of_strings(text));
+        block.side_effects |= self.defined.side_effects(block.words.iter());
         block
     }
 
@@ -191,8 +191,8 @@ impl Known {
         if !self.is_on {
             return false;
         }
-        if self.may_hide(texts) {
-            return texts.statements.iter().fold(false, |hides, text| self.define(text, server, now) | hides);
+        if self.may_have_side_effects(texts) {
+            return texts.statements.iter().fold(false, |any, text| self.define(text, server, now) | any);
         }
         if texts.others_see && !self.defined.mention_text(&texts.mentioned, server, now) {
             self.doubt(server, now);
@@ -201,51 +201,51 @@ impl Known {
     }
 
     /// Whether anything in these texts may have side effects. Most make tables, and say nothing else.
-    fn may_hide(&self, texts: &Texts) -> bool {
+    fn may_have_side_effects(&self, texts: &Texts) -> bool {
         let known = |catalogue: &Catalogue| catalogue.touches(&texts.mentioned) | catalogue.definitions();
-        !texts.hidden.is_empty()
+        !texts.side_effects.is_empty()
             || texts.is_extension
             || !self.read(known).is_empty()
             || !self.defined.side_effects(texts.mentioned.iter()).is_empty()
     }
 
     fn define(&mut self, statement: &StatementWords, server: ConnId, now: Time) -> bool {
-        let body = statement.hidden
+        let body = statement.side_effects
             | self.read(|catalogue| catalogue.side_effects(&statement.words)).without(SideEffects::DEFINES);
         let touched =
             self.catalogue.as_deref().map_or(SideEffects::NONE, |catalogue| catalogue.touches(&statement.own));
-        let mut hidden = body | touched | self.defined.side_effects(statement.mentioned.iter());
+        let mut side_effects = body | touched | self.defined.side_effects(statement.mentioned.iter());
         if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
-            hidden = hidden.without(SideEffects::UNKNOWN);
+            side_effects = side_effects.without(SideEffects::UNKNOWN);
         }
-        hidden |= statement.certain;
+        side_effects |= statement.certain;
         if statement.is_extension {
             self.doubt(server, now);
         }
-        if !statement.others_see && hidden.without(SideEffects::TEMPORARY | SideEffects::SEQUENCE).is_empty() {
+        if !statement.others_see && side_effects.without(SideEffects::TEMPORARY | SideEffects::SEQUENCE).is_empty() {
             // A session with temporary tables keeps its server, and their sequences go with them.
             return false;
         }
         let named = || statement.named.iter().copied();
-        let is_met = statement.has_no_name || named().any(|word| self.is_met(word, hidden));
+        let is_met = statement.has_no_name || named().any(|word| self.is_met(word, side_effects));
         if !self.defined.mention(statement.mentioned.iter().copied(), server, now) {
             self.doubt(server, now);
         }
-        if hidden.is_empty() {
+        if side_effects.is_empty() {
             // What it mentions may get side effects.
             return true;
         }
         for name in &statement.settings {
             if !self.defined.add_setting(name) {
-                hidden |= SideEffects::DYNAMIC_SETTINGS;
+                side_effects |= SideEffects::DYNAMIC_SETTINGS;
             }
         }
         if is_met {
-            self.suspect_all(hidden, server, now);
+            self.suspect_all(side_effects, server, now);
         }
         self.edition = Edition::NONE;
         for word in named() {
-            if !self.defined.add(word, hidden, server, now) {
+            if !self.defined.add(word, side_effects, server, now) {
                 self.doubt(server, now);
                 break;
             }
@@ -254,10 +254,10 @@ impl Known {
     }
 
     /// Whether something that was defined before may meet this name, and does not have these side effects yet.
-    fn is_met(&self, name: Word, hidden: SideEffects) -> bool {
+    fn is_met(&self, name: Word, side_effects: SideEffects) -> bool {
         let catalogue = self.catalogue.as_deref();
         let before = catalogue.map_or(SideEffects::NONE, |catalogue| catalogue.touches(&[name]));
-        let is_new = !(before | self.defined.side_effects([name.name()].iter())).contains(hidden);
+        let is_new = !(before | self.defined.side_effects([name.name()].iter())).contains(side_effects);
         let is_mentioned =
             || self.defined.mentions(name) || catalogue.is_some_and(|catalogue| catalogue.mentions(name));
         is_new && is_mentioned()
@@ -265,10 +265,10 @@ impl Known {
 
     /// Any text may have these side effects until it has been read: what meets it is not known by its name. Nobody is to keep a server for
     /// good because of that: what no check finds is cleared with the server.
-    fn suspect_all(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
-        match hidden.without(SideEffects::UNKEPT) {
-            hidden if hidden.is_empty() => {}
-            hidden if SideEffects::CHECKED.contains(hidden) => self.doubt_of(hidden, server, now),
+    fn suspect_all(&mut self, side_effects: SideEffects, server: ConnId, now: Time) {
+        match side_effects.without(SideEffects::UNKEPT) {
+            side_effects if side_effects.is_empty() => {}
+            side_effects if SideEffects::CHECKED.contains(side_effects) => self.doubt_of(side_effects, server, now),
             _ => self.doubt(server, now),
         }
     }
@@ -278,10 +278,10 @@ impl Known {
         self.doubt_of(UNSURE, server, now);
     }
 
-    fn doubt_of(&mut self, hidden: SideEffects, server: ConnId, now: Time) {
+    fn doubt_of(&mut self, side_effects: SideEffects, server: ConnId, now: Time) {
         if self.is_on {
             self.edition = Edition::NONE;
-            self.defined.doubt_of(hidden, server, now);
+            self.defined.doubt_of(side_effects, server, now);
         }
     }
 

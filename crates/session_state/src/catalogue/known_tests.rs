@@ -20,7 +20,7 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-fn hides(known: &Known, text: &str) -> SideEffects {
+fn side_effects(known: &Known, text: &str) -> SideEffects {
     let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
     known.side_effects(summary.words(), summary.marks())
 }
@@ -51,21 +51,21 @@ fn read(known: &mut Known, poll: &str, bodies: &[(&str, &str)], now: Time) {
 #[test]
 fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
     let mut known = Known::new(true);
-    assert_eq!(hides(&known, "select 1 from t"), UNSURE);
-    assert!(hides(&Known::new(false), "select f()").is_empty());
+    assert_eq!(side_effects(&known, "select 1 from t"), UNSURE);
+    assert!(side_effects(&Known::new(false), "select f()").is_empty());
     read(&mut known, "1", &[("f", "begin create temp table t(); end")], at(1));
-    assert!(hides(&known, "select 1 from t").is_empty());
-    assert_eq!(hides(&known, "select f()"), SideEffects::TEMPORARY);
+    assert!(side_effects(&known, "select 1 from t").is_empty());
+    assert_eq!(side_effects(&known, "select f()"), SideEffects::TEMPORARY);
     assert!(!known.is_due(at(2), true) && known.is_due(at(3), true) && !known.is_due(at(3), false));
     assert!(known.is_due(at(4), false));
     assert!(!known.is_overdue(at(4)) && known.is_overdue(at(5)), "nobody waits for longer");
     known.aged(at(61));
-    assert!(hides(&known, "select 1").is_empty());
+    assert!(side_effects(&known, "select 1").is_empty());
     known.aged(at(62));
-    assert_eq!(hides(&known, "select 1"), UNSURE);
+    assert_eq!(side_effects(&known, "select 1"), UNSURE);
     read(&mut known, "1", &[], at(62));
-    assert!(hides(&known, "select 1").is_empty());
-    assert_eq!(hides(&known, "select f()"), SideEffects::TEMPORARY, "nothing has changed, so it was not read");
+    assert!(side_effects(&known, "select 1").is_empty());
+    assert_eq!(side_effects(&known, "select f()"), SideEffects::TEMPORARY, "nothing has changed, so it was not read");
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn a_new_table_s_rows_are_known_to_be_numbered() {
         let mut known = Known::new(true);
         read(&mut known, "1", &[], at(1));
         define(&mut known, &format!("create table orders ({column}, note text)"), at(2));
-        assert_eq!(hides(&known, "insert into orders (note) values ('x')"), SideEffects::SEQUENCE, "{column}");
-        assert!(hides(&known, "insert into others values (1)").is_empty());
+        assert_eq!(side_effects(&known, "insert into orders (note) values ('x')"), SideEffects::SEQUENCE, "{column}");
+        assert!(side_effects(&known, "insert into others values (1)").is_empty());
     }
 }
 
@@ -84,16 +84,16 @@ fn what_a_client_defines_is_known_until_it_was_read() {
     let mut known = Known::new(true);
     read(&mut known, "1", &[("g", "begin perform pg_advisory_lock(1); end")], at(1));
     define(&mut known, "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$", at(2));
-    assert_eq!(hides(&known, "select f()"), SideEffects::SETTINGS);
-    assert!(hides(&known, "create table x (a int)").is_empty());
+    assert_eq!(side_effects(&known, "select f()"), SideEffects::SETTINGS);
+    assert!(side_effects(&known, "create table x (a int)").is_empty());
     define(&mut known, "create trigger x before insert on t execute function g()", at(2));
-    assert_eq!(hides(&known, "insert into t default values"), SideEffects::ADVISORY);
+    assert_eq!(side_effects(&known, "insert into t default values"), SideEffects::ADVISORY);
     // Read while the transaction that defines it is still open.
     read(&mut known, "1", &[], at(3));
-    assert_eq!(hides(&known, "select f()"), SideEffects::SETTINGS);
+    assert_eq!(side_effects(&known, "select f()"), SideEffects::SETTINGS);
     known.settle(server(1), at(4), false);
     read(&mut known, "2", &[("f", "begin null; end")], at(5));
-    assert!(hides(&known, "select f()").is_empty());
+    assert!(side_effects(&known, "select f()").is_empty());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
         assert!(!known.is_due(now, true));
         now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
     }
-    assert!(hides(&known, "select 1").is_empty(), "texts count by their own words");
+    assert!(side_effects(&known, "select 1").is_empty(), "texts count by their own words");
     assert_eq!(known.names(), CatalogueProgress::Unreadable);
     known.begin(server(0), false, now);
     known.row(&row(&["1"]));
@@ -158,10 +158,10 @@ fn what_is_fresh_is_bounded() {
         define(&mut known, &text, at(2));
     }
     assert!(known.defined.len() <= FRESH_MAX);
-    assert_eq!(hides(&known, "select g()"), UNSURE);
+    assert_eq!(side_effects(&known, "select g()"), UNSURE);
     known.settle(server(1), at(3), false);
     read(&mut known, "2", &[], at(4));
-    assert!(known.defined.is_empty() && hides(&known, "select g()").is_empty());
+    assert!(known.defined.is_empty() && side_effects(&known, "select g()").is_empty());
     let row = Row::Other { land: Land::Called, name: b"g" };
     assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), SideEffects::UNKNOWN);
 }
@@ -177,11 +177,14 @@ fn what_was_defined_past_the_pooler_is_news_and_what_its_clients_defined_is_not(
     read(&mut known, "2", &[("f", "begin null; end"), ("g", "begin set work_mem = 1; end")], at(3));
     assert_eq!(known.take_news(), None);
     read(&mut known, "3", &[("f", "begin listen x; end"), ("g", "begin set work_mem = 1; end")], at(6));
-    assert_eq!(known.news_since(at(3)), known.take_news().inspect(|news| assert_eq!(news.hidden, SideEffects::LISTEN)));
+    assert_eq!(
+        known.news_since(at(3)),
+        known.take_news().inspect(|news| assert_eq!(news.side_effects, SideEffects::LISTEN))
+    );
     assert_eq!((known.news_since(at(2)), known.take_news()), (None, None));
     // The same function, and another setting: nobody has asked for that.
     read(&mut known, "4", &[("f", "begin listen x; end"), ("g", "begin set app.x = 1; end")], at(9));
-    assert_eq!(known.take_news().map(|news| news.hidden), Some(SideEffects::SETTINGS));
+    assert_eq!(known.take_news().map(|news| news.side_effects), Some(SideEffects::SETTINGS));
 }
 
 #[test]
@@ -189,12 +192,12 @@ fn another_pool_of_the_database_takes_over_what_one_has_read() {
     let (mut one, mut other) = (Known::new(true), Known::new(true));
     read(&mut one, "1", &[], at(1));
     other.take_over(&one.lesson().expect("it was read"));
-    assert_eq!(hides(&other, "select 1"), UNSURE, "nobody waits for another pool's first reading");
+    assert_eq!(side_effects(&other, "select 1"), UNSURE, "nobody waits for another pool's first reading");
     read(&mut other, "1", &[], at(1));
     read(&mut one, "2", &[("f", "begin listen x; end")], at(3));
     assert!(other.is_due(at(3), true));
     other.take_over(&one.lesson().expect("it was read"));
-    assert_eq!(hides(&other, "select f()"), SideEffects::LISTEN);
+    assert_eq!(side_effects(&other, "select f()"), SideEffects::LISTEN);
     assert_eq!(other.take_news().map(|news| news.since), Some(at(1)));
     assert!(!other.is_due(at(4), true) && other.is_due(at(5), true));
 }
@@ -204,7 +207,7 @@ fn a_server_that_is_lost_while_it_is_asked_is_not_one_that_cannot_be_asked() {
     let mut known = Known::new(true);
     known.begin(server(0), false, at(1));
     known.lost(server(0), at(1));
-    assert_eq!((known.names(), hides(&known, "select 1")), (CatalogueProgress::Reading, UNSURE));
+    assert_eq!((known.names(), side_effects(&known, "select 1")), (CatalogueProgress::Reading, UNSURE));
 }
 
 #[test]
@@ -214,14 +217,17 @@ fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
     known.refused();
     known.answered(at(1));
     define(&mut known, "create function f() returns void language plpgsql as 'begin listen x; end'", at(1));
-    assert_eq!(hides(&known, "select f()"), SideEffects::LISTEN, "what clients define is known all the same");
+    assert_eq!(side_effects(&known, "select f()"), SideEffects::LISTEN, "what clients define is known all the same");
     known.begin(server(0), false, at(3));
     known.row(&row(&["1"]));
     assert_eq!(known.answered(at(3)), Next::Read);
     known.row(&row(&["plpgsql", "c", "g", "begin set work_mem = 1; end"]));
     assert_eq!(known.answered(at(3)), Next::Recovered);
-    assert_eq!((known.names(), hides(&known, "select g()")), (CatalogueProgress::Read, SideEffects::SETTINGS));
-    assert_eq!(known.take_news().map(|news| (news.hidden, news.since)), Some((SideEffects::SETTINGS, Time::ZERO)));
+    assert_eq!((known.names(), side_effects(&known, "select g()")), (CatalogueProgress::Read, SideEffects::SETTINGS));
+    assert_eq!(
+        known.take_news().map(|news| (news.side_effects, news.since)),
+        Some((SideEffects::SETTINGS, Time::ZERO))
+    );
 }
 
 /// Has a pool fail to read its catalogue.
@@ -239,7 +245,7 @@ fn a_catalogue_taken_over_from_another_pool_begins_a_new_edition() {
     let before = other.publish(&mut last);
     read(&mut one, "2", &[("f", "begin listen x; end")], at(1));
     other.take_over(&one.lesson().expect("it was read"));
-    assert_eq!(hides(&other, "select f()"), SideEffects::LISTEN);
+    assert_eq!(side_effects(&other, "select f()"), SideEffects::LISTEN);
     assert_ne!(other.publish(&mut last), before);
 }
 
@@ -251,9 +257,9 @@ fn a_catalogue_that_another_pool_can_read_again_begins_a_new_edition() {
     read(&mut other, "1", &[], at(1));
     fail_to_read(&mut other, at(3));
     other.doubt(server(1), at(4));
-    assert!(hides(&other, "select 1").is_empty(), "doubts do not count while the catalogue cannot be read");
+    assert!(side_effects(&other, "select 1").is_empty(), "doubts do not count while the catalogue cannot be read");
     let before = other.publish(&mut last);
     other.take_over(&one.lesson().expect("it was read"));
-    assert_eq!(hides(&other, "select 1"), UNSURE);
+    assert_eq!(side_effects(&other, "select 1"), UNSURE);
     assert_ne!(other.publish(&mut last), before);
 }

@@ -48,18 +48,18 @@
 //!
 //! [`Catalogue::side_effects`] looks at one bit for a word that is no name here: 40 ns for a text of seven words.
 
-mod askers;
 mod base;
 mod body;
+mod currval_callers;
 mod defined;
 mod definition;
-mod hidden;
 mod known;
 mod mentions;
 mod news;
 mod reading;
 mod row;
 mod schedule;
+mod side_effects;
 mod statement;
 mod timetable;
 
@@ -68,13 +68,13 @@ mod tests;
 
 pub use definition::Definition;
 pub use definition::{Announcement, What, of_tag};
-pub use hidden::SideEffects;
 pub use known::CatalogueProgress;
 pub use known::{Edition, Known, Next};
 pub use news::News;
 pub use reading::CatalogueBuilder;
 pub use row::{Land, Row, Take};
 pub use schedule::{Question, counts_changes};
+pub use side_effects::SideEffects;
 
 use body::Body;
 use reading::Finding;
@@ -131,7 +131,7 @@ pub struct Catalogue {
 /// The side effects of a block.
 #[derive(Debug)]
 pub struct Block {
-    pub hidden: SideEffects,
+    pub side_effects: SideEffects,
     /// Those of the settings with a dot in their names that it names itself; see [`Catalogue::settings`] for the others.
     pub settings: Vec<Box<[u8]>>,
     /// The names in it.
@@ -224,7 +224,7 @@ impl Catalogue {
             found.add(Finding { called, ..entry.finding });
             verb.add(entry.verb);
         }
-        let only = |is_so: bool, hidden: SideEffects| if is_so { hidden } else { SideEffects::NONE };
+        let only = |is_so: bool, side_effects: SideEffects| if is_so { side_effects } else { SideEffects::NONE };
         self.everywhere
             | found.called
             | found.named
@@ -255,22 +255,26 @@ impl Catalogue {
     }
 
     /// What a text does that runs a body of its own, DO: read anew each time, since what it does stands in a string.
-    pub fn hides_in_block(&self, text: &[u8]) -> Block {
+    pub fn side_effects_of_block(&self, text: &[u8]) -> Block {
         self.block(Body::read(text))
     }
 
     /// What the strings in a text may say that is given to code to run.
-    pub fn hides_in_strings(&self, text: &[u8]) -> Block {
+    pub fn side_effects_of_strings(&self, text: &[u8]) -> Block {
         self.block(Body::of_strings(text))
     }
 
     /// What a text may make others do that defines something: its strings may be functions' bodies.
-    pub fn hides_in_definition(&self, text: &[u8]) -> Block {
+    pub fn side_effects_of_definition(&self, text: &[u8]) -> Block {
         self.block(Body::of_definition(text))
     }
 
     fn block(&self, body: Body) -> Block {
-        Block { hidden: body.hidden | self.side_effects(&body.words), settings: body.settings, words: body.words }
+        Block {
+            side_effects: body.side_effects | self.side_effects(&body.words),
+            settings: body.settings,
+            words: body.words,
+        }
     }
 
     /// What event triggers do, for a text that defines something without a word that says so: SELECT INTO, which has the

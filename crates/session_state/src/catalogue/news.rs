@@ -7,7 +7,7 @@ use units::Time;
 /// Side effects that nobody knew: servers that have run anything since may have what they leave behind.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    pub hidden: SideEffects,
+    pub side_effects: SideEffects,
     /// The last time at which it is certain that they were not there.
     pub since: Time,
 }

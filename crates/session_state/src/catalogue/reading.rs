@@ -12,8 +12,8 @@
 
 use super::base;
 use super::body::Body;
-use super::hidden::SideEffects;
 use super::row::{Land, Row, Take};
+use super::side_effects::SideEffects;
 use super::{Catalogue, Entry};
 use sql::Word;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ enum Flow {
 impl Flow {
     /// What comes through of a finding, given the other name as it stands there.
     fn through(self, other: Word, finding: Finding) -> Finding {
-        let only = |is_so: bool, hidden: SideEffects| if is_so { hidden } else { SideEffects::NONE };
+        let only = |is_so: bool, side_effects: SideEffects| if is_so { side_effects } else { SideEffects::NONE };
         match self {
             Flow::Take(Take::All) => finding,
             Flow::Take(Take::Reading) => Finding { writing: SideEffects::NONE, filling: SideEffects::NONE, ..finding },
@@ -195,26 +195,26 @@ impl CatalogueBuilder {
 
     fn body(&mut self, land: Land, name: &[u8], source: &[u8]) {
         let body = Body::read(source);
-        let (from, mut hidden) = (Word::of(name), body.hidden);
+        let (from, mut side_effects) = (Word::of(name), body.side_effects);
         for setting in body.settings {
             if self.settings.len() < CATALOGUE_SETTINGS_MAX || self.settings.contains(&setting) {
                 self.settings.insert(setting);
             } else {
-                hidden |= SideEffects::DYNAMIC_SETTINGS;
+                side_effects |= SideEffects::DYNAMIC_SETTINGS;
             }
         }
-        self.found(land, from, hidden);
+        self.found(land, from, side_effects);
         let flow = Flow::Word { writes: body.writes, fills: body.fills };
         let words = body.words.into_iter().filter(|word| word.name() != from);
         self.edges.extend(words.map(|other| Edge { from, other, land, flow }));
     }
 
-    fn found(&mut self, land: Land, name: Word, hidden: SideEffects) {
+    fn found(&mut self, land: Land, name: Word, side_effects: SideEffects) {
         match land {
-            Land::Everywhere => self.everywhere |= hidden.without(SideEffects::DEFINES),
-            Land::Definitions => self.definitions |= hidden.without(SideEffects::DEFINES),
-            _ if hidden.is_empty() => {}
-            _ => self.findings.push((name, Finding { named: hidden, ..Finding::default() }.landed(land))),
+            Land::Everywhere => self.everywhere |= side_effects.without(SideEffects::DEFINES),
+            Land::Definitions => self.definitions |= side_effects.without(SideEffects::DEFINES),
+            _ if side_effects.is_empty() => {}
+            _ => self.findings.push((name, Finding { named: side_effects, ..Finding::default() }.landed(land))),
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct StatementWords {
     /// What it may make or change.
     pub(super) named: Box<[Word]>,
     /// What its own words and its strings do, without the side effects of the names in them.
-    pub(super) hidden: SideEffects,
+    pub(super) side_effects: SideEffects,
     /// What its language says of its code, and its columns of its rows.
     pub(super) certain: SideEffects,
     /// Settings with a dot in their names that it changes.
@@ -82,7 +82,7 @@ impl StatementWords {
             words: body.words.into(),
             named,
             // Every definition is written as one. What a new function defines when it is called is found by the poll.
-            hidden: body.hidden.without(SideEffects::DEFINES),
+            side_effects: body.side_effects.without(SideEffects::DEFINES),
             certain,
             settings: body.settings.into(),
             has_no_name: has_no_name(source),

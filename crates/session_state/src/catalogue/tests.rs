@@ -11,19 +11,19 @@ fn edge<'a>(land: Land, take: Take, name: &'a str, other: &'a str) -> Row<'a> {
     Row::Edge { land, take, name: name.as_bytes(), other: other.as_bytes() }
 }
 
-fn hides(catalogue: &Catalogue, text: &str) -> SideEffects {
+fn side_effects(catalogue: &Catalogue, text: &str) -> SideEffects {
     catalogue.side_effects(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
 }
 
 #[track_caller]
 fn check(catalogue: &Catalogue, rows: &[(&str, SideEffects)]) {
     for (text, expected) in rows {
-        assert_eq!(hides(catalogue, text), *expected, "{text}");
+        assert_eq!(side_effects(catalogue, text), *expected, "{text}");
     }
 }
 
 #[test]
-fn an_empty_database_hides_nothing_but_what_the_servers_own_functions_run() {
+fn an_empty_database_has_only_the_side_effects_of_the_servers_own_functions() {
     let catalogue = Catalogue::new([]);
     check(
         &catalogue,
@@ -41,7 +41,7 @@ fn an_empty_database_hides_nothing_but_what_the_servers_own_functions_run() {
 }
 
 #[test]
-fn of_what_nothing_is_known_anything_may_hide() {
+fn an_unknown_catalogue_may_have_any_side_effect() {
     let catalogue = Catalogue::unknown();
     check(&catalogue, &[("select 1", SideEffects::UNKNOWN), ("", SideEffects::UNKNOWN)]);
     assert_eq!(catalogue.definitions(), SideEffects::UNKNOWN);
@@ -83,19 +83,22 @@ fn functions_hide_what_they_call() {
 }
 
 #[test]
-fn a_block_hides_what_its_body_does() {
+fn a_block_has_the_side_effects_of_its_body() {
     let catalogue =
         Catalogue::new([body("locks", "select pg_advisory_lock(1)"), edge(Land::Filling, Take::All, "t", "nextval")]);
-    let hides = |text: &str| catalogue.hides_in_block(text.as_bytes()).hidden;
-    assert_eq!(hides("do $$ begin raise notice 'set x'; end $$"), SideEffects::NONE);
+    let side_effects = |text: &str| catalogue.side_effects_of_block(text.as_bytes()).side_effects;
+    assert_eq!(side_effects("do $$ begin raise notice 'set x'; end $$"), SideEffects::NONE);
     assert_eq!(
-        hides("do $$ begin perform locks(); insert into t values (1); end $$"),
+        side_effects("do $$ begin perform locks(); insert into t values (1); end $$"),
         SideEffects::ADVISORY | SideEffects::SEQUENCE
     );
-    assert_eq!(hides("do language plpgsql 'begin perform set_config(''a'', ''b'', true); end'"), SideEffects::NONE);
-    let block = catalogue.hides_in_block(b"do $$ begin set a.b = 1; end $$");
-    assert_eq!((block.hidden, block.settings), (SideEffects::SETTINGS, vec![b"a.b".to_vec().into_boxed_slice()]));
-    assert_eq!(Catalogue::unknown().hides_in_block(b"do $$ begin end $$").hidden, SideEffects::UNKNOWN);
+    assert_eq!(
+        side_effects("do language plpgsql 'begin perform set_config(''a'', ''b'', true); end'"),
+        SideEffects::NONE
+    );
+    let block = catalogue.side_effects_of_block(b"do $$ begin set a.b = 1; end $$");
+    assert_eq!((block.side_effects, block.settings), (SideEffects::SETTINGS, vec![b"a.b".to_vec().into_boxed_slice()]));
+    assert_eq!(Catalogue::unknown().side_effects_of_block(b"do $$ begin end $$").side_effects, SideEffects::UNKNOWN);
 }
 
 #[test]
@@ -199,13 +202,13 @@ fn names_that_are_keywords_too_are_both() {
 }
 
 #[test]
-fn beyond_its_bounds_anything_may_hide() {
+fn beyond_its_bounds_any_side_effect_is_possible() {
     let words: String = (0..10_000).map(|number| format!("w{number} ")).collect();
     let mut reading = CatalogueBuilder::new();
     for number in 0..60 {
         reading.row(&body(&format!("f{number}"), &words));
     }
-    assert_eq!(hides(&reading.finish(), "select 1"), SideEffects::UNKNOWN);
+    assert_eq!(side_effects(&reading.finish(), "select 1"), SideEffects::UNKNOWN);
 
     let mut reading = CatalogueBuilder::new();
     for number in 0..70 {
@@ -214,8 +217,8 @@ fn beyond_its_bounds_anything_may_hide() {
     }
     let catalogue = reading.finish();
     assert_eq!(catalogue.settings().len(), units::limits::CATALOGUE_SETTINGS_MAX);
-    assert_eq!(hides(&catalogue, "select f1()"), SideEffects::SETTINGS);
-    assert_eq!(hides(&catalogue, "select f69()"), SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
+    assert_eq!(side_effects(&catalogue, "select f1()"), SideEffects::SETTINGS);
+    assert_eq!(side_effects(&catalogue, "select f69()"), SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn many_names_are_each_found_and_no_others() {
     let catalogue = Catalogue::new(names.iter().map(|name| body(name, "begin listen x; end")));
     for number in 0..10_000 {
         let expected = if number < 5_000 { SideEffects::LISTEN } else { SideEffects::NONE };
-        assert_eq!(hides(&catalogue, &format!("select f{number}()")), expected, "f{number}");
+        assert_eq!(side_effects(&catalogue, &format!("select f{number}()")), expected, "f{number}");
     }
     // 24 bytes an entry, two of the filter, and what the filter is larger for being a power of two.
     assert!(catalogue.bytes() < 200_000, "{}", catalogue.bytes());
@@ -239,5 +242,5 @@ fn a_long_chain_is_followed_to_its_end() {
         reading.row(&body(name, source));
     }
     reading.row(&body("f20000", "begin listen x; end"));
-    assert_eq!(hides(&reading.finish(), "select f0()"), SideEffects::LISTEN);
+    assert_eq!(side_effects(&reading.finish(), "select f0()"), SideEffects::LISTEN);
 }

@@ -260,7 +260,7 @@ mod tests {
         journal.roll_back_to(b"each");
         assert!(!journal.take_lost() && value(&journal).contains("1MB"), "the newest of a name is there");
         journal.roll_back_to(b"first");
-        assert!(!journal.take_lost() && value(&journal).is_empty(), "of what is hidden enough was given up");
+        assert!(!journal.take_lost() && value(&journal).is_empty(), "of what is side_effects enough was given up");
         for number in 0..=limits::SAVEPOINTS_MAX {
             journal.save(format!("s{number}").as_bytes());
         }

@@ -114,7 +114,7 @@ impl Pins {
     }
 
     /// What names with these side effects may leave on a server.
-    pub fn of_hidden(hidden: SideEffects) -> Pins {
+    pub fn of_side_effects(side_effects: SideEffects) -> Pins {
         const KINDS: [(SideEffects, Pins); 15] = [
             (SideEffects::SETTINGS, Pins(Pins::SETTINGS.0 | Pins::UNKNOWN.0)),
             (SideEffects::DYNAMIC_SETTINGS, Pins::DYNAMIC),
@@ -133,10 +133,10 @@ impl Pins {
             // Looked after, not kept: an operator or a type made in C would keep everybody's server for life.
             (SideEffects::UNKNOWN, Pins::ANYTHING),
         ];
-        if hidden.is_empty() {
+        if side_effects.is_empty() {
             return Pins::NONE;
         }
-        KINDS.iter().filter(|(kind, _)| hidden.any(*kind)).fold(Pins::NONE, |sum, (_, pins)| sum | *pins)
+        KINDS.iter().filter(|(kind, _)| side_effects.any(*kind)).fold(Pins::NONE, |sum, (_, pins)| sum | *pins)
     }
 
     /// What a text with these marks may have ended.

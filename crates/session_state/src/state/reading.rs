@@ -15,7 +15,7 @@ use crate::parameters::{Parameters, Tracked};
 pub struct Reading {
     pub marks: Marks,
     /// What the names in it do besides, as far as is known now.
-    pub hidden: SideEffects,
+    pub side_effects: SideEffects,
 }
 
 /// What definitions in a text change.
@@ -38,7 +38,7 @@ pub struct Sketch {
 
 impl Sketch {
     pub fn reading(&self, known: &Known) -> Reading {
-        Reading { marks: self.marks, hidden: known.side_effects(&self.words, self.marks) }
+        Reading { marks: self.marks, side_effects: known.side_effects(&self.words, self.marks) }
     }
 }
 
@@ -95,7 +95,7 @@ const fn union(marks: &[Marks]) -> Marks {
 
 impl Reading {
     /// Of what cannot be read.
-    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, hidden: SideEffects::NONE };
+    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, side_effects: SideEffects::NONE };
 
     /// Its effects must be noted. `open`: something of the transaction may be taken back.
     pub fn is_noted(self, open: bool) -> bool {
@@ -124,7 +124,7 @@ impl Reading {
 
     /// What it may leave behind.
     pub fn pins(self) -> Pins {
-        Pins::of(self.marks) | Pins::of_hidden(self.hidden)
+        Pins::of(self.marks) | Pins::of_side_effects(self.side_effects)
     }
 
     /// It may begin to listen.
@@ -149,12 +149,12 @@ impl Reading {
 
     /// It may see which statements there are, whatever their names.
     pub fn lists_statements(self) -> bool {
-        self.marks.any(Marks::STATE_READ) || self.hidden.any(SideEffects::STATE_READ | SideEffects::PREPARED)
+        self.marks.any(Marks::STATE_READ) || self.side_effects.any(SideEffects::STATE_READ | SideEffects::PREPARED)
     }
 
     /// It may speak of statements in a string that is run, or to code that nobody can read.
     pub fn may_name_statements(self) -> bool {
-        self.marks.any(Marks::BLOCK) || self.hidden.any(SideEffects::DYNAMIC | SideEffects::UNKNOWN)
+        self.marks.any(Marks::BLOCK) || self.side_effects.any(SideEffects::DYNAMIC | SideEffects::UNKNOWN)
     }
 
     /// Its columns are those of a statement that it names.
@@ -179,12 +179,13 @@ impl Reading {
 
     #[inline]
     pub fn uses_sequences(self) -> bool {
-        self.marks.any(Marks::NEXTVAL | Marks::CURRVAL) || self.hidden.any(SideEffects::SEQUENCE | SideEffects::CURRVAL)
+        self.marks.any(Marks::NEXTVAL | Marks::CURRVAL)
+            || self.side_effects.any(SideEffects::SEQUENCE | SideEffects::CURRVAL)
     }
 
     /// What it does makes `currval` its session's.
     pub fn advances_sequences(self) -> bool {
-        self.marks.any(Marks::NEXTVAL) || self.hidden.any(SideEffects::SEQUENCE)
+        self.marks.any(Marks::NEXTVAL) || self.side_effects.any(SideEffects::SEQUENCE)
     }
 
     /// It says itself that it draws from a sequence.
@@ -193,7 +194,7 @@ impl Reading {
     }
 
     pub fn calls_currval(self) -> bool {
-        self.marks.any(Marks::CURRVAL) || self.hidden.any(SideEffects::CURRVAL)
+        self.marks.any(Marks::CURRVAL) || self.side_effects.any(SideEffects::CURRVAL)
     }
 
     /// Of a function that is called by its oid. //= pg18 protocol-flow#PROTOCOL-FLOW-FUNCTION-CALL
@@ -207,13 +208,13 @@ impl Reading {
             1575 | 2559 => Marks::CURRVAL,
             _ => Marks::UNKNOWN,
         };
-        Reading { marks, hidden: SideEffects::NONE }
+        Reading { marks, side_effects: SideEffects::NONE }
     }
 
     /// Something has to be done about it, even in a session that has done nothing yet.
     #[inline]
     pub fn is_active(self) -> bool {
-        self.marks.any(ACTIVE) || self.hidden.any(SideEffects::ACTIVE)
+        self.marks.any(ACTIVE) || self.side_effects.any(SideEffects::ACTIVE)
     }
 
     /// Of a text of which nobody knows when it is executed: what its command tag would tell is taken to be done.
@@ -225,13 +226,13 @@ impl Reading {
             (Marks::LOAD, SideEffects::LOAD),
         ];
         let tagged = BY_COMMAND_TAG.iter().filter(|(mark, _)| self.marks.any(*mark));
-        let hidden = tagged.fold(self.hidden, |all, (_, hidden)| all | *hidden);
-        Reading { marks: self.marks.and(Marks::UNKNOWN), hidden }
+        let side_effects = tagged.fold(self.side_effects, |all, (_, side_effects)| all | *side_effects);
+        Reading { marks: self.marks.and(Marks::UNKNOWN), side_effects }
     }
 
     /// Nothing has to be done about it, whatever the session has done before.
     pub fn is_plain(self) -> bool {
-        self.marks.is_empty() && self.hidden.is_empty()
+        self.marks.is_empty() && self.side_effects.is_empty()
     }
 }
 
@@ -239,12 +240,12 @@ impl Reading {
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Note {
     edition: Edition,
-    hidden: SideEffects,
+    side_effects: SideEffects,
 }
 
 impl Default for Note {
     fn default() -> Note {
-        Note { edition: Edition::NEVER, hidden: SideEffects::NONE }
+        Note { edition: Edition::NEVER, side_effects: SideEffects::NONE }
     }
 }
 
@@ -273,22 +274,22 @@ impl Reader {
         let marks = summary.marks();
         if note.edition != known.edition() {
             let edition = known.publish(&mut self.edition);
-            *note = Note { edition, hidden: known.side_effects(summary.words(), marks) };
+            *note = Note { edition, side_effects: known.side_effects(summary.words(), marks) };
         }
-        debug_assert_eq!(note.hidden, known.side_effects(summary.words(), marks), "a note is of its edition");
-        Reading { marks, hidden: note.hidden }
+        debug_assert_eq!(note.side_effects, known.side_effects(summary.words(), marks), "a note is of its edition");
+        Reading { marks, side_effects: note.side_effects }
     }
 
     /// As [`Reader::read`], of a text that was read before, with a note of what came out of it.
     #[inline]
     pub(crate) fn reading_of(&mut self, sketch: &Sketch, note: &Cell<Note>, known: &mut Known) -> Reading {
-        let Note { edition, mut hidden } = note.get();
+        let Note { edition, mut side_effects } = note.get();
         if edition != known.edition() {
-            hidden = known.side_effects(&sketch.words, sketch.marks);
-            note.set(Note { edition: known.publish(&mut self.edition), hidden });
+            side_effects = known.side_effects(&sketch.words, sketch.marks);
+            note.set(Note { edition: known.publish(&mut self.edition), side_effects });
         }
-        debug_assert_eq!(hidden, known.side_effects(&sketch.words, sketch.marks), "a note is of its edition");
-        Reading { marks: sketch.marks, hidden }
+        debug_assert_eq!(side_effects, known.side_effects(&sketch.words, sketch.marks), "a note is of its edition");
+        Reading { marks: sketch.marks, side_effects }
     }
 
     pub fn marks(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Marks {

@@ -158,7 +158,7 @@ struct Followed {
 impl Followed {
     /// Sends a text, and answers each of its statements.
     fn run(&mut self, text: &str, tags: &[&[u8]]) {
-        let reading = Reading { marks: marks(text), hidden: SideEffects::NONE };
+        let reading = Reading { marks: marks(text), side_effects: SideEffects::NONE };
         self.tracker.suspect(reading, text.as_bytes(), &Known::default());
         let mut effects = effects(text);
         self.tracker.add_executed(&mut effects, None, Rules::default(), &tracked());
@@ -204,7 +204,7 @@ fn every_mark_has_its_statement() {
 fn what_is_told_of_one_mark_is_told_of_it_beside_any_other() {
     for (one, _) in STATEMENTS {
         for (other, _) in STATEMENTS {
-            let reading = |marks: Marks| Reading { marks, hidden: SideEffects::NONE };
+            let reading = |marks: Marks| Reading { marks, side_effects: SideEffects::NONE };
             for (words, question) in QUESTIONS {
                 assert!(!question(reading(one)) || question(reading(one | other)), "{words}: {one:?} and {other:?}");
             }

@@ -90,7 +90,7 @@ pub(crate) fn admit(
     let since = match session.claim.admission {
         Admission::In { .. } => return Goes::On,
         Admission::Waits { .. } => return Goes::Later,
-        Admission::Halfway { since } => since,
+        Admission::HasWaited { since } => since,
         Admission::Not => step.now,
     };
     if let Some(outcome) = limiters.outcomes.remove(&conn) {
@@ -105,7 +105,7 @@ pub(crate) fn admit(
     };
     match passage {
         Passage::Open => {
-            tables.sessions[conn].claim.admission = Admission::Halfway { since };
+            tables.sessions[conn].claim.admission = Admission::HasWaited { since };
             permits::pass_in(tables, limiters, step, conn);
             Goes::On
         }
@@ -285,12 +285,12 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
             permits_of(session, step.now, since).statement = Some(fingerprint);
         }
-        session.claim.admission = Admission::Halfway { since };
+        session.claim.admission = Admission::HasWaited { since };
         through.push((conn, passage));
     }
     permits::settle_limit(tables, limiters, step, before);
     for (conn, since, late_link) in late {
-        tables.sessions[conn].claim.admission = Admission::Halfway { since };
+        tables.sessions[conn].claim.admission = Admission::HasWaited { since };
         match late_link {
             Some((since, deadline_ms)) => {
                 permits::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
@@ -393,7 +393,7 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
         permits::give_back(tables, step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {
-        tables.sessions[wait.conn].claim.admission = Admission::Halfway { since: wait.since };
+        tables.sessions[wait.conn].claim.admission = Admission::HasWaited { since: wait.since };
         go_through(tables, limiters, step, wait.conn, Passage::Open, false);
     }
     if !limiters.is_none() {

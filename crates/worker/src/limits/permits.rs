@@ -38,7 +38,7 @@ pub(crate) fn end_linked_wait(
     let session = &mut tables.sessions[conn];
     let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim.admission) else { return false };
     let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
-    session.claim.admission = Admission::Halfway { since: wait.since };
+    session.claim.admission = Admission::HasWaited { since: wait.since };
     settle_linked(tables, limiters, conn, outcome);
     // The next waiter may need less.
     tables.agenda.admit(wait.before);

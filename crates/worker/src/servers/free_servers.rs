@@ -18,14 +18,14 @@ use crate::tables::{Tables, backpressure};
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &tables.pools[server.pool];
-    let (soiled, listens) = (server.traces.soiled, server.traces.listens);
+    let (needs_reset, listens) = (server.traces.needs_reset, server.traces.listens);
     let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
-    if (soiled || listens || resets) && server.cancel.under_way > 0 {
+    if (needs_reset || listens || resets) && server.cancel.under_way > 0 {
         // A cancel under way might hit the reset.
         chores::turn_server(tables, step, server_id, Server::outwait_cancel);
         return;
     }
-    if soiled {
+    if needs_reset {
         chores::start_chore(tables, step, server_id, Chore::Reset, CLEAR);
     } else if listens {
         chores::start_chore(tables, step, server_id, Chore::Unlisten, UNLISTEN);
@@ -57,7 +57,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         return;
     }
     if std::mem::take(&mut server.traces.tainted) {
-        server.traces.soiled = true;
+        server.traces.needs_reset = true;
         return reset_or_free(tables, step, server_id);
     }
     if std::mem::take(&mut server.traces.is_unsettled) {

@@ -81,7 +81,7 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
         match server.end.close_needed {
             Some(why) => closed_servers::close_server(tables, step, conn, why),
             None => {
-                (server.traces.tainted, server.traces.soiled) = (false, true);
+                (server.traces.tainted, server.traces.needs_reset) = (false, true);
                 free_servers::reset_or_free(tables, step, conn);
             }
         }
@@ -95,7 +95,7 @@ pub(crate) fn taint(server: &mut Server, news: News) -> bool {
         return false;
     }
     // Settings with names made up inside a function are reset with all others.
-    let lasting = Pins::of_hidden(news.hidden).lasting() & !Pins::DYNAMIC;
+    let lasting = Pins::of_side_effects(news.side_effects).lasting() & !Pins::DYNAMIC;
     if !lasting.is_empty() {
         server.end.close_needed = Some(WHY);
     }

@@ -93,7 +93,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     pool.observe_service(lasted);
     session.unlink(step.now);
     let resets =
-        tables.settings.global.servers.server_reset_query_always || server.traces.soiled || server.traces.listens;
+        tables.settings.global.servers.server_reset_query_always || server.traces.needs_reset || server.traces.listens;
     let is_limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let is_watched = is_limited || tables.chaos.is_some();
     let has_subscriptions =
@@ -161,7 +161,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
         timers::arm_session(tables, conn);
     }
     let traces = &tables.servers[server_id].traces;
-    let used = traces.soiled || traces.listens;
+    let used = traces.needs_reset || traces.listens;
     if tables.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);
     } else {

@@ -26,12 +26,12 @@ impl Known {
         let older = self.catalogue.as_deref().or(self.is_unreadable.then_some(&none));
         if let Some(older) = older {
             let defined = |name: Word| self.defined.side_effects([name].iter());
-            let mut hidden = catalogue.news(older, defined);
+            let mut side_effects = catalogue.news(older, defined);
             if catalogue.has_other_settings(older, |name| self.defined.has_setting(name)) {
-                hidden |= SideEffects::SETTINGS;
+                side_effects |= SideEffects::SETTINGS;
             }
-            if !hidden.is_empty() {
-                self.findings.add(News { hidden, since: self.times.right_since() }, now);
+            if !side_effects.is_empty() {
+                self.findings.add(News { side_effects, since: self.times.right_since() }, now);
             }
         }
         self.edition = Edition::NONE;

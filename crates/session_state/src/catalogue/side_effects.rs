@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of kinds. What is in it may be touched, what is not in it is not, as far as bodies and definitions can tell.
+/// A set of kinds. Those in it may be changed; the others are not, as far as bodies and definitions show.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SideEffects(u32);
 
@@ -20,7 +20,7 @@ kinds! {
     /// Changes settings beyond the transaction, the role and the session's user among them. Those with a dot in their
     /// names are listed by [`super::Catalogue::settings`], if there is no DYNAMIC_SETTINGS; the others `pg_settings` lists.
     SETTINGS = 0;
-    /// Changes settings whose names it makes up or is given.
+    /// Changes settings whose names it computes or gets as arguments.
     DYNAMIC_SETTINGS = 1;
     /// Temporary objects.
     TEMPORARY = 2;
@@ -36,9 +36,9 @@ kinds! {
     LOAD = 7;
     /// dblink's connections.
     DBLINK = 8;
-    /// Advances or sets a sequence: what another session may ask of `currval` there is no longer its own.
+    /// Advances or sets a sequence: `currval` on that server no longer returns another session's own value.
     SEQUENCE = 9;
-    /// Asks for currval or lastval.
+    /// Calls currval or lastval.
     CURRVAL = 10;
     /// Sets the seed of random().
     SEED = 11;
@@ -48,26 +48,26 @@ kinds! {
     SLOT = 13;
     /// A replication origin of the session.
     ORIGIN = 14;
-    /// Asks for the server's process id.
+    /// Reads the server's process id.
     BACKEND_PID = 15;
     /// Looks at prepared statements, cursors, channels listened to, or the schema of temporary objects.
     STATE_READ = 16;
-    /// Runs a text that is not written out where it is run. What stands in strings beside it was read; what comes from
-    /// elsewhere may be anything.
+    /// Runs a text that is not a constant. Strings near it were read; a text from elsewhere may be anything.
     DYNAMIC = 17;
-    /// Code that cannot be read. Anything may be there, and some of it no query can find.
+    /// Code that cannot be read. It may do anything, and no query finds some of it.
     UNKNOWN = 18;
-    /// Defines something that may have side effects itself, where a text calls it. What a trigger, a view or a default defines is
-    /// left to the next poll: a trigger that makes a partition now and then would put every INSERT in doubt.
+    /// Defines something that may itself have side effects, where a text calls it. What a trigger, a view or a default
+    /// defines is left to the next poll: otherwise a trigger that sometimes makes a partition would put every INSERT in
+    /// doubt.
     DEFINES = 19;
 }
 
 impl SideEffects {
     pub const NONE: SideEffects = SideEffects(0);
-    /// What has to be done something about where no sequence and no process id matters.
+    /// Those that matter even where no sequence and no process id does.
     pub(crate) const ACTIVE: SideEffects =
         SideEffects(!(SideEffects::SEQUENCE.0 | SideEffects::CURRVAL.0 | SideEffects::BACKEND_PID.0));
-    /// What a check finds.
+    /// Those whose effect a check finds.
     pub(super) const CHECKED: SideEffects = SideEffects(
         SideEffects::SETTINGS.0
             | SideEffects::TEMPORARY.0
@@ -75,7 +75,7 @@ impl SideEffects {
             | SideEffects::HOLD.0
             | SideEffects::UNKNOWN.0,
     );
-    /// What leaves nothing, or only what nobody is kept for at once.
+    /// Those that leave nothing, or nothing that pins a session at once.
     pub(super) const UNKEPT: SideEffects = SideEffects(
         SideEffects::SEQUENCE.0
             | SideEffects::CURRVAL.0

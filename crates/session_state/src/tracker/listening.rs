@@ -1,4 +1,4 @@
-//! What a session listens to, and what it says.
+//! What a session listens to, and the notifications for it.
 
 use super::Tracker;
 use crate::state::channels::{self, Channels, Overflow};
@@ -16,7 +16,7 @@ impl Tracker {
         self.journal.change(&SettingChange::Channels(change));
     }
 
-    /// Something is about to run that may leave these. If LISTEN is one of its side effects, the channel is unknown.
+    /// A text that may leave these pins is about to run. If LISTEN is one of its side effects, the channel is unknown.
     pub(super) fn suspect_listening(&mut self, pins: Pins) {
         if pins.any(Pins::LISTEN) {
             self.journal.change(&SettingChange::Channels(channels::SubscriptionChange::Alone));
@@ -24,29 +24,29 @@ impl Tracker {
         }
     }
 
-    /// What it listens to as far as that is committed.
+    /// The channels that it listens to, as far as that is committed.
     pub fn channels(&self) -> &Channels {
         self.journal.before().channels()
     }
 
-    /// It listens to something on its own server, or has until its transaction ends.
+    /// It listens on its own server, or has until its transaction ends.
     pub fn listens_alone(&self) -> bool {
         self.channels().alone || self.state().channels().alone
     }
 
-    /// Nothing of it was committed, nor is it about to be.
+    /// It listens to no channel, committed or not.
     pub fn is_deaf(&self) -> bool {
         self.channels().is_empty() && self.state().channels().is_empty()
     }
 
-    /// What is under way ends some of what it listens to.
+    /// A statement under way ends some of its subscriptions.
     pub fn is_unlistening(&self) -> bool {
         let ends = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
         self.sent.any(ends)
     }
 
-    /// Outside of a transaction block, nothing under way: channels that it does not listen to any more. What an extended batch
-    /// without its Sync has taken away may come back.
+    /// Outside a transaction block with nothing under way: channels that it no longer listens to. What a batch without
+    /// Sync has ended may come back.
     pub fn settle_channels(&mut self) -> Vec<Box<[u8]>> {
         if !self.sent.is_empty() {
             return Vec::new();
@@ -55,12 +55,12 @@ impl Tracker {
         self.notifications.settle(self.journal.before().channels(), self.journal.now().channels(), alone)
     }
 
-    /// Something was said on a channel: a whole NotificationResponse. False: not for this session.
+    /// A complete NotificationResponse on a channel has come. False: it is not for this session.
     pub fn deliver(&mut self, channel: &[u8], message: &[u8]) -> Result<bool, Overflow> {
         self.notifications.deliver(channel, message, self.journal.before().channels())
     }
 
-    /// Nobody knows what was said to it, since its listener was lost: why.
+    /// Why notifications for it may be lost, since its listener was.
     pub fn missed(&self) -> Option<&str> {
         self.notifications
             .subscriptions()
@@ -68,12 +68,12 @@ impl Tracker {
             .filter(|_| !self.is_deaf())
     }
 
-    /// In no transaction: the notifications that the client is to be sent.
+    /// Outside a transaction: the notifications to send to the client.
     pub fn take_unread(&mut self) -> Vec<u8> {
         self.notifications.take_unread(self.journal.now().channels())
     }
 
-    /// What it listens to on its own server keeps it there.
+    /// Listening on its own server pins it there.
     pub(super) fn pin_listener(&mut self) {
         let pin = if self.listens_alone() { Pins::LISTEN } else { Pins::NONE };
         self.pinning.replace(Pins::LISTEN, pin);
