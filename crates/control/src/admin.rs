@@ -1,7 +1,7 @@
-//! What `SHOW` shows: one file for each, with its columns and how its rows come from a [`View`].
+//! The tables of `SHOW`: one file for each, with its columns and how its rows are made from a [`ShowInput`].
 //!
-//! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`); columns of our own come
-//! behind them. Rows are ordered by name, so that two looks can be compared.
+//! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`); pgweir's own columns
+//! come after them. Rows are ordered by name, so that two answers can be compared.
 
 pub mod help;
 mod show_classes;
@@ -30,42 +30,42 @@ mod show_workers;
 mod socket;
 
 use crate::command::Show;
+use crate::show_input::ShowInput;
 use crate::table::Table;
-use crate::view::View;
 
 impl Show {
-    /// The table; `None` for what is no table, or not there yet.
+    /// The table; `None` for SHOW HELP, and for what is not supported yet.
     #[must_use]
-    pub fn table(self, view: &View<'_>) -> Option<Table> {
+    pub fn table(self, input: &ShowInput<'_>) -> Option<Table> {
         Some(match self {
-            Show::Classes => show_classes::table(view),
-            Show::Clients => show_clients::table(view),
-            Show::Config => show_config::table(view),
-            Show::Databases => show_databases::table(view),
-            Show::Events => show_events::table(view),
-            Show::Fidelity => show_fidelity::table(view),
-            Show::FidelityReasons => show_fidelity_reasons::table(view),
-            Show::Fingerprints => show_fingerprints::table(view),
-            Show::Lanes => show_lanes::table(view),
-            Show::Limits => show_limits::table(view),
-            Show::Lists => show_lists::table(view),
-            Show::Pins => show_pins::table(view),
-            Show::Pools => show_pools::table(view),
-            Show::Servers => show_servers::table(view),
-            Show::Sizing => show_sizing::table(view),
+            Show::Classes => show_classes::table(input),
+            Show::Clients => show_clients::table(input),
+            Show::Config => show_config::table(input),
+            Show::Databases => show_databases::table(input),
+            Show::Events => show_events::table(input),
+            Show::Fidelity => show_fidelity::table(input),
+            Show::FidelityReasons => show_fidelity_reasons::table(input),
+            Show::Fingerprints => show_fingerprints::table(input),
+            Show::Lanes => show_lanes::table(input),
+            Show::Limits => show_limits::table(input),
+            Show::Lists => show_lists::table(input),
+            Show::Pins => show_pins::table(input),
+            Show::Pools => show_pools::table(input),
+            Show::Servers => show_servers::table(input),
+            Show::Sizing => show_sizing::table(input),
             Show::State => show_state::table(),
-            Show::Stats => show_stats::table(view),
-            Show::StatsAverages => show_stats_averages::table(view),
-            Show::StatsTotals => show_stats_totals::table(view),
-            Show::Totals => show_totals::table(view),
-            Show::Users => show_users::table(view),
+            Show::Stats => show_stats::table(input),
+            Show::StatsAverages => show_stats_averages::table(input),
+            Show::StatsTotals => show_stats_totals::table(input),
+            Show::Totals => show_totals::table(input),
+            Show::Users => show_users::table(input),
             Show::Version => show_version::table(),
-            Show::Workers => show_workers::table(view),
+            Show::Workers => show_workers::table(input),
             Show::Help | Show::NotYet(_) => return None,
         })
     }
 
-    /// What it needs to look at.
+    /// How detailed the snapshots must be.
     #[must_use]
     pub fn detail(self) -> Detail {
         match self {
@@ -90,7 +90,7 @@ impl Show {
     }
 }
 
-/// How closely to look at the workers for a `SHOW`.
+/// How detailed the workers' snapshots must be for a `SHOW`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
     Nothing,

@@ -1,7 +1,7 @@
-//! Totals and averages by database, as `SHOW STATS` has them.
+//! Totals and averages by database, for `SHOW STATS`.
 //!
-//! Totals come from the snapshots, summed over workers. Averages are over the last full `stats_period`: a ticker calls
-//! [`Averages::period_ended`]. No clock is read here.
+//! Totals are the sums of the workers' snapshots. Averages are over the last full `stats_period`: the caller calls
+//! [`Averages::period_ended`] at its end. No clock is read here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub fn by_database(snapshots: &[Snapshot]) -> ByDatabase {
     sums
 }
 
-/// What the last full period brought.
+/// The gains of the last full period.
 #[derive(Clone, Debug, Default)]
 pub struct Averages {
     at_end: ByDatabase,
@@ -57,7 +57,8 @@ impl Averages {
     }
 }
 
-/// What came between two totals. A count that fell, because its pool was forgotten and made anew, counts from zero.
+/// The gain between two totals. A count that has fallen, because its pool was forgotten and made anew, counts from
+/// zero.
 fn gain(now: &Totals, before: &Totals) -> Totals {
     let gain = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
     Totals {
@@ -134,7 +135,7 @@ impl Rates {
     }
 }
 
-/// Rounded down; 0 of nothing.
+/// Rounded down; 0 if the divisor is 0.
 fn ratio(sum: u128, parts: u64) -> u64 {
     let quotient = sum.checked_div(u128::from(parts)).unwrap_or(0);
     u64::try_from(quotient).unwrap_or(u64::MAX)

@@ -1,7 +1,7 @@
-//! Everything that can be typed at the console, as a closed list, and the parser.
+//! All commands of the console, as a closed list, and their parser.
 //!
-//! One command a query; case does not matter; blanks around words and one `;` at the end are allowed, comments and quotes
-//! are not (`//= pgbouncer usage.md#admin-console`). The parser says nothing about rights.
+//! One command a query; case does not matter; blanks around words and one `;` at the end are allowed, comments and
+//! quotes are not (`//= pgbouncer usage.md#admin-console`). Rights are checked elsewhere.
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum Command {
     Show(Show),
     Reload,
     Shutdown(When),
-    /// Known to PgBouncer, and not to us yet. The word is what an error calls it.
+    /// A command of PgBouncer that is not supported yet, with its name for the error.
     NotYet(&'static str),
 }
 
@@ -25,27 +25,27 @@ pub enum When {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Show {
     Help,
-    /// Ours: what each class of clients may claim, and what came of it.
+    /// Not in PgBouncer: the classes of clients, their limits and counts.
     Classes,
     Clients,
     Config,
     Databases,
-    /// Ours: what was refused, and the like, since the start.
+    /// Not in PgBouncer: counts of refused requests and similar events since the start.
     Events,
-    /// Ours: what keeping sessions came to, by pool, and by pool and reason.
+    /// Not in PgBouncer: counts of pins, replays and checks by pool; the next one by pool and reason.
     Fidelity,
     FidelityReasons,
-    /// Ours: statements that transactions begin with, where limits tell them apart.
+    /// Not in PgBouncer: statements that transactions begin with, if statements have limits.
     Fingerprints,
     Lanes,
-    /// Ours: what classes may do in a second and at a time, and what is left of it.
+    /// Not in PgBouncer: the limits of classes and statements, and what is left of them.
     Limits,
     Lists,
-    /// Ours: who keeps a server between transactions.
+    /// Not in PgBouncer: clients that keep a server between transactions.
     Pins,
     Pools,
     Servers,
-    /// Ours: how large pools are whose size is found, and why.
+    /// Not in PgBouncer: the sizes of pools with `pool_size = auto`, and why.
     Sizing,
     State,
     Stats,
@@ -54,9 +54,9 @@ pub enum Show {
     Totals,
     Users,
     Version,
-    /// Ours: one row a worker.
+    /// Not in PgBouncer: one row for each worker.
     Workers,
-    /// Known to PgBouncer, and not to us yet.
+    /// A table of PgBouncer that is not supported yet.
     NotYet(&'static str),
 }
 
@@ -96,7 +96,7 @@ const SHOWS: &[(&str, Show)] = &[
     ("sockets", Show::NotYet("SHOW SOCKETS")),
 ];
 
-/// First words of commands that are not there yet; what follows them is not looked at.
+/// First words of commands that are not supported yet. The words after them are not read.
 const NOT_YET: &[(&str, &str)] = &[
     ("disable", "DISABLE"),
     ("enable", "ENABLE"),
@@ -138,7 +138,7 @@ impl Command {
         }
     }
 
-    /// May a user in `stats_users` give it?
+    /// Whether a user in `stats_users` may run it.
     #[must_use]
     pub fn is_for_stats_users(&self) -> bool {
         match self {

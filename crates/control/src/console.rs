@@ -1,7 +1,7 @@
-//! What the console answers, as wire messages.
+//! The console's answers as wire messages.
 //!
-//! Every answer ends with ReadyForQuery, so that the client can type on. Errors are ERROR with SQLSTATE 08P01, and F0000
-//! for a RELOAD that failed: drivers tell the two apart.
+//! Every answer ends with ReadyForQuery, so that the client can send the next command. Errors have SQLSTATE 08P01, or
+//! F0000 for a failed RELOAD: drivers treat the two differently.
 //= pgbouncer usage.md#admin-console
 
 use machine::Question;
@@ -19,7 +19,7 @@ const SUCCESSFUL_COMPLETION: SqlState = SqlState(*b"00000");
 /// Characters of a mistyped command that an error repeats.
 const ECHO_CHARS_MAX: usize = 1000;
 
-/// What a question gets.
+/// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Rows(Table),
@@ -29,20 +29,20 @@ pub enum Answer {
     Refused(Refusal),
 }
 
-/// Why a question gets an error.
+/// Why a command gets an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No command; the text as it was typed.
+    /// Not a command; the text as sent.
     Invalid(String),
     AdminNeeded,
     NotYet(&'static str),
     ReloadFailed,
 }
 
-/// The command in a question, if its user may give it.
+/// The command in a question, if its user may run it.
 ///
 /// # Errors
-/// What to answer instead.
+/// The refusal to answer with.
 pub fn command(question: &Question) -> Result<Command, Refusal> {
     let text = String::from_utf8_lossy(&question.text);
     let Some(command) = Command::parse(&text) else {
@@ -52,7 +52,7 @@ pub fn command(question: &Question) -> Result<Command, Refusal> {
 }
 
 impl Refusal {
-    /// What the client and the log are told.
+    /// The message for the client and the log.
     #[must_use]
     pub fn text(&self) -> String {
         match self {

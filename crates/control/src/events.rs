@@ -1,8 +1,10 @@
-//! What an administrator should know of and cannot see in a table of now: refused requests, sizes that `auto` has changed,
-//! clients for whom there was no file descriptor. Counted for `SHOW EVENTS`, told to the log.
+//! Events that an administrator should know of, and that no table of the present state shows: refused requests, sizes
+//! changed by `auto`, clients refused because there was no file descriptor. They are counted for `SHOW EVENTS`, and
+//! logged.
 //!
-//! Promises at most one line a `stats_period` for each pool, class and kind of event, with how many there were, over all workers.
-//! The first refusal after a quiet period has been told when it happened (`pooling`), so one alone is not told again.
+//! There is at most one line in a `stats_period` for each pool, class and kind of event, with the count over all
+//! workers. The first refusal after a quiet period was logged at once by `pooling`, so a single one is not logged
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,22 +15,22 @@ use machine::snapshot::Snapshot;
 use queueing::classes::LimitKind;
 use units::{PoolKey, WorkerId};
 
-/// What has happened, and to whom. `None`: to the whole process.
+/// A kind of event. `None`: it concerns the whole process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     pub pool: Option<PoolKey>,
     pub class: Option<Arc<str>>,
     /// The setting or limit that it is about.
     pub name: &'static str,
-    /// What clients were told, if they were told.
+    /// The error that clients got, if any.
     pub sqlstate: Option<&'static str>,
 }
 
-/// How often, and in what way last.
+/// How often an event has happened, and a detail of the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     pub count: u64,
-    /// Of a size: how it stands.
+    /// For a size: the present one.
     pub detail: String,
 }
 
@@ -44,7 +46,7 @@ const DESCRIPTORS: &str = "file_descriptors";
 /// The name of the event that `auto` has changed a size.
 const POOL_SIZE: &str = "pool_size";
 
-/// Sums what workers, and the listeners, have counted.
+/// Sums the counts of workers and listeners.
 #[must_use]
 pub fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
     let mut counts = Counts::new();
@@ -65,7 +67,7 @@ pub fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
     }
     let mut sizes = BTreeMap::new();
     for pool in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
-        // Each home of a pool is told of its size.
+        // Each home of a pool reports its size.
         let newest = pool.sizing.as_ref().filter(|sizing| sizing.change_count > 0);
         if let Some(sizing) = newest {
             let known = sizes.entry(pool.key.clone()).or_insert(sizing);
@@ -85,17 +87,17 @@ pub fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
     counts
 }
 
-/// What the log was told last.
+/// What was logged last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Announcer {
-    /// By worker: one that does not answer in time is looked at in the next period.
+    /// By worker: if one does not answer in time, its events are logged in the next period.
     known: BTreeMap<(Option<WorkerId>, Event), u64>,
-    /// What has happened in the period before the last.
+    /// The events of the last period.
     busy: Vec<Event>,
 }
 
 impl Announcer {
-    /// A period that lasted so long has ended: the lines for the log.
+    /// A period has ended: returns the lines for the log.
     pub(crate) fn period_ended(
         &mut self,
         snapshots: &[Snapshot],
@@ -120,14 +122,14 @@ impl Announcer {
         self.known.retain(|(of, event), _| *of != worker || counts.contains_key(event));
         for (event, now) in counts {
             let before = self.known.insert((worker, event.clone()), now.count).unwrap_or(0);
-            // A count that fell belongs to a pool that was forgotten and made anew.
+            // A count that has fallen belongs to a pool that was forgotten and made anew.
             let gained = now.count.checked_sub(before).unwrap_or(now.count);
             if gained == 0 {
                 continue;
             }
             let is_size = event.name == POOL_SIZE;
             let gain = gains.entry(event).or_default();
-            // All homes of a pool are told of the same changes of its size.
+            // All homes of a pool report the same changes of its size.
             gain.count = if is_size { gain.count.max(gained) } else { gain.count.saturating_add(gained) };
             gain.detail = now.detail;
         }
@@ -139,7 +141,7 @@ impl Event {
         self.pool.is_some() && self.class.is_some()
     }
 
-    /// That `auto` changes a size is its work; of everything else a client has felt something.
+    /// A changed size is normal work of `auto`; every other event has affected a client.
     fn level(&self) -> Level {
         if self.name == POOL_SIZE { Level::Log } else { Level::Warning }
     }
@@ -187,12 +189,12 @@ mod tests {
     fn a_period_has_one_line_for_each_class_with_how_many_there_were() {
         let mut announcer = Announcer::default();
         let mut ended = |api, web| announcer.period_ended(&[worker(0, &[("api", api), ("web", web)])], 0, PERIOD);
-        // One alone was told when it happened.
+        // A single one was logged at once.
         assert_eq!(ended(38, 1), [line("38 requests")]);
         assert_eq!(ended(39, 1), [line("1 request")]);
         assert_eq!(ended(39, 1), []);
         assert_eq!(ended(40, 1), []);
-        // The pool was forgotten, and is there again.
+        // The pool was forgotten, and made anew.
         assert_eq!(ended(7, 1), [line("7 requests")]);
     }
 
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_by_nobody_else_is_told_the_first_time_too() {
+    fn clients_without_descriptors_are_reported_from_the_first_period() {
         let lines = Announcer::default().period_ended(&[], 1, PERIOD);
         let text = "1 client turned away for want of file descriptors (53300) in the last 60 s";
         assert_eq!(lines, [(Level::Warning, text.to_owned())]);

@@ -1,8 +1,8 @@
-//! Looking and steering: the console, reload and shutdown, never in a query's way.
+//! The control plane: the console, reload and shutdown. It never delays a query.
 //!
-//! One thread of its own, which meets the data plane only through messages: it asks for snapshots, posts settings and
-//! orders, and answers the console's clients. It owns no client and no server, and nothing that serves queries ever waits
-//! for it.
+//! It is one thread of its own that communicates with the data plane only by messages: it requests snapshots, posts
+//! settings and commands, and answers the console's clients. It owns no client and no server, and nothing that serves
+//! queries ever waits for it.
 //!
 //! ```text
 //!   signals ─┐                       ┌─► look: snapshots          (averages, SHOW …)
@@ -11,11 +11,12 @@
 //!                                    └─► answer: bytes for a console client
 //! ```
 //!
-//! * [`command`]: everything that can be typed at the console, a closed list, and its parser.
-//! * [`admin`]: one file a `SHOW`: its columns and its rows, from a [`View`].
+//! * [`command`]: everything that can be typed at the console, a closed list,
+//!   and its parser.
+//! * [`admin`]: one file for each `SHOW`, with its columns and its rows, made from a [`ShowInput`].
 //! * [`console`]: rights, errors, and the wire messages of an answer.
-//! * [`steward`]: the thread's loop; [`Plane`] is all that it needs from the engine, and [`Loaded`] all from the
-//!   configuration, so that it is tested without either.
+//! * [`steward`]: the thread's loop. [`Plane`] is all that it needs from the engine, and [`Loaded`] all from the
+//!   configuration, so that it can be tested without both.
 //!
 //! Names, columns, types, error texts and log lines are PgBouncer's (`//= pgbouncer usage.md#admin-console`), because
 //! exporters, dashboards and scripts match on them.
@@ -27,14 +28,14 @@ pub mod console;
 pub mod events;
 pub mod pidfile;
 pub mod plane;
+pub mod show_input;
 pub mod shutdown;
 pub mod steward;
 pub mod table;
 pub mod version;
-pub mod view;
 
 pub use command::{Command, Show};
 pub use plane::{Asker, Loaded, Plane, SettingRow, WorkerFacts};
+pub use show_input::ShowInput;
 pub use shutdown::Signal;
 pub use steward::{ControlEvent, Ending, Steward};
-pub use view::View;

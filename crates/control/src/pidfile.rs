@@ -1,4 +1,4 @@
-//! The pidfile: says that we run, and goes when we end.
+//! The pidfile: written while the process runs, and removed at its end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,8 +14,8 @@ impl Pidfile {
     /// Writes this process's id.
     ///
     /// # Errors
-    /// A message for the log, as PgBouncer words it, if another instance runs or the file cannot be written. A file that
-    /// was left behind by a process that is gone is replaced.
+    /// A message for the log, in PgBouncer's words, if another instance runs or the file cannot be written. A file left
+    /// by a process that is gone is replaced.
     pub fn write(path: &Path) -> Result<Pidfile, String> {
         let shown = path.display();
         if is_alive(path) {
@@ -30,13 +30,13 @@ impl Pidfile {
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        // It may be gone already, and we are ending anyway.
+        // It may be gone already, and the process ends anyway.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Does the process whose id the file holds exist? Our own id is a leftover of an earlier life with the same number, as
-/// happens in containers.
+/// Whether the process with the file's id exists. This process's own id is left from an earlier process with the same
+/// id, as happens in containers.
 fn is_alive(path: &Path) -> bool {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(32).read_to_string(&mut text));
@@ -73,7 +73,7 @@ mod tests {
         assert!(refused.ends_with("exists, another instance running?"), "{refused}");
         // Larger than any process id that Linux gives (2^22).
         fs::write(&path, "999999999\n").expect("a writable directory");
-        drop(Pidfile::write(&path).expect("nobody has that id"));
+        drop(Pidfile::write(&path).expect("no process has that id"));
         assert!(!path.exists());
     }
 }

@@ -1,4 +1,4 @@
-//! What the control plane needs from the world: an engine to look at and to steer, and a configuration to load.
+//! What the control plane needs from the program: an engine to look at and to control, and a configuration to load.
 //!
 //! Both are given by the program, so that everything here is tested without a thread or a file.
 
@@ -9,47 +9,48 @@ use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, WorkerId};
 
-/// The data plane, seen from here.
+/// The data plane, as the control plane uses it.
 pub trait Plane {
-    /// Snapshots of all workers, those that answer in time. `detail`: with each client and server.
+    /// Snapshots of the workers that answer in time. `detail`: with each client and server.
     fn look(&mut self, detail: bool) -> Vec<Snapshot>;
 
-    /// What the engine counts of each worker.
+    /// The engine's counters of each worker.
     fn workers(&mut self) -> Vec<WorkerFacts>;
 
-    /// Clients who were told that there is no file descriptor for them.
+    /// Clients that were refused because there was no file descriptor.
     fn turned_away(&mut self) -> u64;
 
-    /// From now on these settings hold.
+    /// Puts new settings in force.
     fn configure(&mut self, settings: Arc<Settings>);
 
-    /// Stop taking clients, and end like this. [`crate::ControlEvent::Finished`] follows, except after an immediate stop.
+    /// Stops taking clients, and ends as `stop` says. [`crate::ControlEvent::Finished`] follows, except after an
+    /// immediate stop.
     fn stop(&mut self, stop: Stop);
 
-    /// Wire messages for a console client; `close` ends its session.
+    /// Sends wire messages to a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
 
-    /// What the wall clock shows.
+    /// The wall clock's time.
     fn wall_clock(&self) -> Zoned;
 
     /// Lines of the log that were lost since the start.
     fn log_lines_lost(&mut self) -> u64;
 
-    /// Give memory back to the system that nobody uses.
+    /// Gives unused memory back to the system.
     fn give_memory_back(&mut self);
 
-    /// A line for the log.
+    /// Writes a line to the log.
     fn tell(&mut self, level: Level, text: String);
 }
 
-/// A console client that asked.
+/// A console client that has sent a command.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
     pub worker: WorkerId,
     pub conn: ConnId,
 }
 
-/// What the engine counts of a worker, for SHOW WORKERS.
+/// The engine's counters of a worker, for SHOW WORKERS.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerFacts {
     pub worker: u16,
@@ -60,7 +61,7 @@ pub struct WorkerFacts {
     /// System calls that write.
     pub sends: u64,
     pub epoll_ctls: u64,
-    /// Times it woke another thread, or was woken.
+    /// How often it woke another thread, or was woken.
     pub wakes: u64,
     /// Messages that another thread's full mailbox refused.
     pub returned: u64,
@@ -79,7 +80,7 @@ pub struct Loaded {
     pub stats_period: Duration,
     /// A `stats:` line in the log at the end of each period.
     pub log_stats: bool,
-    /// What a reader of the file should know, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What signals and SHUTDOWN mean, as a table without a process: phase and order in, next phase and log line out.
+//! What signals and SHUTDOWN mean in each phase, as pure functions: what to do, and the log line.
 //= pgbouncer usage.md#signals
 
 use machine::{Level, Stop};
@@ -14,12 +14,12 @@ pub enum Signal {
     User2,
 }
 
-/// How far the end has come.
+/// The phase of the process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     #[default]
     Running,
-    /// No new clients; what is there ends on its own.
+    /// No new clients; existing work ends as the stop says.
     Ending(Stop),
 }
 
@@ -70,7 +70,7 @@ impl Phase {
         }
     }
 
-    /// The last line of a log, when everything that was waited for is gone.
+    /// The last line of the log, when everything that was waited for is gone.
     #[must_use]
     pub fn last_words(self) -> Option<&'static str> {
         match self {

@@ -13,35 +13,35 @@ use crate::command::{Command, Show, When};
 use crate::console::{self, Answer, Refusal};
 use crate::events::Announcer;
 use crate::plane::{Asker, Loaded, Plane};
+use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
-use crate::view::View;
 
 /// How often memory is given back to the system.
 const MEMORY_PERIOD: Duration = Duration::from_secs(5);
 
-/// Something that wants the control thread's attention.
+/// An event for the control thread.
 #[derive(Debug)]
 pub enum ControlEvent {
-    /// A console client typed something.
+    /// A console client has sent a command.
     Asked { asker: Asker, question: Question },
-    /// The process got a signal.
+    /// The process has got a signal.
     Signal(Signal),
-    /// The data plane has ended: what a soft stop waited for is gone, or something broke that cannot be mended.
+    /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
 
 /// How the process ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Nobody was cut off.
+    /// No client was cut off.
     Soft,
-    /// Connections are to be closed as they are.
+    /// Connections are closed as they are.
     AtOnce,
-    /// Nobody asked for it, and nobody is served any more: a failure, so that whoever supervises the process starts it anew.
+    /// The data plane has ended by itself: a failure, so that a supervisor starts the process again.
     Broken,
 }
 
-/// Something that is done once a period. Nothing else that happens puts it off.
+/// Something that is done once a period, however many events come.
 #[derive(Debug)]
 struct Recurring {
     done: Instant,
@@ -57,7 +57,7 @@ impl Recurring {
         period.saturating_sub(now.duration_since(self.done))
     }
 
-    /// If it is due: how long ago it was done last. It counts as done now.
+    /// If it is due, returns how long ago it was done last, and counts it as done now.
     fn due(&mut self, period: Duration, now: Instant) -> Option<Duration> {
         let since = now.duration_since(self.done);
         let is_due = since >= period;
@@ -68,7 +68,7 @@ impl Recurring {
     }
 }
 
-/// The control thread's state. `L` reads the configuration again, or says line by line what is wrong with it.
+/// The control thread's state. `L` reads the configuration again, or returns what is wrong with it, one line each.
 #[derive(Debug)]
 pub struct Steward<P, L> {
     plane: P,
@@ -80,7 +80,7 @@ pub struct Steward<P, L> {
 }
 
 impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
-    /// `loaded` is what the engine was started with.
+    /// `loaded` is the configuration that the engine was started with.
     #[must_use]
     pub fn new(plane: P, load: L, loaded: Loaded) -> Steward<P, L> {
         Steward {
@@ -145,7 +145,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         }
     }
 
-    /// Closes a period of statistics that lasted that long.
+    /// Ends a period of statistics.
     pub fn end_period(&mut self, lasted: Duration) {
         let snapshots = self.plane.look(false);
         for (level, line) in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
@@ -186,7 +186,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
         let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
         let log_lines_lost = self.plane.log_lines_lost();
-        let view = View {
+        let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
             listen_port: self.loaded.listen_port,
@@ -198,7 +198,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             shows_statements: admin,
             now: self.plane.wall_clock(),
         };
-        match (show, show.table(&view)) {
+        match (show, show.table(&input)) {
             (_, Some(table)) => Answer::Rows(table),
             (Show::NotYet(name), None) => Answer::Refused(Refusal::NotYet(name)),
             (_, None) => Answer::Help,

@@ -1,10 +1,10 @@
-//! A table to show: columns with PostgreSQL's types, rows of text, and the wire messages of both.
+//! A table of the console: columns with PostgreSQL's types, rows of text, and their wire messages.
 //!
-//! The type ids matter: drivers turn int4, int8 and numeric into numbers.
+//! The type ids matter, since drivers convert int4, int8 and numeric to numbers.
 
 use wire::backend::{self, oid};
 
-/// A column's type, as PgBouncer's console has them.
+/// A column's type, as in PgBouncer's console.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     Text,
@@ -81,8 +81,7 @@ pub(crate) fn yes_no(yes: bool) -> Value {
     words(if yes { "yes" } else { "no" })
 }
 
-/// A count for an int4 column. What does not fit is shown as the largest that does, rather than as a number that a
-/// driver cannot read.
+/// A count for an int4 column. If it does not fit, the largest int4 is shown, since a driver could not read the number.
 pub(crate) fn count(number: impl TryInto<i32>) -> Value {
     Some(number.try_into().unwrap_or(i32::MAX).to_string())
 }

@@ -1,4 +1,4 @@
-//! The console is in SHOW POOLS and SHOW DATABASES even where no worker counts it: whoever asks is on it.
+//! The console is in SHOW POOLS and SHOW DATABASES even if no worker counts it, since the client that asks is on it.
 
 mod world;
 
@@ -12,7 +12,7 @@ fn the_console_has_one_row_and_at_least_one_client() {
         snapshot.clients.clear();
     }
     let rows_of = |world: &world::World, show: Show, column: usize| {
-        let table = show.table(&world.view()).expect("a table");
+        let table = show.table(&world.show_input()).expect("a table");
         let rows = table.rows.into_iter().filter(|row| row[0].as_deref() == Some("pgbouncer"));
         rows.map(|row| row[column].clone().expect("a number")).collect::<Vec<_>>()
     };

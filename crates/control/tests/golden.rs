@@ -1,4 +1,4 @@
-//! Every SHOW as a client reads it, from hand-made snapshots: column names, type ids, rows. One file a SHOW in
+//! Every SHOW as a client reads it, from hand-made snapshots: column names, type ids, rows. Each SHOW has a file in
 //! `tests/golden/`; `UPDATE=1 cargo test -p control` writes them anew.
 
 mod world;
@@ -57,7 +57,7 @@ fn message(text: &mut String, tag: u8, body: &[u8]) {
 
 fn check(show: Show, name: &str) {
     let world = world::World::new();
-    let answer = show.table(&world.view()).map_or(Answer::Help, Answer::Rows);
+    let answer = show.table(&world.show_input()).map_or(Answer::Help, Answer::Rows);
     let found = read(&answer.encode());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/show_{name}.txt"));
     if std::env::var_os("UPDATE").is_some() {
@@ -72,20 +72,21 @@ fn check(show: Show, name: &str) {
 #[test]
 fn statements_of_clients_are_shown_to_administrators_only() {
     let world = world::World::new();
-    let table = Show::Pins.table(&control::View { shows_statements: false, ..world.view() }).expect("a table");
+    let table =
+        Show::Pins.table(&control::ShowInput { shows_statements: false, ..world.show_input() }).expect("a table");
     let at = table.columns.iter().position(|column| column.name == "statement").expect("a column");
     assert_eq!(table.rows.len(), 1);
     assert_eq!(table.rows[0][at], None);
 }
 
-/// What is not counted is not shown as 0.
+/// What is not counted is NULL, not 0.
 #[test]
 fn without_rules_classes_have_no_counts() {
     let mut world = world::World::new();
     let mut classes = queueing::classes::Classes::clone(&world.settings.classes);
     classes.rules.clear();
     world.settings.classes = std::sync::Arc::new(classes);
-    let table = Show::Classes.table(&world.view()).expect("a table");
+    let table = Show::Classes.table(&world.show_input()).expect("a table");
     let at = table.columns.iter().position(|column| column.name == "cl_waiting").expect("a column");
     assert_eq!(table.rows.len(), 3);
     assert!(table.rows.iter().all(|row| row[at..].iter().all(Option::is_none)), "{table:?}");

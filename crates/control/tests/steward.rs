@@ -1,4 +1,4 @@
-//! The control thread's decisions, with a data plane that only writes down what it is asked.
+//! The control thread's decisions, with a data plane that only notes its calls.
 
 mod world;
 
@@ -13,7 +13,7 @@ use settings::PoolSize;
 use units::{ConnId, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
-/// What the data plane was asked, one line each.
+/// The calls of the data plane, one line each.
 type Diary = Rc<RefCell<Vec<String>>>;
 
 struct FakePlane {
@@ -124,7 +124,7 @@ fn after(events: Vec<ControlEvent>, reloads: Result<Loaded, Vec<String>>) -> (Ve
 }
 
 fn no_reload() -> Result<Loaded, Vec<String>> {
-    Err(vec!["nobody asked for a reload".to_owned()])
+    Err(vec!["no reload was requested".to_owned()])
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_soft_shutdown_waits_for_its_end() {
 }
 
 #[test]
-fn a_hard_shutdown_answers_nobody() {
+fn a_hard_shutdown_sends_no_answer() {
     let (diary, ending) = after(vec![asked("shutdown", true)], no_reload());
     assert_eq!(diary, ["Log: SHUTDOWN command issued", "stop Immediate"]);
     assert_eq!(ending, Some(Ending::AtOnce));

@@ -1,4 +1,4 @@
-//! A thread's own copy of the board, and how much of it is known to be as the shared one.
+//! A thread's own copy of the board, and which of its rows are known to be up to date.
 
 use machine::Place;
 use queueing::board::{Board, Cell, ClassCell};
@@ -6,10 +6,10 @@ use units::PoolId;
 
 use crate::shared_board::SharedBoard;
 
-/// As last read.
+/// The board as last read.
 pub(crate) struct BoardCopy {
     board: Board,
-    /// The versions of its rows.
+    /// The versions of the rows that were read.
     seen: Vec<u64>,
 }
 
@@ -32,7 +32,7 @@ impl BoardCopy {
         self.seen[index] = shared.refresh(pool, self.seen[index], &mut self.board);
     }
 
-    /// Writes a cell of this thread's worker here and there.
+    /// Writes a cell of this thread's worker to the shared board and to the copy.
     pub(crate) fn publish(&mut self, shared: &SharedBoard, pool: PoolId, place: Place, cell: Cell) {
         if let Place::Worker(worker) = place {
             let before = shared.publish(pool, worker, cell);
@@ -41,7 +41,7 @@ impl BoardCopy {
         }
     }
 
-    /// As [`BoardCopy::publish`], of what is shown beside it.
+    /// Like [`BoardCopy::publish`], for the cells of classes.
     pub(crate) fn publish_classes(
         &mut self,
         shared: &SharedBoard,
@@ -56,8 +56,8 @@ impl BoardCopy {
         }
     }
 
-    /// One of our own cells was written to a row that had this version: if nobody else has written since it was read, what was
-    /// written just now is known.
+    /// This thread has written a cell to a row that had version `before`. If that is the version it had read, no other
+    /// thread has written since, and the row is up to date.
     fn wrote_row(&mut self, pool: PoolId, before: Option<u64>) {
         if let (Some(before), Some(seen)) = (before, self.seen.get_mut(pool.0 as usize))
             && *seen == before
@@ -87,7 +87,7 @@ mod tests {
         two.refresh(&shared, POOL);
         assert_eq!(two.board().cell(POOL, first).idle, 5);
         two.publish(&shared, POOL, Place::Worker(second), Cell { idle: 7, ..Cell::CALM });
-        assert_eq!(two.seen[POOL.0 as usize], 2, "nobody else has written meanwhile");
+        assert_eq!(two.seen[POOL.0 as usize], 2, "no other worker has written meanwhile");
         one.refresh(&shared, POOL);
         assert_eq!(one.board().cell(POOL, second).idle, 7);
         two.publish(&shared, POOL, Place::Coordinator, Cell { idle: 9, ..Cell::CALM });

@@ -1,7 +1,7 @@
-//! Stepping a machine and carrying out, in order, what it asks for.
+//! Steps a machine and carries out its actions in order.
 //!
-//! Promises: all actions of a step are carried out before the next step of that machine; what they lead to (a blocked
-//! socket, a broken one, a connection that stands at once, a message that came back) is told after the last of them.
+//! All actions of a step are carried out before the next step of that machine. Events that they cause (a socket is
+//! blocked or broken, a connection is open at once, a message was returned) are delivered after the last action.
 
 use std::os::fd::OwnedFd;
 
@@ -17,108 +17,108 @@ use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::shared::ConsoleRequest;
 
-/// Neighbouring sends that go into one system call.
+/// At most so many consecutive sends go into one system call.
 pub(crate) const GATHER_MAX: usize = 16;
 
 impl Host {
-    /// Tells a machine of an event and sees it through. Returns whether the machine asked for anything.
-    pub(crate) fn tell(&mut self, who: usize, event: Event<'_>) -> bool {
-        let acted = self.step(who, event);
+    /// Steps a machine with an event and carries out its actions. Returns whether there were any.
+    pub(crate) fn deliver_event(&mut self, resident: usize, event: Event<'_>) -> bool {
+        let acted = self.step(resident, event);
         if !self.aftermath.is_empty() {
-            self.tell_aftermath(who);
+            self.deliver_aftermath(resident);
         }
         acted
     }
 
-    pub(crate) fn tell_aftermath_to_owner(&mut self, conn: ConnId) {
-        if let Some(who) = self.resident_of(conn) {
-            self.tell_aftermath(who);
+    pub(crate) fn deliver_aftermath_to_owner(&mut self, conn: ConnId) {
+        if let Some(resident) = self.resident_of(conn) {
+            self.deliver_aftermath(resident);
         }
     }
 
-    fn tell_aftermath(&mut self, who: usize) {
+    fn deliver_aftermath(&mut self, resident: usize) {
         while let Some(next) = self.aftermath.pop_front() {
             match next {
                 Aftermath::Blocked(conn) if self.connections.phase(conn).is_some() => {
-                    self.step(who, Event::Blocked { conn });
+                    self.step(resident, Event::Blocked { conn });
                 }
                 Aftermath::Broken(conn) if self.connections.phase(conn).is_some() => {
                     self.connections.set_phase(conn, Phase::Ended);
-                    self.step(who, Event::Hangup { conn, why: Hangup::Broken });
+                    self.step(resident, Event::Hangup { conn, why: Hangup::Broken });
                     self.connections.ignore(&mut self.poll, conn);
                 }
                 Aftermath::Lost(conn) => {
-                    self.step(who, Event::Hangup { conn, why: Hangup::Broken });
+                    self.step(resident, Event::Hangup { conn, why: Hangup::Broken });
                 }
                 Aftermath::Opened(conn) if self.connections.phase(conn).is_some() => {
                     let ends = self.connections.fd(conn).and_then(ends).map(Box::new);
-                    self.step(who, Event::Opened { conn, ends });
+                    self.step(resident, Event::Opened { conn, ends });
                 }
                 Aftermath::OpenFailed(conn, why) => {
-                    self.step(who, Event::OpenFailed { conn, why });
+                    self.step(resident, Event::OpenFailed { conn, why });
                 }
                 Aftermath::Returned(mail, parcel) => {
                     self.in_hand = parcel;
-                    self.step(who, Event::Returned(mail));
+                    self.step(resident, Event::Returned(mail));
                     self.in_hand = None;
                 }
-                // It was closed by a later action of the same list.
+                // A later action of the same list has closed it.
                 Aftermath::Blocked(_) | Aftermath::Broken(_) | Aftermath::Opened(_) => {}
             }
         }
     }
 
-    /// Tells a machine what a connection has sent, and sees it through.
+    /// Steps a machine with bytes that a connection has sent, and carries out its actions.
     #[inline]
-    pub(crate) fn tell_received(&mut self, who: usize, conn: ConnId, bytes: &[u8]) {
-        self.serving = Some((who, Some(conn)));
+    pub(crate) fn deliver_received(&mut self, resident: usize, conn: ConnId, bytes: &[u8]) {
+        self.serving = Some((resident, Some(conn)));
         self.counters.steps += 1;
-        let (machine, actions) = self.residents.stepping(who);
+        let (machine, actions) = self.residents.stepping(resident);
         let list = machine.take_in(self.now, self.board.board(), conn, bytes, actions);
-        self.see_through(who, list, bytes);
+        self.see_through(resident, list, bytes);
         if !self.aftermath.is_empty() {
-            self.tell_aftermath(who);
+            self.deliver_aftermath(resident);
         }
     }
 
-    fn step(&mut self, who: usize, event: Event<'_>) -> bool {
+    fn step(&mut self, resident: usize, event: Event<'_>) -> bool {
         let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
-        self.serving = Some((who, subject(&event)));
+        self.serving = Some((resident, subject(&event)));
         self.counters.steps += 1;
-        let (machine, actions) = self.residents.stepping(who);
+        let (machine, actions) = self.residents.stepping(resident);
         let list = machine.decide(self.now, self.board.board(), event, actions);
         let acted = !list.is_empty();
-        self.see_through(who, list, chunk);
+        self.see_through(resident, list, chunk);
         acted
     }
 
-    /// Carries out what a step asks for, and gives its memory back.
+    /// Carries out the actions of a step, and gives their memory back.
     #[inline]
-    fn see_through(&mut self, who: usize, mut list: Vec<Action>, chunk: &[u8]) {
-        self.carry_out(who, &mut list, chunk);
-        let (machine, actions) = self.residents.stepping(who);
+    fn see_through(&mut self, resident: usize, mut list: Vec<Action>, chunk: &[u8]) {
+        self.carry_out(resident, &mut list, chunk);
+        let (machine, actions) = self.residents.stepping(resident);
         actions.put_back(list);
         actions.clear(|buffer| machine.recycle(buffer));
     }
 
-    fn carry_out(&mut self, who: usize, list: &mut [Action], chunk: &[u8]) {
+    fn carry_out(&mut self, resident: usize, list: &mut [Action], chunk: &[u8]) {
         let mut at = 0;
         while at < list.len() {
             if let Action::Send { conn, .. } = list[at] {
                 let goes_on = |action: &&Action| matches!(action, Action::Send { conn: next, .. } if *next == conn);
                 let more = list[at + 1..].iter().take(GATHER_MAX - 1).take_while(goes_on).count();
-                self.send(who, conn, &list[at..=at + more], chunk);
+                self.send(resident, conn, &list[at..=at + more], chunk);
                 at += 1 + more;
             } else {
                 // Any action that owns nothing can stand in for the one taken out.
                 let action = std::mem::replace(&mut list[at], Action::Finished);
-                self.carry_out_one(who, action);
+                self.carry_out_one(resident, action);
                 at += 1;
             }
         }
     }
 
-    fn carry_out_one(&mut self, who: usize, action: Action) {
+    fn carry_out_one(&mut self, resident: usize, action: Action) {
         match action {
             Action::Send { .. } => unreachable!("sends are gathered before"),
             Action::Interest { conn, read, write } => self.connections.set_interest(conn, Interest { read, write }),
@@ -131,23 +131,23 @@ impl Host {
             Action::Post { mail, carrying } => self.post(mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
-                self.board.publish(&self.shared.board, pool, self.residents[who].place, cell);
+                self.board.publish(&self.shared.board, pool, self.residents[resident].place, cell);
             }
             Action::PublishClasses { pool, cells } => {
-                self.board.publish_classes(&self.shared.board, pool, self.residents[who].place, cells);
+                self.board.publish_classes(&self.shared.board, pool, self.residents[resident].place, cells);
             }
             Action::AskControl { conn, question } => {
                 let worker = units::WorkerId(conn.owner());
-                // Nobody listens only while the process ends.
+                // This fails only while the process ends.
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
-            Action::Finished => self.finish(self.residents[who].place),
+            Action::Finished => self.finish(self.residents[resident].place),
             Action::Tell(fact) => self.log_fact(*fact),
         }
     }
 
-    /// What must not happen has happened: the process ends before anything else can.
+    /// Logs a fact. A FATAL one means a broken promise: the process ends at once.
     fn log_fact(&self, fact: Fact) {
         let is_fatal = fact.level == Level::Fatal;
         self.shared.log.tell(self.now, fact);
@@ -157,8 +157,8 @@ impl Host {
         }
     }
 
-    /// The socket is closed at once. What was sent before is on its way: a client that still writes would meet a reset
-    /// that could overtake its last words, so it is told first that nothing more comes.
+    /// Closes the socket at once. If the client still writes, it could get a reset that overtakes the last message on
+    /// its way, so the sending side is shut down first.
     fn close(&mut self, conn: ConnId, last_words: bool) {
         let is_client = matches!(conn.kind(), Kind::Login | Kind::Client);
         if last_words
@@ -211,7 +211,7 @@ impl Host {
         parcel.fd
     }
 
-    /// Gives the socket that came with the message its new name. Without a socket the connection broke on its way.
+    /// Gives the socket that came with the message its new id. Without a socket, the connection has broken on its way.
     fn adopt(&mut self, conn: ConnId) {
         let adopted = self
             .in_hand
@@ -222,7 +222,7 @@ impl Host {
         }
     }
 
-    /// Does what comes next for a connection that is being opened.
+    /// Does the next step for a connection that is being opened.
     pub(crate) fn dial(&mut self, conn: ConnId, dial: Dial) {
         let (fd, phase, interest) = match dial {
             Dial::Watch(fd) => (fd, Phase::Connecting, Interest::WRITE),

@@ -1,4 +1,4 @@
-//! The one clock: microseconds since the process's start for decisions, and what they are on the wall for people.
+//! The only clock: microseconds since the process's start for decisions, and the wall clock for people.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ impl Clock {
         Time::ZERO + self.zero.elapsed()
     }
 
-    /// What the wall clock showed, or will show, at a moment. Counts from the wall clock as it is set now.
+    /// The wall clock's time at a moment, by the wall clock as it is set now.
     #[must_use]
     pub fn on_the_wall(&self, time: Time) -> Timestamp {
         let now = self.now();

@@ -1,8 +1,8 @@
 //! Slow computations on threads of their own: the key derivation of SCRAM takes a millisecond, as long as a hundred
 //! transactions (`machine::work`).
 //!
-//! Promises: every job is answered, through the mailbox of the thread that asked. The queue needs no bound of its own:
-//! a connection asks for one computation at a time, and logins are bounded.
+//! Every job is answered through the mailbox of the thread that submitted it. The queue needs no bound of its own: a
+//! connection submits one job at a time, and logins are bounded.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,7 +22,7 @@ struct JobRequest {
     answer: Arc<Letterbox>,
 }
 
-/// Where jobs are handed in. The threads end when the last one is dropped.
+/// The queue for jobs. The threads end when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Computers {
     queue: Sender<JobRequest>,

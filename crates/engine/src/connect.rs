@@ -1,7 +1,7 @@
-//! Connecting to a PostgreSQL without waiting, to one address after the other until one answers.
+//! Connects to a PostgreSQL without blocking: tries one address after the other until one answers.
 //!
-//! Promises: exactly one outcome for every [`Dialer::begin`] that is not taken back by [`Dialer::give_up`]. Knows
-//! neither epoll nor machines: each step says what the caller has to do next.
+//! Every [`Dialer::begin`] has exactly one outcome, unless [`Dialer::give_up`] takes it back. It uses neither epoll nor
+//! machines: each step returns what the caller has to do next.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,13 +19,13 @@ use crate::letter::Resolved;
 use crate::options::TcpOptions;
 use crate::tcp;
 
-/// What comes next for a connection that is being opened.
+/// The next step for a connection that is being opened.
 pub(crate) enum Dial {
-    /// Watch this socket for writability, then ask [`Dialer::verdict`].
+    /// Watch this socket for writability, then call [`Dialer::verdict`].
     Watch(OwnedFd),
-    /// It stands already, as Unix sockets do.
+    /// It is open already, like every Unix socket.
     Standing(OwnedFd),
-    /// Look this name up, then tell [`Dialer::resolved`].
+    /// Look this name up, then call [`Dialer::resolved`].
     Resolve(String),
     Failed(String),
 }
@@ -78,7 +78,7 @@ impl Dialer {
         }
     }
 
-    /// The socket that was watched has become ready: `None` says that it stands.
+    /// The watched socket has become ready. `None`: it is open.
     pub(crate) fn verdict(&mut self, conn: ConnId, error: Option<io::Error>) -> Option<Dial> {
         match error {
             None => {
@@ -94,12 +94,12 @@ impl Dialer {
         self.attempts.remove(&conn);
     }
 
-    /// All of them.
+    /// Gives up all connections.
     pub(crate) fn give_up_all(&mut self) {
         self.attempts.clear();
     }
 
-    /// Tries the next address; out of addresses, it failed as the last one did.
+    /// Tries the next address. If there is none, the connection has failed with the last one's error.
     fn next(&mut self, conn: ConnId, mut last: Option<io::Error>) -> Dial {
         let Some(attempt) = self.attempts.get_mut(&conn) else {
             return Dial::Failed("connect failed: it was given up".to_owned());
@@ -116,7 +116,7 @@ impl Dialer {
     }
 }
 
-/// Begins a connection. One that stands at once is writable at once: no difference to the caller.
+/// Begins a connection. If it is open at once, it is writable at once, so the caller need not tell the difference.
 fn connect_tcp(address: SocketAddr, options: &TcpOptions) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
     tcp::set(&socket, options)?;
@@ -143,7 +143,7 @@ fn connect_unix(dir: &str, port: u16) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// Used to read the outcome of a connect from a socket that has become writable.
+/// Reads the outcome of a connect from a socket that has become writable.
 pub(crate) fn outcome(fd: impl std::os::fd::AsFd) -> Option<io::Error> {
     match rustix::net::sockopt::socket_error(fd) {
         Ok(Ok(())) => None,
@@ -151,14 +151,14 @@ pub(crate) fn outcome(fd: impl std::os::fd::AsFd) -> Option<io::Error> {
     }
 }
 
-/// Both ends of a connection that stands; `None` of a Unix socket.
+/// Both addresses of an open connection; `None` for a Unix socket.
 pub(crate) fn ends(fd: impl std::os::fd::AsFd) -> Option<Ends> {
     let address = |found: SocketAddrAny| SocketAddr::try_from(found).ok();
     let (local, remote) = (getsockname(&fd).ok()?, getpeername(&fd).ok()??);
     Some(Ends { local: address(local)?, remote: address(remote)? })
 }
 
-/// The addresses a name stands for, shared so that an answer is copied to nobody.
+/// The addresses of a name, shared so that an answer need not be copied.
 #[cfg(test)]
 pub(crate) fn resolved_to(addresses: &[IpAddr]) -> Resolved {
     Ok(std::sync::Arc::from(addresses))
@@ -188,7 +188,7 @@ mod tests {
         let mut dialer = Dialer::new(TcpOptions::default());
         let address = Address { host: Host::Name("db".to_owned()), port };
         assert!(matches!(dialer.begin(conn(), &address), Dial::Resolve(name) if name == "db"));
-        // Nobody listens there: 127.0.0.2 is this machine too.
+        // Nothing listens on 127.0.0.2, which is this machine too.
         let addresses = ["127.0.0.2".parse().expect("an address"), "127.0.0.1".parse().expect("an address")];
         let mut dial = dialer.resolved(conn(), resolved_to(&addresses)).expect("it was asked for");
         let mut refused = 0;

@@ -1,13 +1,13 @@
-//! The sockets of one thread: which descriptor a connection has, what is wanted of it, what the kernel was told.
+//! The sockets of one thread: each connection's descriptor, the wanted interest, and the interest registered in epoll.
 //!
 //! ```text
 //!   epoll ──token──► entry: conn, descriptor, interest ◄──kind and slot── ConnId
 //! ```
 //!
-//! A socket keeps its entry while its connection gets another name on the same thread, as a client does that has logged in:
-//! the kernel is not involved. Both ways are checked, against the entry's generation and the whole id, so that an event
-//! for a connection that is gone never hits the next tenant. A changed interest is told to the kernel before the next wait,
-//! not at once: one that is changed back within the round costs nothing.
+//! A socket keeps its entry when its connection gets another id on the same thread, as a client does after login, so
+//! that epoll need not change. Look-ups check the entry's generation or the whole id, so that an event for a connection
+//! that is gone never reaches its entry's next one. A changed interest is registered before the next wait, not at once:
+//! one that is changed back within the round costs nothing.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,52 +20,52 @@ use crate::poll::{Interest, Poll, SocketId, Token};
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) fd: OwnedFd,
-    /// It is still in this thread's epoll: by which token, and with what interest.
+    /// Its token and interest, if it is still in this thread's epoll.
     pub(crate) registered: Option<(SocketId, Interest)>,
 }
 
 struct Socket {
-    /// As epoll knows it.
+    /// Its token in epoll.
     id: SocketId,
     conn: ConnId,
     fd: Option<OwnedFd>,
     interest: Interest,
-    /// As the kernel knows it; `None`: not registered.
+    /// The interest registered in epoll; `None`: not registered.
     in_epoll: Option<Interest>,
     phase: Phase,
-    /// Its machine has a backlog for it: what is sent goes behind that.
-    behind: bool,
+    /// Its machine has a backlog for it, after which further bytes are sent.
+    has_backlog: bool,
 }
 
-/// What is to be known of a connection before anything is sent.
+/// The state of a connection that matters for sending.
 pub(crate) struct Outlet<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) phase: Phase,
-    pub(crate) behind: bool,
+    pub(crate) has_backlog: bool,
 }
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Connecting,
     Open,
-    /// Nothing can be sent any more; what is still to be read comes first, then the hang-up.
+    /// Nothing can be sent any more. What can still be read is delivered first, then the hang-up.
     Deaf,
-    /// The hang-up has been told, nothing is watched any more.
+    /// The hang-up has been delivered, and the socket is not watched any more.
     Ended,
 }
 
-/// How many of the entries that were left last are searched for a socket's own.
-const LEFT_LAST: usize = 8;
+/// So many of the entries that became free last are searched for a socket's own one.
+const SEARCHED_ENTRIES_MAX: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Connections {
     sockets: Vec<Socket>,
     /// Sockets without a descriptor.
     free: Vec<u32>,
-    /// By kind and slot: the number of the socket's entry.
+    /// By kind and slot of the id: the number of the socket's entry.
     tables: [Vec<u32>; 4],
-    /// Those whose interest may differ from what the kernel was told.
+    /// Connections whose interest may differ from the registered one.
     changed: Vec<ConnId>,
 }
 
@@ -84,7 +84,7 @@ impl Connections {
         (socket.conn == conn && socket.fd.is_some()).then_some(socket)
     }
 
-    /// Who sits where an event came from, how far it is, and what is wanted of it.
+    /// The connection whose socket an event is about, its phase and its wanted interest.
     #[inline]
     pub(crate) fn occupied(&self, id: SocketId) -> Option<(ConnId, Phase, Interest)> {
         let socket = self.sockets.get(id.number())?;
@@ -98,7 +98,7 @@ impl Connections {
         socket.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// The socket, if the connection still stands.
+    /// The socket, if the connection is still open.
     pub(crate) fn fd(&self, conn: ConnId) -> Option<BorrowedFd<'_>> {
         self.socket(conn)?.fd.as_ref().map(AsFd::as_fd)
     }
@@ -116,18 +116,18 @@ impl Connections {
     #[inline]
     pub(crate) fn outlet(&self, conn: ConnId) -> Option<Outlet<'_>> {
         let socket = self.socket(conn)?;
-        Some(Outlet { fd: socket.fd.as_ref()?.as_fd(), phase: socket.phase, behind: socket.behind })
+        Some(Outlet { fd: socket.fd.as_ref()?.as_fd(), phase: socket.phase, has_backlog: socket.has_backlog })
     }
 
-    /// How far a connection is, and what is wanted of it.
+    /// A connection's phase and wanted interest.
     #[inline]
     pub(crate) fn outlook(&self, conn: ConnId) -> Option<(Phase, Interest)> {
         self.socket(conn).map(|socket| (socket.phase, socket.interest))
     }
 
-    pub(crate) fn set_behind(&mut self, conn: ConnId, behind: bool) {
+    pub(crate) fn set_has_backlog(&mut self, conn: ConnId, has_backlog: bool) {
         if let Some(socket) = self.socket_mut(conn) {
-            socket.behind = behind;
+            socket.has_backlog = has_backlog;
         }
     }
 
@@ -135,7 +135,7 @@ impl Connections {
         self.socket(conn).map_or(Interest::NONE, |socket| socket.interest)
     }
 
-    /// Takes a socket in under a name.
+    /// Takes a socket in under an id.
     ///
     /// # Errors
     /// The kernel's, if it could not be registered; the socket is closed then.
@@ -150,10 +150,10 @@ impl Connections {
         let Parcel { fd, registered } = parcel;
         let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel);
         let same = |(id, in_epoll): &(SocketId, Interest)| *in_epoll == wanted && id.serves() == serves;
-        let id = match registered.filter(same).and_then(|(id, _)| self.sit_again(id)) {
+        let id = match registered.filter(same).and_then(|(id, _)| self.take_entry_again(id)) {
             Some(id) => id,
             None => {
-                let id = self.sit(serves);
+                let id = self.take_entry(serves);
                 let outcome = match registered {
                     Some(_) => poll.modify(&fd, Token::Socket(id), wanted),
                     None => poll.add(&fd, Token::Socket(id), wanted),
@@ -171,13 +171,14 @@ impl Connections {
         }
         table[conn.slot()] = id.number() as u32;
         let socket = &mut self.sockets[id.number()];
-        debug_assert!(socket.fd.is_none(), "a seat is left before it is taken again");
-        *socket = Socket { id, conn, fd: Some(fd), interest: wanted, in_epoll: Some(wanted), phase, behind: false };
+        debug_assert!(socket.fd.is_none(), "an entry is left before it is taken again");
+        *socket =
+            Socket { id, conn, fd: Some(fd), interest: wanted, in_epoll: Some(wanted), phase, has_backlog: false };
         Ok(())
     }
 
-    /// A free entry, under a token that no event of its last socket bears.
-    fn sit(&mut self, serves: bool) -> SocketId {
+    /// A free entry, with a token that differs from that of its last socket.
+    fn take_entry(&mut self, serves: bool) -> SocketId {
         if let Some(number) = self.free.pop() {
             return self.sockets[number as usize].id.next(serves);
         }
@@ -191,23 +192,23 @@ impl Connections {
             interest: wanted,
             in_epoll: None,
             phase,
-            behind: false,
+            has_backlog: false,
         });
         id
     }
 
-    /// The entry that a socket left a moment ago, if no other has taken it.
-    fn sit_again(&mut self, id: SocketId) -> Option<SocketId> {
+    /// The entry that a socket had a moment ago, if it is still free.
+    fn take_entry_again(&mut self, id: SocketId) -> Option<SocketId> {
         if self.sockets.get(id.number())?.id != id {
             return None;
         }
-        let from = self.free.len().saturating_sub(LEFT_LAST);
+        let from = self.free.len().saturating_sub(SEARCHED_ENTRIES_MAX);
         let place = self.free[from..].iter().position(|&number| number as usize == id.number())?;
         self.free.swap_remove(from + place);
         Some(id)
     }
 
-    /// Takes a socket out, for closing or for its way to another owner; its interest is forgotten.
+    /// Takes a socket out, to close it or to give it to another owner.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Parcel> {
         let socket = self.socket_mut(conn)?;
         let registered = socket.in_epoll.map(|in_epoll| (socket.id, in_epoll));
@@ -217,10 +218,10 @@ impl Connections {
         Some(parcel)
     }
 
-    /// From now on, report this.
+    /// Sets the interest.
     pub(crate) fn set_interest(&mut self, conn: ConnId, wanted: Interest) {
         let Some(socket) = self.socket_mut(conn) else { return };
-        // A connection that is being opened has no reader yet, one that has ended has nothing more to report.
+        // A connection that is being opened is not read yet, and one that has ended has nothing more to report.
         if socket.interest == wanted || matches!(socket.phase, Phase::Connecting | Phase::Ended) {
             return;
         }
@@ -228,7 +229,7 @@ impl Connections {
         self.changed.push(conn);
     }
 
-    /// Tells the kernel what has changed since the last wait.
+    /// Registers the interests that have changed since the last wait.
     pub(crate) fn settle(&mut self, poll: &mut Poll) {
         let mut changed = std::mem::take(&mut self.changed);
         for conn in changed.drain(..) {
@@ -240,13 +241,14 @@ impl Connections {
                 None if socket.phase == Phase::Ended => continue,
                 None => poll.add(fd, Token::Socket(socket.id), socket.interest),
             };
-            // Both fail only for want of kernel memory; the connection then stays silent until its deadline ends it.
+            // Both fail only if the kernel has no memory; the connection then stays silent until its deadline ends it.
             socket.in_epoll = result.is_ok().then_some(socket.interest);
         }
         self.changed = changed;
     }
 
-    /// No longer watches a connection, until its interest changes: a level-triggered hang-up would be reported for ever.
+    /// Stops watching a connection until its interest changes. Otherwise a level-triggered hang-up would be reported
+    /// for ever.
     pub(crate) fn ignore(&mut self, poll: &mut Poll, conn: ConnId) {
         let Some(socket) = self.socket_mut(conn) else { return };
         let Some(fd) = &socket.fd else { return };

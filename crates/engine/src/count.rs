@@ -1,14 +1,14 @@
-//! What a thread did, counted without atomics: each thread owns its counts and shows a copy when asked.
+//! A thread's counters, without atomics: each thread owns its counters and returns a copy on request.
 //!
-//! Tests hold the loop to its promises by these: one clock read a round, no `epoll_ctl` in the steady state, how many
-//! system calls a transaction takes.
+//! Tests use them to check the loop: one clock read a round, no `epoll_ctl` in the steady state, the number of system
+//! calls for a transaction.
 
 use units::WorkerId;
 
-/// One thread's counts, and whose they are.
+/// One thread's counters, and which thread it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ThreadCounters {
-    /// 0 is the door's.
+    /// 0 is the thread of the door.
     pub thread: usize,
     /// The worker that lives on it, if one does.
     pub worker: Option<WorkerId>,
@@ -30,16 +30,16 @@ pub struct Counters {
     pub steps: u64,
     /// Letters read from the thread's mailbox.
     pub letters: u64,
-    /// Bells rung for other threads that slept.
+    /// Wakes sent to other threads that slept.
     pub wakes_sent: u64,
-    /// Bells answered.
+    /// Wakes received.
     pub wakes_taken: u64,
     /// Servers sent to other threads.
     pub lends: u64,
     /// Letters that a full mailbox refused.
     pub returned: u64,
     pub panics: u64,
-    /// Clients who were told that there is no file descriptor for them.
+    /// Clients that were refused because there was no file descriptor for them.
     pub turned_away: u64,
 }
 

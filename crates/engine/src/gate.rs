@@ -1,11 +1,11 @@
-//! The listeners within a thread's loop: when to accept, whom to turn away, when to pause.
+//! The listeners in a thread's loop: when to accept, which clients to refuse, when to pause.
 //!
-//! Promises: at most [`ACCEPTS_MAX`] clients a round, so that a storm of logins does not starve those who are in; a
-//! client for whom there is no descriptor is told FATAL 53300 by means of one kept in reserve, and then nobody is
-//! accepted for [`PAUSE`]: a listener that stays readable would make the loop spin.
+//! At most [`ACCEPTS_MAX`] clients are accepted in a round, so that a storm of logins does not starve the sessions. If
+//! there is no descriptor for a client, it gets FATAL 53300 by means of a descriptor kept in reserve. Then no client is
+//! accepted for [`PAUSE`], since a listener that stays readable would make the loop spin.
 //!
-//! Descriptors: the kernel gives out the lowest free number, so the number of a new one tells how near the end is. The
-//! last [`KEPT_MAX`] are kept for servers and for clients of the Unix socket, by which an administrator comes in.
+//! The kernel gives out the lowest free descriptor, so the number of a new one shows how near the limit is. The last
+//! [`KEPT_MAX`] are kept for servers and for clients of the Unix socket, which an administrator can use.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use crate::poll::{Interest, Poll, Token};
 /// Clients accepted from one listener in one round.
 const ACCEPTS_MAX: usize = 32;
 
-/// How long nobody is accepted after descriptors ran out.
+/// How long no client is accepted after descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Descriptors that TCP clients leave to servers and to the console.
@@ -34,12 +34,12 @@ const KEPT_MAX: u64 = 128;
 pub(crate) struct Gate {
     /// `None` where one was closed: its token is its index.
     listeners: Vec<Option<Listener>>,
-    /// Given up to accept, and turn away, one client when nothing else is left.
+    /// Closed to accept one client, and refuse it, when no other descriptor is left.
     reserve: Option<File>,
     paused_until: Option<Time>,
     /// TCP clients with a descriptor above this are turned away.
     tcp_fd_max: u64,
-    /// How many had to go for want of a descriptor.
+    /// How many clients were refused because there was no descriptor.
     turned_away: u64,
 }
 
@@ -90,7 +90,7 @@ impl Gate {
         count
     }
 
-    /// Tells one waiting client by the reserved descriptor that there is no room.
+    /// Refuses one waiting client with the reserved descriptor.
     fn turn_one_away(&mut self, index: usize) {
         drop(self.reserve.take());
         if let Some(Some(listener)) = self.listeners.get(index)
@@ -138,12 +138,12 @@ impl Gate {
         }
     }
 
-    /// Clients who were told that there is no descriptor for them.
+    /// Clients that were refused because there was no descriptor for them.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away
     }
 
-    /// Where clients can come in.
+    /// The addresses that are listened on.
     pub(crate) fn places(&self) -> Vec<Listening> {
         self.listeners.iter().flatten().map(|listener| listener.place.clone()).collect()
     }
@@ -153,7 +153,7 @@ fn spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-/// Says that there is no room, and closes. What the socket does not take at once is not waited for.
+/// Sends the error and closes. It does not wait if the socket does not take all of it.
 //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 fn turn_away(fd: OwnedFd) {
     let mut bytes = Vec::new();
@@ -169,23 +169,24 @@ fn turn_away(fd: OwnedFd) {
     let _ = shutdown(&fd, Shutdown::Write);
 }
 
-/// Has the kernel make its table of descriptors long enough for `count`, or for as many as we may have: lengthened while threads
-/// share it, each doubling holds up whoever accepts until every core has passed a quiet point, some 10 ms.
+/// Makes the kernel's descriptor table long enough for `count`, or for as many as are allowed. If it grew while threads
+/// share it, each doubling would block accept for some 10 ms, until every core has passed a quiescent point.
 pub(crate) fn make_room(count: usize) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let count = u64::try_from(count).unwrap_or(u64::MAX).min(limit);
     if let (Some(file), Ok(last)) = (spare(), i32::try_from(count.saturating_sub(1))) {
-        // The table keeps its length when the highest descriptor is closed. If there is none: it will grow as it is used.
+        // The table keeps its length when the highest descriptor is closed. If this fails, the table grows as it is
+        // used.
         let _ = rustix::io::fcntl_dupfd_cloexec(&file, last);
     }
 }
 
-/// As many descriptors as the system allows: a pooler is made of them.
+/// Raises the descriptor limit as far as the system allows.
 pub(crate) fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
-        // Not allowed here: then we live with what we have.
+        // If that is not allowed, the present limit stays.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

@@ -1,4 +1,4 @@
-//! What the control plane holds of a running engine: ask, tell, stop. Every call returns soon; none touches a query.
+//! The control plane's handle to a running engine. Every call returns soon, and none affects a query.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,13 +46,13 @@ impl Handle {
         self.post_all(|place| Mail::configure(place, Arc::clone(settings)));
     }
 
-    /// The settings that were told last.
+    /// The settings that were set last.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         self.shared.settings()
     }
 
-    /// Every worker's account of itself, in their order; fewer if some have not answered when the time is up.
+    /// A snapshot of every worker, in their order; fewer if some have not answered within the timeout.
     #[must_use]
     pub fn look(&self, detail: bool, timeout: Duration) -> Vec<Snapshot> {
         let ticket = self.shared.ticket();
@@ -65,7 +65,7 @@ impl Handle {
         found
     }
 
-    /// Every thread's counts since the start, as [`Handle::look`] brings snapshots.
+    /// Every thread's counters since the start; fewer if some have not answered within the timeout.
     #[must_use]
     pub fn counters(&self, timeout: Duration) -> Vec<ThreadCounters> {
         let ticket = self.shared.ticket();
@@ -83,19 +83,19 @@ impl Handle {
         self.post(Mail::ToWorker(worker, ToWorker::Answer { conn, bytes, close }));
     }
 
-    /// Ends, one way or another; `Engine::wait` returns when it is done. TCP listeners close at once; the Unix socket
-    /// stays for the console, unless it ends now.
+    /// Stops the engine; `Engine::wait` returns when that is done. TCP listeners close at once. The Unix socket stays
+    /// open for the console, unless the stop is immediate.
     //= pgbouncer usage.md#SHUTDOWN
     pub fn stop(&self, stop: Stop) {
         self.mailbox(0, Letter::CloseListeners { keep_unix: stop != Stop::Immediate });
         self.post_all(|place| Mail::stop(place, stop));
         if stop == Stop::Immediate {
-            // Behind the message in the same boxes: machines may still say farewell.
+            // This follows the stop message in the same mailboxes, so that machines can still send last messages.
             self.shared.leave();
         }
     }
 
-    /// Where clients can come in now.
+    /// The addresses that are listened on now.
     #[must_use]
     pub fn listening(&self) -> Vec<Listening> {
         self.shared.listening()
@@ -111,19 +111,19 @@ impl Handle {
         &self.shared.log
     }
 
-    /// The moment, as snapshots count it.
+    /// The present time, as in snapshots.
     #[must_use]
     pub fn now(&self) -> Time {
         self.shared.clock.now()
     }
 
-    /// What the wall clock shows at a moment of a snapshot.
+    /// The wall clock's time at a moment of a snapshot.
     #[must_use]
     pub fn on_the_wall(&self, time: Time) -> Timestamp {
         self.shared.clock.on_the_wall(time)
     }
 
-    /// Whether all machines have come to their end.
+    /// Whether all machines have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.end.over.load(Ordering::Acquire)

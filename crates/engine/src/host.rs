@@ -1,21 +1,21 @@
 //! A thread: one epoll, the machines that live on it, and their sockets. Start reading here.
 //!
 //! ```text
-//!   wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► passers ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
+//! wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► visitors ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
 //!    ▲                                                                                                  │
-//!    └────────── interests that changed are told to the kernel ◄────────── mail between neighbours ◄────┘
+//! └────────── changed interests are registered in epoll ◄────────── mail between neighbours ◄────┘
 //! ```
 //!
-//! Passers are clients that are logging in, that arrive from another thread's door, and that leave: [`PASSERS_MAX`] a round of
-//! those who arrive and of the others, so that thousands who come or go at once are no stall for those who are at work, and
-//! none pile up here whose clients have left already. Who is left out is ready still, and before whoever gets ready later.
-//! The kernel reports all of them again each round, so [`PASSERS_ALONE_MAX`] have their turn where nobody else has anything to say.
+//! Visitors are clients that are logging in, that arrive from another thread's door, or that disconnect. In a round at
+//! most [`VISITORS_MAX`] arrivals are served, and as many of the others, so that thousands of them at once do not stall
+//! the other clients. The rest is still ready in the next round, before any that become ready later. The kernel reports
+//! all of them again each round, so [`VISITORS_ALONE_MAX`] are served in a round where no other client has an event.
 //!
-//! Promises: the contract of `machine::Machine`, to the letter; one clock read a round; in the steady state no system
-//! call but `recv`, `send` and a share of `epoll_wait`, no lock, no allocation. Servers come before clients, else a
-//! client would be given a server whose last words lie unread in the same round.
+//! It keeps the contract of `machine::Machine`. It reads the clock once a round. In the steady state it makes no system
+//! calls but `recv`, `send` and a share of `epoll_wait`, takes no lock and allocates nothing. Servers are served before
+//! clients; otherwise a client could get a server whose fatal error is still unread in the same round.
 //!
-//! Decides nothing: what an event means is the machines' business.
+//! It decides nothing: the machines decide what an event means.
 
 use std::collections::VecDeque;
 use std::io;
@@ -39,24 +39,26 @@ use crate::poll::{Interest, Poll, Ready, SocketId, Token};
 use crate::residents::Residents;
 use crate::shared::{Builder, Shared};
 
-/// Tellings of `RoundEnded` without a wait between them, while neighbours on this thread go on writing to each other.
+/// At most so many `RoundEnded` without a wait between them, while machines on this thread go on sending each other
+/// mail.
 const EXCHANGES_MAX: usize = 16;
 
-/// Clients that are logging in or leaving, of whom something is told in one round: a millisecond's worth. As many arrive.
-pub(crate) const PASSERS_MAX: usize = 64;
+/// At most so many clients that log in or disconnect are served in one round, which takes about a millisecond; and as
+/// many arrivals.
+pub(crate) const VISITORS_MAX: usize = 64;
 
-/// The same in a round in which nobody who is at work has anything to say: whoever begins to meanwhile waits a few milliseconds, once.
-/// The door has a thread of its own where there are several workers, and there each round is such a one.
-pub(crate) const PASSERS_ALONE_MAX: usize = 256;
+/// The same in a round without events of other clients or servers. A client with an event meanwhile waits a few
+/// milliseconds, once. With several workers the door has a thread of its own, where every round is of this kind.
+pub(crate) const VISITORS_ALONE_MAX: usize = 256;
 
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MS_MAX: u64 = 3_600_000;
 
-/// What a machine must be told after its list of actions was carried out.
+/// Events for a machine after its actions were carried out.
 pub(crate) enum Aftermath {
     Blocked(ConnId),
     Broken(ConnId),
-    /// It was to be adopted, but there is no socket.
+    /// It was adopted, but there is no socket.
     Lost(ConnId),
     Opened(ConnId),
     OpenFailed(ConnId, String),
@@ -70,24 +72,24 @@ pub(crate) struct Host {
     pub(crate) dialer: Dialer,
     pub(crate) gate: Option<Gate>,
     pub(crate) shared: Arc<Shared>,
-    /// Which of the engine's threads this is.
+    /// The number of this thread in the engine.
     pub(crate) thread: usize,
     pub(crate) inbox: Inbox,
     pub(crate) board: BoardCopy,
     /// The one clock read of this round.
     pub(crate) now: Time,
-    /// What one `recv` brings, of any connection.
+    /// The buffer of every `recv`.
     pub(crate) buffer: Vec<u8>,
     pub(crate) aftermath: VecDeque<Aftermath>,
     /// The socket that came with the mail being delivered, until it is adopted.
     pub(crate) in_hand: Option<Parcel>,
-    /// Whom a panic would be blamed on.
+    /// The machine and connection that are being served: they are blamed for a panic.
     pub(crate) serving: Option<(usize, Option<ConnId>)>,
     pub(crate) counters: Counters,
     pub(crate) leaving: bool,
 }
 
-/// What a host is made of.
+/// What a host is made from.
 pub(crate) struct Plan {
     pub(crate) thread: usize,
     pub(crate) places: Vec<Place>,
@@ -138,7 +140,7 @@ impl Host {
         if is_called {
             self.accept();
         }
-        self.tell_deadlines();
+        self.deliver_deadlines();
         self.end_round();
         self.serving = None;
     }
@@ -146,15 +148,15 @@ impl Host {
     fn wait(&mut self) {
         self.connections.settle(&mut self.poll);
         let mut timeout = self.timeout();
-        if !self.inbox.lie_down() {
+        if !self.inbox.prepare_to_wait() {
             timeout = Some(Duration::ZERO);
         }
         self.poll.wait(timeout).expect("our own epoll and buffer are valid");
-        self.inbox.get_up();
+        self.inbox.end_wait();
         self.counters.rounds += 1;
     }
 
-    /// Until the next deadline, in whole milliseconds rounded up: waking early would be a round for nothing.
+    /// The time until the next deadline, in whole milliseconds rounded up, since waking early would waste a round.
     fn timeout(&mut self) -> Option<Duration> {
         let gate = self.gate.as_ref().and_then(Gate::deadline).unwrap_or(Time::NEVER);
         let next = self.residents.await_all().deadline.min(gate);
@@ -170,7 +172,7 @@ impl Host {
         self.residents.set_log_filter(self.shared.log.filter());
     }
 
-    /// Reads the rows that this thread's worker wants to see. One worker alone has no need to.
+    /// Reads the rows that this thread's worker needs. A single worker needs none.
     fn read_board(&mut self) {
         if self.shared.workers == 1 {
             return;
@@ -201,14 +203,14 @@ impl Host {
                 if arrives { self.inbox.add_arrival(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
-                if let Some(who) = self.resident_of(conn) {
-                    self.tell(who, Event::Computed { conn, done });
+                if let Some(resident) = self.resident_of(conn) {
+                    self.deliver_event(resident, Event::Computed { conn, done });
                 }
             }
             Letter::Resolved { conn, resolved } => {
                 if let Some(dial) = self.dialer.resolved(conn, resolved) {
                     self.dial(conn, dial);
-                    self.tell_aftermath_to_owner(conn);
+                    self.deliver_aftermath_to_owner(conn);
                 }
             }
             Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
@@ -220,12 +222,12 @@ impl Host {
         }
     }
 
-    /// Delivers a message, and with it perhaps a socket; one that is not adopted is closed.
+    /// Delivers a message, and the socket that may have come with it. A socket that is not adopted is closed.
     fn deliver(&mut self, letter: LocalMail) {
         let to = letter.mail.place();
-        let Some(who) = self.residents.at(to) else { return };
+        let Some(resident) = self.residents.at(to) else { return };
         self.in_hand = letter.parcel;
-        self.tell(who, Event::Mail(letter.mail));
+        self.deliver_event(resident, Event::Mail(letter.mail));
         self.in_hand = None;
     }
 
@@ -246,7 +248,7 @@ impl Host {
         ThreadCounters { thread: self.thread, worker, counters }
     }
 
-    /// Tells what happened on servers and cancel connections. Returns whether something happened on a listener or the bell.
+    /// Serves events of servers and cancel connections. Returns whether there are events of listeners or the bell.
     fn serve_servers(&mut self) -> bool {
         let mut is_called = false;
         for index in 0..self.poll.ready_count() {
@@ -263,29 +265,29 @@ impl Host {
         is_called
     }
 
-    /// Tells what happened on clients, those who are at work first.
+    /// Serves events of clients, visitors last.
     fn serve_clients(&mut self) {
-        let (mut passers, mut others) = (0, 0);
+        let (mut visitors, mut others) = (0, 0);
         for index in 0..self.poll.ready_count() {
             let Some((socket, conn, phase, wanted)) = self.client_of_event(index) else { continue };
             let ready = self.poll.ready(index);
-            if passes(conn, ready) {
-                passers += 1;
+            if is_visitor(conn, ready) {
+                visitors += 1;
             } else {
                 others += 1;
                 self.serve_one(socket, conn, phase, wanted, ready);
             }
         }
-        if passers > 0 {
+        if visitors > 0 {
             let is_alone = others == 0 && !self.has_servers_ready();
-            self.serve_passers(if is_alone { PASSERS_ALONE_MAX } else { PASSERS_MAX });
+            self.serve_visitors(if is_alone { VISITORS_ALONE_MAX } else { VISITORS_MAX });
         }
         if self.inbox.arrivals() > 0 {
-            self.let_arrive(PASSERS_MAX);
+            self.let_arrive(VISITORS_MAX);
         }
     }
 
-    /// Sessions from another thread's door, the oldest first.
+    /// Delivers sessions from another thread's door, the oldest first.
     fn let_arrive(&mut self, count_max: usize) {
         for _ in 0..count_max.min(self.inbox.arrivals()) {
             let Some(letter) = self.inbox.next_arrival() else { break };
@@ -299,12 +301,12 @@ impl Host {
     }
 
     #[inline(never)]
-    fn serve_passers(&mut self, count_max: usize) {
+    fn serve_visitors(&mut self, count_max: usize) {
         let mut left = count_max;
         for index in 0..self.poll.ready_count() {
             let Some((socket, conn, phase, wanted)) = self.client_of_event(index) else { continue };
             let ready = self.poll.ready(index);
-            if passes(conn, ready) {
+            if is_visitor(conn, ready) {
                 self.serve_one(socket, conn, phase, wanted, ready);
                 left -= 1;
             }
@@ -314,7 +316,7 @@ impl Host {
         }
     }
 
-    /// Whom an event is about, if it is a client that still stands.
+    /// The client that an event is about, if it is still open.
     #[inline]
     fn client_of_event(&self, index: usize) -> Option<(SocketId, ConnId, Phase, Interest)> {
         let Token::Socket(socket) = self.poll.token(index) else { return None };
@@ -334,7 +336,7 @@ impl Host {
         let mut reads = wanted.read;
         if ready.write && wanted.write {
             self.drain(conn);
-            // It may have been closed by this, or found to be broken.
+            // This may have closed it, or found it broken.
             match self.connections.outlook(conn) {
                 Some((Phase::Open | Phase::Deaf, wanted)) => reads = wanted.read,
                 Some(_) | None => return,
@@ -356,7 +358,7 @@ impl Host {
             match self.poll.token(index) {
                 Token::Listener(listener) => self.accept_from(listener),
                 Token::Bell => {
-                    self.inbox.mailbox().bell().hush();
+                    self.inbox.mailbox().bell().clear();
                     self.counters.wakes_taken += 1;
                 }
                 Token::Socket(_) => {}
@@ -370,36 +372,36 @@ impl Host {
         let admit = |poll: &mut Poll, fd: OwnedFd, peer| {
             let Some(conn) = door.accept(*now, peer) else { return Err(fd) };
             let parcel = Parcel { fd, registered: None };
-            // Without kernel memory it is closed, and the machine's login deadline ends what it knows of it.
+            // If the kernel has no memory, the socket is closed, and the door's login deadline ends the login.
             let _ = connections.insert(poll, conn, parcel, Phase::Open, Interest::READ);
             Ok(())
         };
         self.counters.accepts += gate.accept(poll, listener, *now, admit);
     }
 
-    fn tell_deadlines(&mut self) {
+    fn deliver_deadlines(&mut self) {
         if let Some(gate) = &mut self.gate {
             gate.end_pause(&mut self.poll, self.now);
         }
         if self.residents.await_all().deadline > self.now {
             return;
         }
-        for who in 0..self.residents.len() {
-            if self.residents.awaits(who).deadline <= self.now {
-                self.tell(who, Event::DeadlineReached);
+        for resident in 0..self.residents.len() {
+            if self.residents.awaits(resident).deadline <= self.now {
+                self.deliver_event(resident, Event::DeadlineReached);
             }
         }
     }
 
-    /// Mail between neighbours, then `RoundEnded`, until all is quiet. What is left after many exchanges waits for the
-    /// next round, which then does not sleep.
+    /// Delivers mail between machines of this thread, then `RoundEnded`, until there is no more. What is left after
+    /// many exchanges waits for the next round, which then does not sleep.
     fn end_round(&mut self) {
         for _ in 0..EXCHANGES_MAX {
             while let Some(letter) = self.inbox.next_local() {
                 self.deliver(letter);
             }
             if self.residents.await_all().round_end {
-                self.tell_round_end();
+                self.deliver_round_end();
             }
             if !self.inbox.has_local() {
                 return;
@@ -407,11 +409,11 @@ impl Host {
         }
     }
 
-    fn tell_round_end(&mut self) {
-        for who in 0..self.residents.len() {
-            if self.residents.awaits(who).round_end && self.tell(who, Event::RoundEnded) {
+    fn deliver_round_end(&mut self) {
+        for resident in 0..self.residents.len() {
+            if self.residents.awaits(resident).round_end && self.deliver_event(resident, Event::RoundEnded) {
                 self.read_board();
-                self.tell(who, Event::RoundEnded);
+                self.deliver_event(resident, Event::RoundEnded);
             }
         }
     }
@@ -424,6 +426,6 @@ impl Host {
 
 /// Whether a client is logging in or leaving.
 #[inline]
-fn passes(conn: ConnId, ready: Ready) -> bool {
+fn is_visitor(conn: ConnId, ready: Ready) -> bool {
     ready.leaves || conn.kind() == Kind::Login
 }

@@ -1,7 +1,8 @@
-//! Mail for the machines of one thread: from other threads, and from neighbours on the same one.
+//! Mail for the machines of one thread: from other threads, and from machines of the same thread.
 //!
-//! Sessions from another thread's door wait apart. Other letters go before them, as they may have come before anyway; but a
-//! worker is not told to stop before it knows of all who are to be told of that.
+//! Sessions that arrive from another thread's door wait in a queue of their own. Other letters are delivered before
+//! them, since they could have come earlier anyway. Only a stop is delivered after all sessions that came before it, so
+//! that it reaches these too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,19 +12,19 @@ use machine::Mail;
 use crate::connections::Parcel;
 use crate::letter::{Letter, Letterbox};
 
-/// A message to a machine of the thread, and perhaps a socket with it.
+/// A message to a machine of the thread, perhaps with a socket.
 pub(crate) struct LocalMail {
     pub(crate) mail: Mail,
     pub(crate) parcel: Option<Parcel>,
 }
 
-/// What was not delivered yet.
+/// Mail that is not delivered yet.
 pub(crate) struct Inbox {
-    /// Where other threads put their letters.
+    /// Other threads put their letters here.
     mailbox: Arc<Letterbox>,
     letters: VecDeque<Letter>,
     arrivals: VecDeque<LocalMail>,
-    /// Between neighbours.
+    /// Between machines of this thread.
     local: VecDeque<LocalMail>,
 }
 
@@ -32,26 +33,26 @@ impl Inbox {
         Inbox { mailbox, letters: VecDeque::new(), arrivals: VecDeque::new(), local: VecDeque::new() }
     }
 
-    /// Where answers to this thread go.
+    /// The mailbox for answers to this thread.
     pub(crate) fn mailbox(&self) -> &Arc<Letterbox> {
         &self.mailbox
     }
 
-    /// The thread is about to wait; false: it must not, since there is mail.
+    /// The thread is about to wait. False: it must not, since there is mail.
     #[inline]
-    pub(crate) fn lie_down(&self) -> bool {
-        self.local.is_empty() && self.letters.is_empty() && self.arrivals.is_empty() && self.mailbox.lie_down()
+    pub(crate) fn prepare_to_wait(&self) -> bool {
+        self.local.is_empty() && self.letters.is_empty() && self.arrivals.is_empty() && self.mailbox.prepare_to_wait()
     }
 
     /// The wait is over.
     #[inline]
-    pub(crate) fn get_up(&self) {
-        self.mailbox.get_up();
+    pub(crate) fn end_wait(&self) {
+        self.mailbox.end_wait();
     }
 
-    /// Takes in what other threads have written.
+    /// Takes the letters of other threads out of the mailbox.
     pub(crate) fn empty_mailbox(&mut self) {
-        // After a panic some of the last round's are left.
+        // After a panic some letters of the last round are left.
         if self.letters.is_empty() {
             self.mailbox.empty(&mut self.letters);
         }

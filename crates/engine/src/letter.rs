@@ -1,4 +1,4 @@
-//! What threads write to each other, and the eventfd that wakes a thread from its wait.
+//! Letters between threads, and the eventfd that wakes a thread.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,17 +11,17 @@ use units::ConnId;
 
 use crate::mailbox::{Bell, Mailbox};
 
-/// Letters that are waiting, before the next is refused that may be ([`Mail::may_be_returned`]).
+/// A mailbox with so many letters refuses those that may be refused ([`Mail::may_be_returned`]).
 pub(crate) const OFFERED_MAX: usize = 1024;
 
-/// One thread's box.
+/// One thread's mailbox.
 pub(crate) type Letterbox = Mailbox<Letter, EventBell>;
 
 /// Addresses in the order to try them, or why there are none.
 pub(crate) type Resolved = Result<Arc<[IpAddr]>, String>;
 
 pub(crate) enum Letter {
-    /// For a machine of the thread; a connection may come with it, which is in nobody's epoll.
+    /// For a machine of the thread. A socket may come with it, which is in no epoll.
     Mail {
         mail: Mail,
         fd: Option<OwnedFd>,
@@ -34,7 +34,7 @@ pub(crate) enum Letter {
         conn: ConnId,
         resolved: Resolved,
     },
-    /// Show your counters.
+    /// Return the thread's counters.
     Count {
         ticket: u64,
     },
@@ -54,16 +54,16 @@ impl EventBell {
         Ok(EventBell(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
 
-    /// The reader's: silent again.
-    pub(crate) fn hush(&self) {
-        // Fails only if it was not ringing.
+    /// The reader clears it.
+    pub(crate) fn clear(&self) {
+        // Fails only if it was not set.
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
 }
 
 impl Bell for EventBell {
     fn ring(&self) {
-        // Fails only if it has rung 2^64 times unheard.
+        // Fails only after 2^64 writes without a read.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -1,15 +1,15 @@
-//! Threads, sockets and time. Carries out actions and decides nothing.
+//! Threads, sockets and time: carries out the machines' actions, and decides nothing.
 //!
 //! ```text
 //!   1 worker:   one thread hosts door, coordinator and worker
 //!   N workers:  thread 0 hosts door and coordinator, threads 1..=N a worker each
 //!
 //!   thread = [`host`]: epoll + machines + sockets ◄── mailboxes ──► other threads, control plane
-//!   beside them: 2 threads that compute keys, 2 that look names up, 1 that writes the log
+//! also: 2 threads that compute keys, 2 that look names up, 1 that writes the log
 //! ```
 //!
-//! Read [`host`] first (the loop, one page), then `carry` (actions) and `traffic` (bytes). What threads share is
-//! `mailbox` (wakes are never lost) and `shared_board`; both are tested with a scheduler's atomics behind them.
+//! Read [`host`] first (the loop), then `carry` (actions) and `traffic` (bytes). Threads share the `mailbox` (no wake
+//! is lost) and the `shared_board`; tests run both under a scheduler that tries the orders of their atomic operations.
 
 mod board_copy;
 mod carry;
@@ -64,13 +64,13 @@ use recover::Supervisor;
 use shared::{Builder, Shared};
 use tenant::Tenant;
 
-/// Descriptors in use at most while all clients are there, each: its own, and its server's in session mode.
+/// Descriptors for each client at most: its own, and its server's in session mode.
 const DESCRIPTORS_A_CLIENT: usize = 2;
 
-/// And those that are nobody's: epolls, bells, listeners, files.
+/// Descriptors that belong to no client: epolls, eventfds, listeners, files.
 const DESCRIPTORS_BESIDE: usize = 256;
 
-/// Room for so many where nobody has said how many clients there may be: half a megabyte.
+/// Room for so many descriptors if the number of clients is not limited: half a megabyte.
 const DESCRIPTORS_UNKNOWN: usize = 65_536;
 
 /// Why the engine could not start.
@@ -79,7 +79,7 @@ pub enum StartError {
     Listen(ListenError),
     /// The log's file cannot be opened.
     Log(io::Error),
-    /// The system refused what it was asked for: a thread, a descriptor.
+    /// The system has refused a thread or a descriptor.
     System(&'static str, io::Error),
 }
 
@@ -103,12 +103,13 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Listens and starts the threads. Privileges are dropped before this is called: threads have their own ids.
+    /// Listens and starts the threads. Privileges must be dropped before this call, since each thread has its own ids.
     ///
     /// # Errors
-    /// No place that can be listened on, a Unix socket that cannot, a log that cannot be opened, no threads or descriptors.
+    /// No address can be listened on, the Unix socket or the log cannot be opened, or there are no threads or
+    /// descriptors.
     pub fn start(options: &Options, settings: Arc<Settings>) -> Result<Engine, StartError> {
-        // Once here, so that a system without randomness is told of at start and not by a panic later.
+        // Read here once, so that a system without randomness is an error at start and not a panic later.
         let names = seed().map_err(|error| StartError::System("no randomness", error))?;
         Engine::start_with(options, settings, Arc::new(move |place, settings| build(place, settings, &names)))
     }
@@ -139,7 +140,7 @@ impl Engine {
         let handle = Handle::new(Arc::clone(&shared));
         let mut engine = Engine { handle, questions: Some(questions), threads: Vec::new() };
         for plan in plans(&shared, &builder, options, listeners) {
-            // When one cannot be started, dropping the engine ends those that could.
+            // If one cannot be started, dropping the engine ends the others.
             engine.threads.push(start_thread(plan).map_err(system)?);
         }
         Ok(engine)
@@ -150,15 +151,15 @@ impl Engine {
         self.handle.clone()
     }
 
-    /// The console's commands, to be answered by [`Handle::answer`]. There is one receiver: `None` if it was taken.
+    /// The receiver of the console's commands, which [`Handle::answer`] answers. `None`: it was taken already.
     pub fn questions(&mut self) -> Option<Receiver<ConsoleRequest>> {
         self.questions.take()
     }
 
-    /// Waits for the end that [`Handle::stop`] begins, and for the log's last lines.
+    /// Waits until a [`Handle::stop`] is complete, and the log's last lines are written.
     pub fn wait(mut self) {
         for thread in self.threads.drain(..) {
-            // A thread does not panic: it catches what its machines do.
+            // A thread does not panic: it catches the panics of its machines.
             let _ = thread.join();
         }
         self.handle.log().flush();
@@ -166,7 +167,7 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Ends all threads without farewell; after [`Engine::wait`] there are none.
+    /// Ends all threads at once. After [`Engine::wait`] there are none.
     fn drop(&mut self) {
         if self.threads.is_empty() {
             return;
@@ -178,7 +179,7 @@ impl Drop for Engine {
     }
 }
 
-/// For how many descriptors to make room. Zero clients are as many as there are descriptors.
+/// For how many descriptors to make room. A `max_client_conn` of zero means no limit.
 fn descriptors(settings: &Settings) -> usize {
     match settings.global.pools.max_client_conn as usize {
         0 => DESCRIPTORS_UNKNOWN,
@@ -190,14 +191,14 @@ fn boxes(count: usize) -> io::Result<Vec<Arc<Letterbox>>> {
     (0..count).map(|_| Ok(Arc::new(Letterbox::new(OFFERED_MAX, EventBell::new()?)))).collect()
 }
 
-/// One host a thread, with its machines.
+/// The plan of each thread's host.
 fn plans(
     shared: &Arc<Shared>,
     builder: &Builder,
     options: &Options,
     listeners: Vec<listener::Listener>,
 ) -> impl Iterator<Item = Plan> {
-    // The door's thread is the first.
+    // The first thread is the door's.
     let mut listeners = Some(listeners);
     (0..shared.boxes.len()).map(move |thread| Plan {
         thread,
@@ -209,7 +210,7 @@ fn plans(
     })
 }
 
-/// Makes the machines on the thread that will own them, and says how that went.
+/// Starts a thread, which makes its own machines. Returns when they are made.
 fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
     let (ready, readiness) = sync_channel(1);
     let name = match plan.places.last() {
@@ -231,7 +232,7 @@ fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
     Ok(thread)
 }
 
-/// The real machines. `names`: the secret that names of prepared statements depend on.
+/// Makes the real machines. `names`: the key for the names of prepared statements.
 fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32]) -> Box<dyn Tenant> {
     let workers = settings.workers.max(1);
     let seed = || seed().expect("there was randomness at start");

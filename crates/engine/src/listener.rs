@@ -1,8 +1,7 @@
-//! Where clients come in: TCP and Unix sockets, accepting, and running out of descriptors.
+//! Listening sockets, TCP and Unix, and accepting clients.
 //!
-//! Promises: a client that cannot be served is told so (FATAL 53300) instead of hanging in the kernel's queue; running
-//! out of descriptors never becomes a busy loop; a Unix socket left behind by a dead process is replaced, one that
-//! somebody answers on is not.
+//! A Unix socket file left by a dead process is replaced; one that another process listens on is not. `gate` deals with
+//! running out of descriptors.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -22,7 +21,7 @@ use crate::tcp;
 /// Why the engine could not start.
 #[derive(Debug)]
 pub struct ListenError {
-    /// As the user wrote it.
+    /// The address as in the settings.
     pub place: String,
     pub why: String,
 }
@@ -35,7 +34,7 @@ impl std::fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// One socket that clients come in by.
+/// One listening socket.
 pub(crate) struct Listener {
     fd: OwnedFd,
     pub(crate) place: Listening,
@@ -43,7 +42,7 @@ pub(crate) struct Listener {
     file: Option<PathBuf>,
 }
 
-/// Where a listener is.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listening {
     Tcp(SocketAddr),
@@ -60,20 +59,20 @@ impl std::fmt::Display for Listening {
     }
 }
 
-/// What an attempt to accept brought.
+/// The result of an attempt to accept.
 pub(crate) enum Accepted {
     Client(OwnedFd, Peer),
-    /// Nobody is waiting.
+    /// No client is waiting.
     Nobody,
     /// No descriptor is free.
     Exhausted,
 }
 
-/// Opens all listeners that can be opened. Of the TCP addresses that cannot, `missed` gets to know.
+/// Opens all listeners that can be opened. TCP addresses that cannot be are added to `missed`.
 ///
 /// # Errors
-/// A name that cannot be looked up, a Unix socket that cannot be opened, or the first TCP address that could not be listened on,
-/// where there is no other place.
+/// A name cannot be looked up, the Unix socket cannot be opened, or no address at all can be listened on: then the
+/// first one's error.
 pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
     for text in &options.addresses {
@@ -81,14 +80,14 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
             let opened = listen_tcp(address, options);
             match opened {
                 Ok(listener) => listeners.push(listener),
-                // `*` means what this machine has; without IPv6 that is IPv4.
+                // `*` means what this machine has: without IPv6, only IPv4.
                 Err(error) if text == "*" && address.is_ipv6() && is_unsupported(&error) => {}
                 Err(error) => missed.push(ListenError { place: address.to_string(), why: error.to_string() }),
             }
         }
     }
     if let Some(unix) = &options.unix {
-        // Clients find the socket by its port; with port 0 that is the one TCP got.
+        // The socket's name contains the port; with port 0 it is the one that TCP got.
         let port = listeners.iter().find_map(Listener::port).unwrap_or(options.port);
         let place = format!("{}/.s.PGSQL.{port}", unix.dir);
         let listener =
@@ -122,13 +121,13 @@ fn addresses(text: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
 
 fn listen_tcp(address: SocketAddr, options: &Options) -> io::Result<Listener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
-    // Connections of a former process in TIME_WAIT must not keep us out.
+    // Otherwise connections of an earlier process in TIME_WAIT would prevent the bind.
     socket.set_reuse_address(true)?;
     if options.reuse_port {
         socket.set_reuse_port(true)?;
     }
     if address.is_ipv6() {
-        // Else `*` would clash with its own IPv4 half.
+        // Otherwise `*` would conflict with its own IPv4 half.
         socket.set_only_v6(true)?;
     }
     tcp::set(&socket, &options.tcp)?;
@@ -148,7 +147,7 @@ fn listen_unix(options: &UnixOptions, port: u16, backlog: i32) -> io::Result<Lis
     }
     socket.bind(&address)?;
     if let Some(path) = &file {
-        // Before `listen`: until then nobody can come in, whatever the file's mode.
+        // This is done before `listen`: until then no client can connect, whatever the file's mode.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(options.mode))?;
         if let Some(group) = &options.group {
             std::os::unix::fs::chown(path, None, Some(group_id(group)?))?;
@@ -158,7 +157,7 @@ fn listen_unix(options: &UnixOptions, port: u16, backlog: i32) -> io::Result<Lis
     Ok(Listener { fd: socket.into(), place: Listening::Unix(name), file })
 }
 
-/// Removes a socket file on which nobody answers.
+/// Removes a socket file that no process listens on.
 fn clear_the_way(path: &Path, address: &socket2::SockAddr) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -174,7 +173,7 @@ fn clear_the_way(path: &Path, address: &socket2::SockAddr) -> io::Result<()> {
     }
 }
 
-/// A group's number, from its name in /etc/group or as written.
+/// A group's number, from its name in /etc/group or as given.
 fn group_id(group: &str) -> io::Result<u32> {
     if let Ok(id) = group.parse() {
         return Ok(id);
@@ -199,12 +198,12 @@ impl Listener {
         matches!(self.place, Listening::Unix(_))
     }
 
-    /// Takes the next client in.
+    /// Accepts the next client.
     pub(crate) fn accept(&self) -> Accepted {
         match acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((fd, address)) => match self.peer(&fd, address) {
                 Some(peer) => Accepted::Client(fd, peer),
-                // It is gone already.
+                // The client is gone already.
                 None => Accepted::Nobody,
             },
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
@@ -218,11 +217,11 @@ impl Listener {
         if let Some(from) = address {
             return self.address_of(fd).map(|to| Peer::Tcp { from, to });
         }
-        let who = rustix::net::sockopt::socket_peercred(fd).ok()?;
-        Some(Peer::Unix { pid: who.pid.as_raw_nonzero().get().unsigned_abs(), uid: who.uid.as_raw() })
+        let credentials = rustix::net::sockopt::socket_peercred(fd).ok()?;
+        Some(Peer::Unix { pid: credentials.pid.as_raw_nonzero().get().unsigned_abs(), uid: credentials.uid.as_raw() })
     }
 
-    /// Which of our addresses a client came to: asked only of those who came to "any".
+    /// The local address that a client connected to. The kernel is asked only for listeners on all addresses.
     fn address_of(&self, fd: &OwnedFd) -> Option<SocketAddr> {
         match &self.place {
             Listening::Tcp(address) if !address.ip().is_unspecified() => Some(*address),
@@ -240,7 +239,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.file {
-            // Gone already: then there is nothing to do.
+            // Fails if it is gone already.
             let _ = std::fs::remove_file(path);
         }
     }

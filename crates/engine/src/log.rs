@@ -4,12 +4,12 @@
 //! 2026-11-21 04:12:00.123 UTC [4711] LOG C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
 //! ```
 //!
-//! Promises: a log that blocks (a stopped terminal) or fails (a full disk) never stops service: lines beyond [`QUEUE_LEN_MAX`] and
-//! lines that cannot be written are dropped, counted, and the count is written when it works again. A file is opened anew
-//! however many lines wait. A line is in the file some milliseconds after it was told
-//! ([`REST`]), with those that were told meanwhile. Control characters are replaced here, in everything.
+//! A log that blocks (a stopped terminal) or fails (a full disk) never stops the service: lines beyond
+//! [`QUEUE_LEN_MAX`] and lines that cannot be written are dropped and counted, and the count is logged when it works
+//! again. A file is opened anew even if the queue is full. Lines are collected for some milliseconds ([`REST`]) before
+//! they are written. Control characters are replaced in every line.
 //!
-//! Does not decide what is worth a line.
+//! It does not decide what is logged.
 
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
@@ -31,11 +31,11 @@ use crate::syslog::Syslog;
 /// Lines that may wait for the writer.
 const QUEUE_LEN_MAX: usize = 8192;
 
-/// How long the writer leaves its queue alone when it has emptied it: whoever tells a line then need not wake it, which in a storm
-/// of logins would cost more than the line.
+/// How long the writer sleeps when it has emptied its queue. Meanwhile senders need not wake it, which in a storm of
+/// logins would cost more than the line itself.
 const REST: Duration = Duration::from_millis(5);
 
-/// What is written at once, about.
+/// About how much is written at once.
 const PAGE_LEN: usize = 64 << 10;
 
 /// How long a stopping process waits for its last lines to be written.
@@ -46,7 +46,7 @@ const CONNECTIONS: u8 = 2;
 const DISCONNECTIONS: u8 = 4;
 const POOLER_ERRORS: u8 = 8;
 
-/// Where facts are told to. Cloned freely.
+/// The sender of log lines. It can be cloned freely.
 #[derive(Clone)]
 pub struct Log {
     lines: Sender<Line>,
@@ -57,10 +57,10 @@ pub struct Log {
 #[derive(Default)]
 struct State {
     switches: AtomicU8,
-    /// Lines in the channel, which has no bound of its own: a bounded one would take a megabyte from the start.
+    /// Lines in the channel. The channel itself has no bound, since a bounded one would take a megabyte from the start.
     queued: AtomicUsize,
     dropped: AtomicU64,
-    /// All lines that were lost, for this or that reason.
+    /// All lines that were lost, for any reason.
     lost: AtomicU64,
 }
 
@@ -96,14 +96,14 @@ impl Log {
         Ok(Log { lines, state, clock })
     }
 
-    /// Writes a fact of a moment, if its topic and level are switched on. Never waits.
+    /// Writes a fact with its time, if its topic and level are on. Never waits.
     pub fn tell(&self, now: Time, fact: Fact) {
         if self.logs(fact.level, fact.topic) {
             self.put(Line::Fact(now, fact));
         }
     }
 
-    /// Writes a line of the process's own.
+    /// Writes a line about the process itself.
     pub fn say(&self, level: Level, text: impl Into<String>) {
         let fact = Fact { level, topic: Topic::General, about: About::Pooler, text: text.into() };
         self.tell(self.clock.now(), fact);
@@ -133,7 +133,7 @@ impl Log {
         }
     }
 
-    /// Puts what is no line: there are few, and none may be lost.
+    /// Sends a command to the writer. There are few, and none may be lost.
     fn insist(&self, line: Line) {
         self.state.queued.fetch_add(1, Ordering::Relaxed);
         if self.lines.send(line).is_err() {
@@ -141,13 +141,13 @@ impl Log {
         }
     }
 
-    /// Changes what is written and where; opens the file anew, so that a rotated one is let go.
+    /// Changes what is written and where, and opens the file anew, so that a rotated one is closed.
     pub fn reopen(&self, options: &LogOptions) {
         self.state.switches.store(switches(options), Ordering::Relaxed);
         self.insist(Line::Reopen(options.clone()));
     }
 
-    /// Lines that a full queue has refused and that were not yet mentioned in the log.
+    /// Lines that were dropped because the queue was full, and that the log has not mentioned yet.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.state.dropped.load(Ordering::Relaxed)
@@ -159,11 +159,11 @@ impl Log {
         self.state.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until what was told before is written, a second at most.
+    /// Waits until all earlier lines are written, at most a second.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(1);
         self.insist(Line::Flush(done));
-        // A time-out means that the log is blocked: what it holds is lost, and the process ends all the same.
+        // A timeout means that the log is blocked: its lines are lost, and the process ends anyway.
         let _ = wait.recv_timeout(FLUSH);
     }
 }
@@ -189,9 +189,9 @@ struct Writer {
     options: LogOptions,
     file: Option<File>,
     syslog: Option<Syslog>,
-    /// Lines that are written together.
+    /// Lines to be written together.
     page: String,
-    /// Lines that the file did not take and that were not yet mentioned in it.
+    /// Lines that could not be written to the file, and that it has not mentioned yet.
     unwritten: u64,
     /// The file ends with a part of a line.
     torn: bool,
@@ -247,7 +247,7 @@ impl Writer {
         let before = std::mem::replace(&mut self.options, options);
         match opened {
             Ok(file) => self.file = file,
-            // The old file stays: better a line in a rotated file than none.
+            // The old file stays in use: a line in a rotated file is better than none.
             Err(error) => {
                 self.own(Level::Error, format!("could not open the log file, going on with the old one: {error}"));
                 self.options.file = before.file;
@@ -268,7 +268,7 @@ impl Writer {
             .as_mut()
             .and_then(|syslog| syslog.send(fact.level, &moment, self.pid, self.page[begin..].trim_end()));
         if let Some(error) = lost {
-            // Goes to the file and to standard error; that it is lost too is not told.
+            // This goes to the file and to standard error. If syslog loses it too, that is not reported again.
             self.own(Level::Warning, format!("syslog cannot be reached: {error}"));
         }
     }
@@ -283,7 +283,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// A file that takes nothing has nobody to complain to: that is told when it does again.
+    /// Writes the page to the file. Lines that could not be written are mentioned when writing works again.
     fn write_file(&mut self) {
         let Some(file) = &mut self.file else { return };
         if self.page.is_empty() {
@@ -384,7 +384,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Text without control characters: a name with a line feed in it would forge a line.
+/// Text without control characters, since a name with a line feed could forge a line.
 struct Clean<'a>(&'a str);
 
 impl fmt::Display for Clean<'_> {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_who_and_cannot_be_forged() {
+    fn a_line_names_the_client_and_cannot_be_forged() {
         let about = client("shop\n2026");
         let prefix = Prefix { about: &about, port: 6432 }.to_string();
         assert_eq!(prefix, "C-0x1234: shop?2026/(nouser)@[::1]:5123 ");
@@ -450,7 +450,7 @@ mod tests {
         assert!(new.ends_with("now it is\n") && new.lines().count() == 1, "{new}");
     }
 
-    /// A file of a file system that is full: what is written is refused.
+    /// `/dev/full` refuses every write, like a full disk.
     #[test]
     fn lines_that_a_full_disk_refuses_are_counted_and_mentioned() {
         let dir = std::env::temp_dir().join(format!("engine-log-full-{}", std::process::id()));
@@ -484,7 +484,7 @@ mod tests {
         let log = Log::start(&options, Clock::start()).expect("a file in a fresh directory");
         log.flush();
         std::fs::rename(&path, dir.join("old")).expect("rotated");
-        // As if so many lines waited.
+        // As if so many lines were waiting.
         log.state.queued.fetch_add(QUEUE_LEN_MAX, Ordering::Relaxed);
         log.say(Level::Log, "lost");
         log.reopen(&options);
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        // Nobody reads the queue.
+        // Nothing reads the queue.
         let (lines, queue) = channel();
         let log = Log { lines, state: Arc::default(), clock: Clock::start() };
         for _ in 0..=QUEUE_LEN_MAX {

@@ -1,26 +1,27 @@
-//! Letters from thread to thread, and the bell that wakes the reader.
+//! A mailbox for letters between threads, and the bell that wakes its reader.
 //!
-//! Promises: nothing is lost and no letter waits for a reader that sleeps. The reader says "asleep" and then looks once
-//! more; the writer puts its letter down and then looks whether the reader sleeps: in any order of the four steps at
-//! least one of them sees the other. The bell is rung only for a sleeper, so a busy reader costs its writers no system
-//! call, and an empty box costs its reader no lock. Both sides are tried against each other in `tests/lost_wakes.rs`.
+//! No letter is lost, and none waits for a sleeping reader. The reader sets "asleep" and then looks for letters once
+//! more. The writer puts its letter in and then looks whether the reader is asleep. In any order of the four steps, at
+//! least one of them sees the other. The bell is rung only for a sleeping reader, so a busy reader costs its writers no
+//! system call, and an empty mailbox costs its reader no lock. `tests/lost_wakes.rs` tests both sides together.
 //!
-//! The box bounds only what may be refused ([`Mailbox::offer`]). What must not be lost ([`Mailbox::insist`]) goes in
-//! above the bound: there is at most one such letter a login, a server or a console client, so it is bounded elsewhere.
+//! Only letters that may be refused ([`Mailbox::offer`]) are bounded. Letters that must not be lost
+//! ([`Mailbox::insist`]) are accepted beyond the bound: there is at most one for each login, server or console client,
+//! so they are bounded elsewhere.
 //!
-//! Does not know what a letter says, nor how the bell is made.
+//! It depends neither on the letters' content nor on how the bell works.
 
 use std::collections::VecDeque;
 
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What ends the reader's sleep.
+/// Wakes the reader.
 pub(crate) trait Bell {
     fn ring(&self);
 }
 
-/// One reader's box; any number of writers.
+/// A mailbox with one reader and any number of writers.
 pub(crate) struct Mailbox<T, B> {
     letters: Mutex<VecDeque<T>>,
     /// Length of `letters`, written under its lock, read without.
@@ -45,7 +46,7 @@ impl<T, B: Bell> Mailbox<T, B> {
         &self.bell
     }
 
-    /// Puts a letter in unless the box is full. Returns whether the bell was rung.
+    /// Puts a letter in unless the mailbox is full. Returns whether the bell was rung.
     ///
     /// # Errors
     /// The letter itself, if there was no room.
@@ -53,7 +54,7 @@ impl<T, B: Bell> Mailbox<T, B> {
         self.put(letter, self.offered_max)
     }
 
-    /// Puts a letter in, even into a full box. Returns whether the bell was rung.
+    /// Puts a letter in, even if the mailbox is full. Returns whether the bell was rung.
     pub(crate) fn insist(&self, letter: T) -> bool {
         self.put(letter, usize::MAX).unwrap_or(false)
     }
@@ -77,7 +78,7 @@ impl<T, B: Bell> Mailbox<T, B> {
         sleeps
     }
 
-    /// Reader: moves all letters into `into`, which is empty, by exchanging the two queues.
+    /// For the reader: moves all letters into `into`, which is empty, by swapping the two queues.
     pub(crate) fn empty(&self, into: &mut VecDeque<T>) {
         debug_assert!(into.is_empty(), "letters are read before the next are taken");
         if self.count.load(Ordering::Acquire) == 0 {
@@ -88,9 +89,9 @@ impl<T, B: Bell> Mailbox<T, B> {
         self.count.store(0, Ordering::SeqCst);
     }
 
-    /// Reader, before it waits for the bell: false if there is mail already, so that it must not wait.
+    /// For the reader, before it waits. False: there is mail, so it must not wait.
     #[must_use]
-    pub(crate) fn lie_down(&self) -> bool {
+    pub(crate) fn prepare_to_wait(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         let may_sleep = self.count.load(Ordering::SeqCst) == 0;
         if !may_sleep {
@@ -99,8 +100,8 @@ impl<T, B: Bell> Mailbox<T, B> {
         may_sleep
     }
 
-    /// Reader, after its wait: from here on nobody needs to ring.
-    pub(crate) fn get_up(&self) {
+    /// For the reader, after its wait: writers need not ring from now on.
+    pub(crate) fn end_wait(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
 }

@@ -1,11 +1,11 @@
-//! What the engine can be told at start: where to listen, what to set on sockets, where to log.
+//! The engine's options at start: where to listen, what to set on sockets, where to log.
 //!
-//! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Of these only the log's part changes while running.
+//! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Only the log's options can change at run time.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// All of them.
+/// All options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `listen_addr`: `*`, addresses, or names, which are looked up once at start. Empty: no TCP.
@@ -32,7 +32,7 @@ pub struct UnixOptions {
     pub group: Option<String>,
 }
 
-/// What is set on TCP sockets, clients' and servers' alike. `None` leaves the kernel's default.
+/// Options for all TCP sockets, of clients and servers. `None` leaves the kernel's default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
     /// `tcp_keepalive`
@@ -49,7 +49,7 @@ pub struct TcpOptions {
     pub buffer_len: Option<usize>,
 }
 
-/// Where lines go, and which.
+/// Where log lines go, and which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// `logfile`; opened anew on reload.
@@ -70,7 +70,7 @@ pub struct LogOptions {
 /// The system's own log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyslogOptions {
-    /// Its socket, [`SyslogOptions::PATH`] but in tests.
+    /// Its socket, [`SyslogOptions::PATH`] except in tests.
     pub path: PathBuf,
     /// `syslog_ident`
     pub ident: String,
@@ -83,7 +83,7 @@ impl SyslogOptions {
     pub const PATH: &'static str = "/dev/log";
 }
 
-/// Whose business the lines are, for the system's log.
+/// The syslog facility.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Facility(u8);
 

@@ -1,7 +1,7 @@
-//! Waiting for many descriptors at once: epoll, level-triggered, each descriptor registered for its life.
+//! Waits for many descriptors at once: epoll, level-triggered. Each descriptor stays registered as long as it is open.
 //!
-//! A token names a socket of [`Connections`](crate::connections::Connections), or one of the thread's own: its bell and its
-//! listeners, with the top bit set.
+//! A token names a socket of [`Connections`](crate::connections::Connections), or, with the top bit set, the thread's
+//! bell or one of its listeners.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,15 +11,17 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-/// Descriptors reported at once. More are reported in the next round: level-triggered, so none is forgotten.
+/// At most so many descriptors are reported at once. The others are reported in the next round, since epoll is
+/// level-triggered.
 const READY_MAX: usize = 4096;
 
 const OWN: u64 = 1 << 63;
 
-/// An entry of the table of sockets, and which of its sockets: an event of an earlier one must not be taken for the present one's.
+/// An entry of the socket table with a generation, so that an event of an earlier socket is not taken for one of the
+/// present socket.
 ///
 /// ```text
-/// 0 s gggggggggggggggggggggggggggggg nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn     s: a server or a cancel, told before clients
+/// 0 s gggggggggggggggggggggggggggggg nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn s: a server or a cancel, served before clients
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SocketId(u64);
@@ -50,7 +52,7 @@ impl SocketId {
     }
 }
 
-/// Whose readiness it is.
+/// What has become ready.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Socket(SocketId),
@@ -77,7 +79,7 @@ impl Token {
     }
 }
 
-/// What is wanted of a descriptor. Hang-ups and errors are always reported.
+/// What a descriptor is watched for. Hang-ups and errors are always reported.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
@@ -89,7 +91,7 @@ impl Interest {
     pub(crate) const READ: Interest = Interest { read: true, write: false };
     pub(crate) const WRITE: Interest = Interest { read: false, write: true };
 
-    /// Who reads is told also that the peer will send no more: it is reported together with what there is to read.
+    /// With `read`, the end of the peer's sending is reported too, together with the last bytes.
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN | EventFlags::RDHUP, self.read);
@@ -106,7 +108,7 @@ pub(crate) struct Ready {
     /// Both directions are shut, or an error is pending.
     pub(crate) hangup: bool,
     pub(crate) error: bool,
-    /// The peer sends no more than what is there, if anything.
+    /// The peer will send nothing more.
     pub(crate) leaves: bool,
 }
 
@@ -138,7 +140,8 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Waits until something is ready or the time is up; `None` waits for ever. Interrupted waits count as none ready.
+    /// Waits until something is ready or the timeout has passed; `None` waits for ever. After an interrupted wait
+    /// nothing is ready.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.ready.clear();
         let timeout = timeout.map(|span| rustix::event::Timespec {
@@ -155,7 +158,7 @@ impl Poll {
         self.ready.len()
     }
 
-    /// Whose readiness it is, of those reported.
+    /// What the event with this index is about.
     #[inline]
     pub(crate) fn token(&self, index: usize) -> Token {
         Token::from_bits(self.ready[index].data.u64())
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_the_same_and_its_tenancy_is_not() {
+    fn an_entry_is_reused_under_another_token() {
         let first = SocketId::first(77, false);
         let (second, third) = (first.next(true), first.next(true).next(false));
         assert_eq!([first, second, third].map(SocketId::number), [77; 3]);

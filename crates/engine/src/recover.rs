@@ -1,7 +1,8 @@
-//! After a panic in a machine: look it over, close what was being served, or start that machine anew.
+//! After a panic in a machine: checks the machine, closes the connection that was being served, or replaces the
+//! machine.
 //!
-//! Promises: one connection ends, not the process, unless the machine is unsound: then its connections end. The
-//! coordinator is never made anew, because what it counts is known to nobody else: if it cannot go on, the process ends.
+//! Only one connection ends, unless the machine's invariants do not hold: then all its connections end. The coordinator
+//! is never replaced, because only it knows what it counts: if it cannot go on, the process ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +14,13 @@ use units::limits::CHUNK_LEN_MAX;
 use crate::host::Host;
 use crate::residents::kinds_of;
 
-/// A machine that panics in so many rounds running will do so for ever, whatever it thinks of itself.
+/// A machine that panics in so many rounds in a row is replaced, even if its invariants hold.
 const PANICS_MAX: u32 = 4;
 
 /// Runs a thread's loop, and goes on after a panic.
 pub(crate) struct Supervisor {
     host: Host,
-    /// Rounds without one between them.
+    /// Panics without a good round between them.
     panics_in_a_row: u32,
 }
 
@@ -28,7 +29,7 @@ impl Supervisor {
         Supervisor { host, panics_in_a_row: 0 }
     }
 
-    /// Runs the thread until it is told to leave.
+    /// Runs the thread until it has to end.
     pub(crate) fn run(mut self) {
         while !self.host.leaving {
             match catch_unwind(AssertUnwindSafe(|| self.host.round())) {
@@ -42,56 +43,56 @@ impl Supervisor {
         self.host.counters.panics += 1;
         self.panics_in_a_row += 1;
         let words = words(panic);
-        // What was half done is given up; level-triggered readiness and deadlines are reported again.
+        // What was half done is dropped. Readiness is level-triggered, so it is reported again, and so are deadlines.
         self.host.buffer = vec![0; CHUNK_LEN_MAX];
         self.host.aftermath.clear();
         self.host.in_hand = None;
         self.host.residents.drop_actions();
-        let Some((who, conn)) = self.host.serving.take() else {
+        let Some((resident, conn)) = self.host.serving.take() else {
             self.say(Level::Error, format!("panic in the event loop: {words}"));
             if self.panics_in_a_row >= PANICS_MAX {
                 self.host.shared.leave();
             }
             return;
         };
-        let place = self.host.residents[who].place;
-        match self.fault(who) {
+        let place = self.host.residents[resident].place;
+        match self.fault(resident) {
             None if self.panics_in_a_row >= PANICS_MAX => {
-                self.renew(who, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
+                self.renew(resident, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
             }
             None => {
                 self.say(Level::Error, format!("panic in {place:?} while serving {conn:?}, which is closed: {words}"));
-                self.end_served(who, conn);
+                self.end_served(resident, conn);
             }
-            Some(fault) => self.renew(who, &format!("{words}; {fault}")),
+            Some(fault) => self.renew(resident, &format!("{words}; {fault}")),
         }
     }
 
-    /// What is wrong with a machine, if looking itself over does not panic too.
-    fn fault(&self, who: usize) -> Option<String> {
-        let machine = self.host.residents[who].machine();
+    /// What is wrong with a machine. A panic in its check counts as a fault.
+    fn fault(&self, resident: usize) -> Option<String> {
+        let machine = self.host.residents[resident].machine();
         catch_unwind(AssertUnwindSafe(|| machine.fault()))
             .unwrap_or_else(|_| Some("looking it over panicked too".to_owned()))
     }
 
     /// Ends the one connection whose event led to the panic.
-    fn end_served(&mut self, who: usize, conn: Option<ConnId>) {
+    fn end_served(&mut self, resident: usize, conn: Option<ConnId>) {
         let Some(conn) = conn else { return };
         drop(self.host.connections.remove(conn));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.host.tell(who, Event::Hangup { conn, why: Hangup::Broken });
+            self.host.deliver_event(resident, Event::Hangup { conn, why: Hangup::Broken });
         }));
         if outcome.is_err() {
             self.host.counters.panics += 1;
             self.host.residents.drop_actions();
             self.host.aftermath.clear();
-            self.renew(who, "it panicked again when the connection ended");
+            self.renew(resident, "it panicked again when the connection ended");
         }
     }
 
     /// Closes everything of an unsound machine and starts an empty one.
-    fn renew(&mut self, who: usize, why: &str) {
-        let place = self.host.residents[who].place;
+    fn renew(&mut self, resident: usize, why: &str) {
+        let place = self.host.residents[resident].place;
         let kinds = kinds_of(place);
         if kinds.is_empty() {
             self.say(
@@ -109,7 +110,7 @@ impl Supervisor {
             self.host.dialer.give_up_all();
             self.host.shared.board.forget(worker);
         }
-        self.host.residents.renew(who, &self.host.shared.settings());
+        self.host.residents.renew(resident, &self.host.shared.settings());
     }
 
     fn say(&self, level: Level, text: String) {
@@ -117,7 +118,7 @@ impl Supervisor {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")

@@ -1,6 +1,6 @@
 //! The machines of one thread, and which of them owns which connections.
 //!
-//! Promises: one owner at most for each kind of connection. A machine that is unsound is made anew in its place.
+//! Each kind of connection has at most one owner. A machine whose invariants do not hold is replaced.
 
 use std::ops::Index;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Resident {
     }
 }
 
-/// What machines want to be told of, whether anything happens to their connections or not.
+/// What machines wait for besides events of their connections.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Awaits {
     /// [`Time::NEVER`]: no deadline.
@@ -38,15 +38,16 @@ pub(crate) struct Awaits {
     pub(crate) round_end: bool,
 }
 
-/// All of a thread's, by number.
+/// All machines of a thread, by number.
 pub(crate) struct Residents {
     all: Vec<Resident>,
     /// Which of them owns connections, by kind.
     owners: [Option<usize>; 4],
     builder: Builder,
-    /// What the first of all of them awaits. `None`: one was stepped since it was asked.
+    /// The earliest deadline of all, and whether one waits for the end of the round. `None`: to be asked again, since
+    /// one was stepped.
     awaits: Option<Awaits>,
-    /// Lines of the log that their actions are told to write.
+    /// The filter for log lines that their actions have.
     log_filter: Option<LogFilter>,
 }
 
@@ -65,21 +66,21 @@ impl Residents {
         self.all.iter()
     }
 
-    /// One is to be stepped, with the list of what it asks for.
+    /// A machine to be stepped, and its list of actions.
     #[inline]
-    pub(crate) fn stepping(&mut self, who: usize) -> (&mut dyn Tenant, &mut Actions) {
+    pub(crate) fn stepping(&mut self, resident: usize) -> (&mut dyn Tenant, &mut Actions) {
         self.awaits = None;
-        let Resident { machine, actions, .. } = &mut self.all[who];
+        let Resident { machine, actions, .. } = &mut self.all[resident];
         (&mut **machine, actions)
     }
 
     /// The door of this thread, to be stepped.
     pub(crate) fn door(&mut self) -> Option<&mut dyn Tenant> {
-        let who = self.all.iter().position(|resident| matches!(resident.place, Place::Door(_)))?;
-        Some(self.stepping(who).0)
+        let resident = self.all.iter().position(|resident| matches!(resident.place, Place::Door(_)))?;
+        Some(self.stepping(resident).0)
     }
 
-    /// From now on only such lines are written.
+    /// Sets which log lines are written from now on.
     #[inline]
     pub(crate) fn set_log_filter(&mut self, filter: LogFilter) {
         if self.log_filter != Some(filter) {
@@ -88,13 +89,13 @@ impl Residents {
         }
     }
 
-    /// What they asked for last, and has not been carried out, is given up.
+    /// Drops actions that were not carried out.
     pub(crate) fn drop_actions(&mut self) {
         self.all.iter_mut().for_each(|resident| resident.actions = Actions::new());
         self.log_filter = None;
     }
 
-    /// The machine that a connection belongs to: a thread has one of each kind at most.
+    /// The machine that owns a connection.
     #[inline]
     pub(crate) fn owner_of(&self, conn: ConnId) -> Option<usize> {
         self.owners[conn.kind() as usize]
@@ -104,7 +105,7 @@ impl Residents {
         self.all.iter().position(|resident| resident.place == place)
     }
 
-    /// What any of them awaits: the first deadline, and whether it means anything to one that the round ends.
+    /// The earliest deadline of all, and whether one of them waits for the end of the round.
     #[inline]
     pub(crate) fn await_all(&mut self) -> Awaits {
         let Residents { all, awaits, .. } = self;
@@ -117,14 +118,14 @@ impl Residents {
         })
     }
 
-    /// What this one awaits.
-    pub(crate) fn awaits(&self, who: usize) -> Awaits {
-        self.all[who].awaits()
+    /// What this machine waits for.
+    pub(crate) fn awaits(&self, resident: usize) -> Awaits {
+        self.all[resident].awaits()
     }
 
-    /// Makes a machine anew, empty.
-    pub(crate) fn renew(&mut self, who: usize, settings: &Arc<Settings>) {
-        self.all[who].machine = (self.builder)(self.all[who].place, settings);
+    /// Replaces a machine by an empty one.
+    pub(crate) fn renew(&mut self, resident: usize, settings: &Arc<Settings>) {
+        self.all[resident].machine = (self.builder)(self.all[resident].place, settings);
         self.awaits = None;
     }
 }
@@ -133,18 +134,18 @@ impl Index<usize> for Residents {
     type Output = Resident;
 
     #[inline]
-    fn index(&self, who: usize) -> &Resident {
-        &self.all[who]
+    fn index(&self, resident: usize) -> &Resident {
+        &self.all[resident]
     }
 }
 
 /// Which resident owns connections, by kind.
 fn owners(places: &[Place]) -> [Option<usize>; 4] {
     let mut owners = [None; 4];
-    for (who, place) in places.iter().enumerate() {
+    for (resident, place) in places.iter().enumerate() {
         for &kind in kinds_of(*place) {
             debug_assert!(owners[kind as usize].is_none(), "a thread has one door and one worker at most");
-            owners[kind as usize] = Some(who);
+            owners[kind as usize] = Some(resident);
         }
     }
     owners

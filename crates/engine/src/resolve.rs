@@ -1,8 +1,8 @@
-//! Names of hosts to addresses, on threads of their own: `getaddrinfo` may take seconds.
+//! Resolves host names on threads of its own, since `getaddrinfo` may take seconds.
 //!
-//! Promises: every question is answered, through the mailbox of the thread that asked; an answer is kept for
-//! [`KEPT`], a failure for [`FAILURE_KEPT`] (`//= pgbouncer config.md#dns_max_ttl`). `getaddrinfo` does not tell the
-//! record's own lifetime.
+//! Every request is answered through the mailbox of the thread that sent it. An answer is kept for [`KEPT`], a failure
+//! for [`FAILURE_KEPT`] (`//= pgbouncer config.md#dns_max_ttl`), since `getaddrinfo` does not return the record's own
+//! TTL.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,16 +15,16 @@ use units::ConnId;
 
 use crate::letter::{Letter, Letterbox, Resolved};
 
-/// As long as PgBouncer keeps an answer by default.
+/// PgBouncer's default.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// A failure is tried again sooner: whoever waits for it is not served meanwhile.
+/// A failure is tried again sooner, since clients are waiting meanwhile.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
 
-/// Names kept. Names come from the settings, so there are few; the bound is against a `*` entry gone wild.
+/// Names kept. Names come from the settings, so there are few; the bound guards against a `*` entry with very many.
 const NAMES_MAX: usize = 1024;
 
-/// Two, so that one name server that does not answer holds up one name and not all of them.
+/// Two, so that one name server that does not answer does not block all names.
 const THREADS: usize = 2;
 
 struct LookupRequest {
@@ -33,7 +33,7 @@ struct LookupRequest {
     answer: Arc<Letterbox>,
 }
 
-/// Where questions are handed in. The threads end when the last one is dropped.
+/// The queue for requests. The threads end when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Resolver {
     queue: Sender<LookupRequest>,

@@ -1,4 +1,4 @@
-//! What all threads of one engine know of each other: mailboxes, board, log, and where answers for the control plane go.
+//! What all threads of an engine share: mailboxes, board, log, and the answers for the control plane.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,10 +19,10 @@ use crate::resolve::Resolver;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
 
-/// The only door there is, so far.
+/// The only door so far.
 pub(crate) const DOOR: DoorId = DoorId(0);
 
-/// Makes a machine, at start and after a panic that left one unsound.
+/// Makes a machine: at start, and to replace one after a panic.
 pub(crate) type Builder = Arc<dyn Fn(Place, &Arc<Settings>) -> Box<dyn Tenant> + Send + Sync>;
 
 /// A console command on its way to the control plane.
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) log: Log,
     pub(crate) workers: u16,
-    /// One a thread; which thread a machine lives on is [`Shared::thread_of`].
+    /// One mailbox for each thread; [`Shared::thread_of`] says which thread a machine lives on.
     pub(crate) boxes: Vec<Arc<Letterbox>>,
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
@@ -46,9 +46,9 @@ pub(crate) struct Shared {
     pub(crate) replies: Replies,
     pub(crate) end: End,
     listening: Mutex<Vec<Listening>>,
-    /// As last told to the machines: what a machine that is made anew begins with.
+    /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
-    /// Numbers for questions to the threads.
+    /// Numbers of requests to the threads.
     tickets: AtomicU64,
 }
 
@@ -95,7 +95,8 @@ impl Shared {
         *self.listening.lock().expect("nothing panics while it holds this lock") = places;
     }
 
-    /// Threads for so many workers: one hosts everything, or the door and the coordinator have one of their own.
+    /// The number of threads for so many workers: one for everything, or one for each worker and one for the door and
+    /// the coordinator.
     pub(crate) fn threads(workers: u16) -> usize {
         if workers == 1 { 1 } else { usize::from(workers) + 1 }
     }
@@ -109,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// All machines there are.
+    /// All machines.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let workers = (0..self.workers).map(|worker| Place::Worker(WorkerId(worker)));
         [Place::Door(DOOR), Place::Coordinator].into_iter().chain(workers)
@@ -127,7 +128,7 @@ impl Shared {
     }
 }
 
-/// What threads answered to the control plane's questions, until it is fetched.
+/// The threads' answers to the control plane, until it fetches them.
 #[derive(Default)]
 pub(crate) struct Replies {
     open: Mutex<BTreeMap<u64, Reply>>,
@@ -141,13 +142,13 @@ pub(crate) struct Reply {
 }
 
 impl Replies {
-    /// Answers to this ticket will be kept.
+    /// Keeps answers to this ticket from now on.
     pub(crate) fn expect(&self, ticket: u64) {
         self.lock().insert(ticket, Reply::default());
     }
 
     pub(crate) fn snapshot(&self, ticket: u64, snapshot: Snapshot) {
-        // Nobody waits for a late answer any more.
+        // A late answer is dropped.
         if let Some(reply) = self.lock().get_mut(&ticket) {
             reply.snapshots.push(snapshot);
             self.arrived.notify_all();
@@ -161,7 +162,7 @@ impl Replies {
         }
     }
 
-    /// Waits until so many have answered or the time is up; returns those who have.
+    /// Waits for so many answers or until the timeout; returns those that have come.
     pub(crate) fn collect(&self, ticket: u64, count: usize, timeout: Duration) -> Reply {
         let until = Instant::now() + timeout;
         let mut open = self.lock();
@@ -180,7 +181,7 @@ impl Replies {
     }
 }
 
-/// Which machines have come to their end.
+/// Which machines have ended.
 #[derive(Default)]
 pub(crate) struct End {
     pub(crate) over: AtomicBool,
@@ -188,7 +189,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// A machine has nothing left to wait for; true if it was the last of `count`.
+    /// A machine has ended. True: it was the last of `count`.
     pub(crate) fn finish(&self, place: Place, count: usize) -> bool {
         let mut finished = self.finished.lock().expect("nothing panics while it holds this lock");
         let is_last = finished.insert(place) && finished.len() == count;

@@ -1,11 +1,10 @@
-//! The board that workers share: who waits in which pool, and who has idle servers.
+//! The board that workers share: which pools have waiters and idle servers on which worker.
 //!
-//! Promises publish-then-look: a worker that writes its cell and then reads a row sees every cell whose writer did not
-//! see its own (all stores and loads that matter are sequentially consistent). A row that nobody wrote since the last
-//! look costs one load. A cell's parts may be of different writings: whoever reads the board must be right all the
-//! same (`queueing::board`).
+//! If two workers each write a cell and then read the row, at least one sees the other's cell: the stores and loads
+//! that matter are sequentially consistent. Reading a row that has not changed costs one load. The parts of a cell may
+//! come from different writes; readers of the board must allow for that (`queueing::board`).
 //!
-//! Memory: a row is made when it is first written, [`Board::POOLS_MAX`] rows at most.
+//! A row is allocated when it is first written; there are at most [`Board::POOLS_MAX`] rows.
 
 use std::sync::OnceLock;
 
@@ -21,15 +20,15 @@ pub(crate) struct SharedBoard {
 }
 
 struct Row {
-    /// Grows with every writing of a cell of this row.
+    /// Grows with every write to a cell of this row.
     version: AtomicU64,
     cells: Box<[SharedCell]>,
-    /// By worker; made when that worker first tells classes apart.
+    /// By worker; allocated when that worker first publishes classes.
     classes: Box<[OnceLock<SharedClasses>]>,
 }
 
 struct SharedClasses {
-    /// How many of the cells mean something.
+    /// How many of the cells are in use.
     count: AtomicU32,
     cells: [SharedClass; CLASSES_MAX],
 }
@@ -89,7 +88,7 @@ impl SharedBoard {
     }
 
     /// Writes a worker's cell. Returns the row's version before. A pool beyond [`Board::POOLS_MAX`] has one home and no
-    /// row: nothing to do.
+    /// row, so nothing is done.
     pub(crate) fn publish(&self, pool: PoolId, worker: WorkerId, cell: Cell) -> Option<u64> {
         let row = self.rows.get(pool.0 as usize)?;
         let row = row.get_or_init(|| Row::calm(self.workers));
@@ -102,7 +101,7 @@ impl SharedBoard {
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// Writes what a worker tells of a pool's classes, and returns the row's version before, as [`SharedBoard::publish`].
+    /// Writes a worker's cells of a pool's classes. Returns the row's version before, like [`SharedBoard::publish`].
     pub(crate) fn publish_classes(&self, pool: PoolId, worker: WorkerId, cells: &[ClassCell]) -> Option<u64> {
         let row = self.rows.get(pool.0 as usize)?;
         let row = row.get_or_init(|| Row::calm(self.workers));
@@ -115,7 +114,7 @@ impl SharedBoard {
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// A worker has begun anew: nothing of what it told is so.
+    /// A worker was replaced: resets its cells.
     pub(crate) fn forget(&self, worker: WorkerId) {
         for (pool, row) in (0..).zip(&self.rows) {
             let Some(row) = row.get() else { continue };
@@ -129,7 +128,7 @@ impl SharedBoard {
     /// Reads a pool's row into a worker's own copy, if it has changed since `seen`; returns the version read.
     pub(crate) fn refresh(&self, pool: PoolId, seen: u64, board: &mut Board) -> u64 {
         let Some(row) = self.rows.get(pool.0 as usize).and_then(OnceLock::get) else { return seen };
-        // Taken before the cells: what is written while we read them is read again next time.
+        // Read before the cells, so that what is written meanwhile is read again next time.
         let version = row.version.load(Ordering::SeqCst);
         if version == seen {
             return seen;

@@ -1,4 +1,4 @@
-//! The locks and atomics of what threads share, in one place so that a test can put a scheduler's own behind them
+//! The locks and atomics of what threads share, in one place, so that a test can replace them by those of a scheduler
 //! (`tests/lost_wakes.rs`).
 
 pub(crate) use std::sync::Mutex;

@@ -1,13 +1,13 @@
-//! The log's lines for the system's own log: one datagram each to its Unix socket, as syslog(3) sends them.
+//! Sends log lines to syslog: one datagram each to its Unix socket, like syslog(3).
 //!
 //! ```text
 //! <30>Nov 21 04:12:00 pgbouncer[4711]: C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
-//!  │                                   what the log's file has behind the level
+//! │ what the log file has after the level
 //!  └ 8 × facility + severity (RFC 3164)
 //! ```
 //!
-//! Promises never to wait: what a full socket does not take is lost. A system log that is restarted is found again with
-//! the next line.
+//! It never blocks: lines that a full socket does not take are lost. After a restart of syslog, the next line connects
+//! to it again.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -17,7 +17,7 @@ use machine::Level;
 
 use crate::options::SyslogOptions;
 
-/// Where lines go, connected when the first one does.
+/// The connection to syslog, opened with the first line.
 pub(crate) struct Syslog {
     options: SyslogOptions,
     socket: Option<UnixDatagram>,
@@ -30,12 +30,12 @@ impl Syslog {
         Syslog { options, socket: None, failed: false }
     }
 
-    /// Sends a line. Returns why it was lost, if the one before was not.
+    /// Sends a line. Returns why it was lost, unless the line before was lost too.
     pub(crate) fn send(&mut self, level: Level, moment: &Zoned, pid: u32, text: &str) -> Option<io::Error> {
         let priority = 8 * self.options.facility.code() + severity(level);
         let time = moment.strftime("%b %e %H:%M:%S");
         let line = format!("<{priority}>{time} {}[{pid}]: {text}", self.options.ident);
-        // A socket of the log's former life refuses once.
+        // A socket from before a restart of syslog fails once.
         let sent = self.try_send(line.as_bytes()).or_else(|_| self.try_send(line.as_bytes()));
         let before = std::mem::replace(&mut self.failed, sent.is_err());
         sent.err().filter(|_| !before)
@@ -83,9 +83,9 @@ mod tests {
         let facility = Facility::parse("local3").expect("one of them");
         let mut syslog = Syslog::new(SyslogOptions { path: path.clone(), ident: "weir".to_owned(), facility });
         let moment: Zoned = "2026-11-01T04:12:00+00:00[UTC]".parse().expect("a time of day");
-        let lost = syslog.send(Level::Log, &moment, 7, "nobody listens");
+        let lost = syslog.send(Level::Log, &moment, 7, "no daemon");
         assert_eq!(lost.map(|error| error.kind()), Some(io::ErrorKind::NotFound));
-        assert!(syslog.send(Level::Log, &moment, 7, "still nobody").is_none(), "told once");
+        assert!(syslog.send(Level::Log, &moment, 7, "still none").is_none(), "reported once");
         for word in ["one", "two"] {
             let receiver = UnixDatagram::bind(&path).expect("a fresh directory");
             receiver.set_nonblocking(true).expect("a socket");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_does_not_read_holds_nobody_up() {
+    fn a_log_that_does_not_read_delays_no_worker() {
         let dir = std::env::temp_dir().join(format!("engine-syslog-full-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
         let path = dir.join("log");

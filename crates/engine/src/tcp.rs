@@ -1,4 +1,4 @@
-//! Options of TCP sockets. On a listener they are inherited by what it accepts, which saves calls per client.
+//! Options of TCP sockets. Accepted sockets inherit them from the listener, which saves system calls for each client.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use socket2::{Socket, TcpKeepalive};
 
 use crate::options::TcpOptions;
 
-/// Sets what clients' and servers' sockets share.
+/// Sets the options that clients' and servers' sockets share.
 ///
 /// # Errors
 /// The kernel's, for a value it does not take.
 pub(crate) fn set(socket: &Socket, options: &TcpOptions) -> io::Result<()> {
-    // We write whole answers, so there is nothing to gather: waiting for an acknowledgement would only delay.
+    // Whole answers are written at once, so Nagle's algorithm would only delay them.
     socket.set_tcp_nodelay(true)?;
     if options.keepalive {
         socket.set_keepalive(true)?;

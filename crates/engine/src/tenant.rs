@@ -1,4 +1,4 @@
-//! A machine as the loop sees it: what it is stepped by, and what else the loop asks of some of them.
+//! A machine as the loop uses it, with the calls that only some machines need.
 
 use machine::{Action, Actions, Event, Machine, Peer};
 use pooling::{Coordinator, Door, Worker};
@@ -7,28 +7,28 @@ use units::{ConnId, PoolId, Time};
 
 /// A machine that lives on a thread.
 pub(crate) trait Tenant: Machine {
-    /// Steps it and takes out what it asks for; `actions` keeps the bytes meant. Tests put in lists of their own.
+    /// Steps it and takes out its actions; `actions` keeps their bytes. Tests return lists of their own.
     fn decide(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) -> Vec<Action> {
         self.step(now, board, event, actions);
         actions.take()
     }
 
-    /// As [`Tenant::decide`], of bytes that a connection has sent.
+    /// Like [`Tenant::decide`], for bytes that a connection has sent.
     fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {
         self.decide(now, board, Event::Received { conn, bytes }, actions)
     }
 
-    /// A door's: takes a new client in, or has no room.
+    /// For a door: takes a new client in, or returns `None` if it has no room.
     fn accept(&mut self, _now: Time, _peer: Peer) -> Option<ConnId> {
         None
     }
 
-    /// A worker's: the board's rows that it wants to see.
+    /// For a worker: the rows of the board that it needs.
     fn shared_pools(&self) -> &[PoolId] {
         &[]
     }
 
-    /// Looks itself over after a panic: the first broken invariant in words.
+    /// Checks itself after a panic: describes the first invariant that does not hold.
     fn fault(&self) -> Option<String> {
         None
     }

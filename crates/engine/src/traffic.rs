@@ -1,8 +1,8 @@
-//! Bytes in and out: receiving, sending, and how a connection's end is noticed.
+//! Bytes in and out: receiving, sending, and noticing the end of a connection.
 //!
-//! Promises: one `recv` for a connection that is ready, one a round: a short read means that it is drained, and what is
-//! left of a full one is reported again, so that nobody reads at everybody's cost. Nothing that a peer sent before it
-//! closed is lost: its end is told when its bytes have been read, also when it was noticed by sending.
+//! One `recv` in a round for each connection that is ready. A short read means that it is drained; after a full one the
+//! rest is reported again in the next round, so that no connection delays the others. Nothing that a peer sent before
+//! it closed is lost: its end is delivered after its bytes, even if a failed send showed it first.
 
 use std::io::IoSlice;
 
@@ -20,34 +20,34 @@ use crate::poll::{Interest, SocketId};
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
 impl Host {
-    /// Reads once and tells what came.
+    /// Reads once and delivers the bytes.
     #[inline]
     pub(crate) fn receive(&mut self, socket: SocketId, conn: ConnId) {
-        let (Some(fd), Some(who)) = (self.connections.fd_at(socket), self.resident_of(conn)) else { return };
-        // Taken out so that the machine may be told of its bytes; a panic loses it, and `recover` makes another.
+        let (Some(fd), Some(resident)) = (self.connections.fd_at(socket), self.resident_of(conn)) else { return };
+        // Taken out so that the machine can be stepped with its bytes. A panic loses it, and `recover` makes another.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.counters.recvs += 1;
         match recv(fd, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.hang_up(conn, Hangup::Closed),
-            Ok((count, _)) => self.tell_received(who, conn, &buffer[..count]),
+            Ok((count, _)) => self.deliver_received(resident, conn, &buffer[..count]),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.hang_up(conn, Hangup::Broken),
         }
         self.buffer = buffer;
     }
 
-    /// Tells that a connection has ended, once; from then on it is not watched.
+    /// Delivers the end of a connection, once. From then on it is not watched.
     pub(crate) fn hang_up(&mut self, conn: ConnId, why: Hangup) {
-        let Some(who) = self.resident_of(conn) else { return };
+        let Some(resident) = self.resident_of(conn) else { return };
         let why = if self.connections.phase(conn) == Some(Phase::Deaf) { Hangup::Broken } else { why };
         self.connections.set_phase(conn, Phase::Ended);
-        self.tell(who, Event::Hangup { conn, why });
-        // Mostly it was closed, and this costs nothing.
+        self.deliver_event(resident, Event::Hangup { conn, why });
+        // Usually it was closed by that, and this costs nothing.
         self.connections.ignore(&mut self.poll, conn);
     }
 
-    /// The peer is gone while nobody reads: what it sent before is still to be read, so its end is told at once only if
-    /// there is nothing. Otherwise it is watched again when reading goes on.
+    /// The peer is gone while the connection is not read. If there are unread bytes, they come first: the connection is
+    /// watched again when reading goes on. Otherwise the end is delivered at once.
     pub(crate) fn hang_up_unread(&mut self, conn: ConnId) {
         let Some(fd) = self.connections.fd(conn) else { return };
         match rustix::io::ioctl_fionread(fd) {
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// A connect has come to its end, good or bad.
+    /// A connect has succeeded or failed.
     pub(crate) fn connected(&mut self, conn: ConnId) {
         let Some(fd) = self.connections.fd(conn) else { return };
         let error = outcome(fd);
@@ -71,16 +71,17 @@ impl Host {
                 self.dial(conn, next);
             }
         }
-        self.tell_aftermath_to_owner(conn);
+        self.deliver_aftermath_to_owner(conn);
     }
 
     /// Sends what the socket did not take before.
     pub(crate) fn drain(&mut self, conn: ConnId) {
-        let (Some(fd), Some(who)) = (self.connections.fd(conn), self.resident_of(conn)) else { return };
-        let backlog = self.residents[who].machine().backlog(conn);
+        let (Some(fd), Some(resident)) = (self.connections.fd(conn), self.resident_of(conn)) else { return };
+        let backlog = self.residents[resident].machine().backlog(conn);
         if backlog.is_empty() {
-            self.connections.set_behind(conn, false);
-            // Nothing to send: reported again and again it would keep the thread from sleeping.
+            self.connections.set_has_backlog(conn, false);
+            // There is nothing to send. If it were still watched, it would be reported again and again, and the thread
+            // could not sleep.
             let read = self.connections.wanted(conn).read;
             self.connections.set_interest(conn, Interest { read, write: false });
             return;
@@ -88,27 +89,27 @@ impl Host {
         self.counters.sends += 1;
         match send(fd, backlog, SEND) {
             Ok(count) => {
-                let behind = count < backlog.len();
-                self.connections.set_behind(conn, behind);
-                self.tell(who, Event::Drained { conn, count });
+                let has_backlog = count < backlog.len();
+                self.connections.set_has_backlog(conn, has_backlog);
+                self.deliver_event(resident, Event::Drained { conn, count });
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => {
                 self.deafen(conn);
-                self.tell_aftermath_to_owner(conn);
+                self.deliver_aftermath_to_owner(conn);
             }
         }
     }
 
-    /// Carries out neighbouring sends to one connection; what the socket does not take goes to the machine's backlog.
-    pub(crate) fn send(&mut self, who: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {
+    /// Carries out consecutive sends to one connection. What the socket does not take goes to the machine's backlog.
+    pub(crate) fn send(&mut self, resident: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {
         let Some(outlet) = self.connections.outlet(conn) else { return };
-        let (machine, actions) = self.residents.stepping(who);
+        let (machine, actions) = self.residents.stepping(resident);
         let mut sent = 0;
         match outlet.phase {
             Phase::Deaf | Phase::Ended => return,
             Phase::Connecting => {}
-            Phase::Open if outlet.behind => {}
+            Phase::Open if outlet.has_backlog => {}
             Phase::Open => {
                 self.counters.sends += 1;
                 match send_pieces(outlet.fd, sends, actions, chunk) {
@@ -134,15 +135,15 @@ impl Host {
 
     #[cold]
     fn note_blocked(&mut self, conn: ConnId) {
-        self.connections.set_behind(conn, true);
+        self.connections.set_has_backlog(conn, true);
         let known = self.aftermath.iter().any(|next| matches!(next, Aftermath::Blocked(other) if *other == conn));
         if !known {
             self.aftermath.push_back(Aftermath::Blocked(conn));
         }
     }
 
-    /// The peer takes nothing any more. While it is read from, its last words come first and reading meets the end;
-    /// otherwise the end is told as soon as the list of actions is done.
+    /// The peer takes nothing any more. If the connection is read, its last bytes come first, and reading finds the
+    /// end. Otherwise the end is delivered after the actions of this step.
     fn deafen(&mut self, conn: ConnId) {
         self.connections.set_phase(conn, Phase::Deaf);
         if !self.connections.wanted(conn).read {
@@ -158,7 +159,7 @@ fn pieces(sends: &[Action]) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// One system call for all pieces.
+/// Sends all pieces with one system call.
 fn send_pieces(
     fd: impl std::os::fd::AsFd,
     sends: &[Action],

@@ -1,7 +1,7 @@
-//! The mailbox and the board under every order of their steps that a scheduler of our own tries: no wake is lost, no
-//! letter, and of two workers that publish and then look at least one sees the other.
+//! The mailbox and the board under many orders of their steps, chosen by a scheduler: no wake and no letter is lost,
+//! and of two workers that publish and then look, at least one sees the other.
 //!
-//! The files under test are compiled here once more, with the scheduler's locks and atomics behind them.
+//! The files under test are compiled here once more, with the scheduler's locks and atomics.
 
 mod sync {
     pub(crate) use shuttle::sync::Mutex;
@@ -29,7 +29,7 @@ use shared_board::SharedBoard;
 
 const RUNS: usize = 20_000;
 
-/// An eventfd: rings once however often it was struck, until it is heard.
+/// Models an eventfd: several writes before a read count as one.
 #[derive(Default)]
 struct Gong {
     rung: Mutex<bool>,
@@ -44,7 +44,7 @@ impl Bell for Gong {
 }
 
 impl Gong {
-    /// epoll_wait without a timeout: if nobody rings, the scheduler reports a deadlock.
+    /// Models epoll_wait without a timeout: if no wake comes, the scheduler reports a deadlock.
     fn wait(&self) {
         let mut rung = self.rung.lock().expect("not poisoned");
         while !*rung {
@@ -54,14 +54,14 @@ impl Gong {
     }
 }
 
-/// The reader's side of a loop: sleeps only if it may, and returns when it has read so many letters.
+/// The reader's side of the loop: waits only if it may, and returns when it has read so many letters.
 fn read(mailbox: &Mailbox<u32, Gong>, count: usize) -> Vec<u32> {
     let (mut seen, mut letters) = (Vec::new(), VecDeque::new());
     while seen.len() < count {
-        if mailbox.lie_down() {
+        if mailbox.prepare_to_wait() {
             mailbox.bell().wait();
         }
-        mailbox.get_up();
+        mailbox.end_wait();
         mailbox.empty(&mut letters);
         seen.extend(letters.drain(..));
     }
@@ -130,7 +130,8 @@ fn of_two_that_publish_and_look_one_sees_the_other() {
                 let board = Arc::clone(&board);
                 thread::spawn(move || {
                     let mut copy = Board::new(2);
-                    // As a loop does: looked before, so that the row's version is known and may be skipped.
+                    // Like the real loop, it reads first, so that the row's version is known and the row may be
+                    // skipped.
                     let seen = board.refresh(PoolId(3), 0, &mut copy);
                     board.publish(PoolId(3), WorkerId(me), mine);
                     board.refresh(PoolId(3), seen, &mut copy);
@@ -146,7 +147,7 @@ fn of_two_that_publish_and_look_one_sees_the_other() {
 }
 
 #[test]
-fn what_is_told_of_classes_is_seen_with_the_cell_that_is_told_behind_it() {
+fn class_counts_are_seen_with_the_cell_written_after_them() {
     shuttle::check_random(
         || {
             let board = Arc::new(SharedBoard::new(2));
@@ -167,7 +168,7 @@ fn what_is_told_of_classes_is_seen_with_the_cell_that_is_told_behind_it() {
             writer.join().expect("it does not panic");
             let seen = board.refresh(PoolId(3), seen, &mut copy);
             assert_eq!(copy.classes(PoolId(3), WorkerId(0)), cells);
-            // It begins anew.
+            // The worker is replaced.
             board.forget(WorkerId(0));
             board.refresh(PoolId(3), seen, &mut copy);
             assert_eq!(copy.cell(PoolId(3), WorkerId(0)), Cell::CALM);

@@ -1,4 +1,4 @@
-//! A transaction allocates nothing once the pooler is warm: counted by an allocator that counts, over the whole process.
+//! A transaction allocates nothing once the pooler is warm: a counting allocator checks the whole process.
 
 mod postgres;
 
@@ -11,7 +11,7 @@ static COUNTING: dhat::Alloc = dhat::Alloc;
 
 const TRANSACTIONS: usize = 5000;
 
-// The coordinator looks around three times a second and may allocate; a transaction that did would show thousands.
+// The coordinator runs three times a second and may allocate. If transactions did, there would be thousands.
 const BLOCKS_MAX: u64 = 100;
 
 #[test]

@@ -1,5 +1,5 @@
-//! The real machines in the real engine, between clients and a PostgreSQL of a few lines: that the parts fit, and what
-//! a transaction costs in system calls. What PostgreSQL really says is tested from outside, against a real one.
+//! The real machines in the real engine, between clients and a fake PostgreSQL: checks that the parts fit, and counts
+//! the system calls of a transaction. Tests from outside use a real PostgreSQL.
 
 mod postgres;
 

@@ -1,14 +1,14 @@
-//! `SHOW CLASSES`: one row for each class of clients: what it may claim, and what came of it over all pools and workers.
-//! PgBouncer has none.
+//! `SHOW CLASSES`: one row for each class of clients, with its weight and limits, and its counts over all pools and
+//! workers. PgBouncer has none.
 //!
-//! Counts are since the start, or since classes were last changed. As long as no rule tells clients apart nothing is
-//! counted, and these columns are NULL.
+//! Counts are since the start, or since classes were last changed. Without rules nothing is counted, and these columns
+//! are NULL.
 
 use queueing::classes::{Class, ClassId};
 use queueing::queue::ClassCounts;
 
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("class"),
@@ -16,30 +16,31 @@ const COLUMNS: &[Column] = &[
     int("priority"),
     // Servers of each pool.
     int("min"),
-    // NULL: no limit, as in the next one.
+    // NULL: no limit, also in the next column.
     int("max"),
     int("max_waiting"),
     // Now.
     int("cl_waiting"),
     int("sv_active"),
-    // Of servers, with what runs now.
+    // Server time, including what runs now.
     numeric("server_seconds"),
     // Of the server time of all classes, in percent.
     numeric("share"),
-    // How often a server was waited for, how long in all, and the longest, of those that wait now too.
+    // How often sessions waited for a server, for how long in total, and the longest wait, including waits that last
+    // now.
     numeric("wait_count"),
     numeric("wait_seconds"),
     numeric("maxwait_seconds"),
-    // The longest wait by the mean one: 1 if all wait alike.
+    // The longest wait divided by the mean wait: 1 if all waits are equal.
     numeric("starvation"),
-    // Told an error for want of a server: a full line, a deadline, a timeout of waiting.
+    // Requests refused while they waited for a server: full queue, deadline, timeout.
     numeric("refused"),
 ];
 
 /// In the order of the file, `default` first.
-pub(super) fn table(view: &View<'_>) -> Table {
-    let classes = &view.settings.classes;
-    let counts: Vec<ClassCounts> = (0..classes.all.len()).map(|index| sum(view, ClassId(index as u8))).collect();
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
+    let classes = &input.settings.classes;
+    let counts: Vec<ClassCounts> = (0..classes.all.len()).map(|index| sum(input, ClassId(index as u8))).collect();
     let served_us = counts.iter().map(|counts| u128::from(counts.served_us)).sum();
     let mut table = Table::new(COLUMNS);
     for (class, counts) in classes.all.iter().zip(&counts) {
@@ -80,9 +81,9 @@ fn came_of(counts: &ClassCounts, all_served_us: u128) -> Vec<Value> {
 }
 
 /// Over all pools and workers.
-fn sum(view: &View<'_>, class: ClassId) -> ClassCounts {
+fn sum(input: &ShowInput<'_>, class: ClassId) -> ClassCounts {
     let mut sum = ClassCounts { class, ..ClassCounts::default() };
-    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    let pools = input.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
     for part in pools.flat_map(|pool| &pool.classes).filter(|part| part.class == class) {
         sum.waiting = sum.waiting.saturating_add(part.waiting);
         sum.active = sum.active.saturating_add(part.active);
@@ -100,7 +101,7 @@ fn seconds(micros: u64) -> Value {
     Some(format!("{}.{:03}", micros / 1_000_000, micros % 1_000_000 / 1000))
 }
 
-/// A quotient with one digit behind the point, rounded down; NULL by nothing.
+/// A quotient with one decimal, rounded down; NULL if the divisor is 0.
 fn tenths(dividend: u128, divisor: u128) -> Value {
     let tenths = dividend.saturating_mul(10).checked_div(divisor)?;
     Some(format!("{}.{}", tenths / 10, tenths % 10))

@@ -6,36 +6,36 @@ use machine::snapshot::ClientSnapshot;
 use machine::{Peer, Snapshot};
 
 use super::socket::{self, End, Socket};
+use crate::show_input::{ShowInput, pointer};
 use crate::table::{Column, Table, text};
-use crate::view::{View, pointer};
 
 const COLUMNS: &[Column] = &{
     let mut columns = [text("pool_fidelity"); socket::COLUMNS.len() + 2];
     let (first, _) = columns.split_at_mut(socket::COLUMNS.len());
     first.copy_from_slice(socket::COLUMNS);
-    // That of its latest transaction.
+    // The class of its latest transaction.
     columns[socket::COLUMNS.len() + 1] = text("class");
     columns
 };
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for snapshot in view.snapshots {
+    for snapshot in input.snapshots {
         for client in &snapshot.clients {
-            let mut row = socket(view, snapshot, client).into_row();
+            let mut row = socket(input, snapshot, client).into_row();
             row.push(client.fidelity.map(|fidelity| fidelity.as_str().to_owned()));
             let is_on_console = *client.key.database == *CONSOLE_DATABASE;
-            row.push((!is_on_console).then(|| view.settings.classes.class(client.class).name.to_string()));
+            row.push((!is_on_console).then(|| input.settings.classes.class(client.class).name.to_string()));
             table.push(row);
         }
     }
     table
 }
 
-fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
+fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
     let (peer, local, pid) = match client.peer {
         Peer::Tcp { from, to } => (End::tcp(from), End::tcp(to), 0),
-        Peer::Unix { pid, .. } => (End::unix(view.listen_port), End::unix(view.listen_port), i64::from(pid)),
+        Peer::Unix { pid, .. } => (End::unix(input.listen_port), End::unix(input.listen_port), i64::from(pid)),
     };
     Socket {
         kind: "C",
@@ -44,8 +44,8 @@ fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) 
         state: client.state,
         peer,
         local,
-        connect_time: view.time_of_day(snapshot, client.times.connected_at),
-        request_time: view.time_of_day(snapshot, client.times.request_at),
+        connect_time: input.time_of_day(snapshot, client.times.connected_at),
+        request_time: input.time_of_day(snapshot, client.times.request_at),
         wait_us: client.times.waiting_since.map_or(0, |since| snapshot.now.micros_since(since)),
         close_needed: false,
         ptr: pointer(client.name),

@@ -1,14 +1,14 @@
-//! `SHOW CONFIG`: every setting, what it is and what it would be.
+//! `SHOW CONFIG`: every setting with its value and its default.
 //= pgbouncer usage.md#show-config
 
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, text, words, yes_no};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[text("key"), text("value"), text("default"), text("changeable")];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for row in view.rows {
+    for row in input.rows {
         table.push(vec![words(row.key), row.value.clone(), row.default.clone(), yes_no(row.changeable)]);
     }
     table

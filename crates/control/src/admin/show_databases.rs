@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use connections::databases::{CONSOLE_DATABASE, Database};
 
+use crate::show_input::{ShowInput, clients, hosts, load_balance_hosts, seconds, servers};
 use crate::table::{Column, Table, Value, count, int, text, words};
-use crate::view::{View, clients, hosts, load_balance_hosts, seconds, servers};
 
 const COLUMNS: &[Column] = &[
     text("name"),
@@ -26,7 +26,7 @@ const COLUMNS: &[Column] = &[
     int("current_client_connections"),
     int("paused"),
     int("disabled"),
-    // Ours.
+    // Not in PgBouncer.
     text("pool_fidelity"),
 ];
 
@@ -37,34 +37,34 @@ struct Current {
     clients: u32,
 }
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut current: BTreeMap<&str, Current> = BTreeMap::new();
-    let pools = view.pools();
+    let pools = input.pools();
     for (key, pool) in &pools {
         let sum = current.entry(&key.database).or_default();
         sum.servers = sum.servers.saturating_add(servers(pool));
         sum.clients = sum.clients.saturating_add(clients(pool));
     }
     let mut table = Table::new(COLUMNS);
-    for (name, database) in view.databases() {
+    for (name, database) in input.databases() {
         let current = current.get(name.as_str()).copied().unwrap_or_default();
         table.push(match database {
-            Some(database) => row(view, &database, current),
-            None => console_row(view, current),
+            Some(database) => row(input, &database, current),
+            None => console_row(input, current),
         });
     }
     table
 }
 
-fn row(view: &View<'_>, database: &Database, current: Current) -> Vec<Value> {
-    let settings = view.settings;
+fn row(input: &ShowInput<'_>, database: &Database, current: Current) -> Vec<Value> {
+    let settings = input.settings;
     vec![
         words(&database.name),
         words(hosts(database)),
         count(database.hosts.first().map_or(0, |address| address.port)),
         words(database.dbname.as_ref().unwrap_or(&database.name)),
         database.forced_user.clone(),
-        // A number also where it is `auto`: readers expect one.
+        // A number even for `auto`, since programs expect one.
         count(
             database.settings.pool_size.unwrap_or(settings.global.pools.default_pool_size).most(&settings.global.pools),
         ),
@@ -84,22 +84,22 @@ fn row(view: &View<'_>, database: &Database, current: Current) -> Vec<Value> {
 }
 
 /// The console has no servers; its numbers are those that PgBouncer shows.
-fn console_row(view: &View<'_>, current: Current) -> Vec<Value> {
+fn console_row(input: &ShowInput<'_>, current: Current) -> Vec<Value> {
     vec![
         words(CONSOLE_DATABASE),
         None,
-        count(view.listen_port),
+        count(input.listen_port),
         words(CONSOLE_DATABASE),
         words(CONSOLE_DATABASE),
         count(2),
         count(0),
         count(0),
-        count(seconds(Some(view.settings.global.servers.server_lifetime))),
+        count(seconds(Some(input.settings.global.servers.server_lifetime))),
         words("statement"),
         None,
         count(0),
         count(0),
-        count(view.settings.global.pools.max_db_client_connections),
+        count(input.settings.global.pools.max_db_client_connections),
         count(current.clients),
         count(0),
         count(0),

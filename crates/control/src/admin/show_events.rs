@@ -1,26 +1,26 @@
-//! `SHOW EVENTS`: how often requests were refused, sizes were changed by `auto`, and clients found no file descriptor, since the
-//! start. PgBouncer has none.
+//! `SHOW EVENTS`: how often since the start requests were refused, `auto` has changed a pool's size, and clients were
+//! refused because there was no file descriptor. PgBouncer has none.
 
 use crate::events;
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, big, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
-    // NULL: not of one pool.
+    // NULL: not for one pool.
     text("database"),
     text("user"),
-    // NULL: not of one class.
+    // NULL: not for one class.
     text("class"),
     // The setting or limit.
     text("event"),
-    // What clients are told; NULL: nothing.
+    // The error for clients; NULL: none.
     text("sqlstate"),
     numeric("count"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (event, count) in events::counts(view.snapshots, view.turned_away) {
+    for (event, count) in events::counts(input.snapshots, input.turned_away) {
         let (database, user) = event.pool.map(|key| (key.database, key.user)).unzip();
         table.push(vec![
             database.map(|name| name.to_string()),

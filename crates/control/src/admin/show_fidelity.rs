@@ -1,34 +1,35 @@
-//! `SHOW FIDELITY`: one row for each pool in transaction or statement mode: what keeping its clients' sessions came to.
+//! `SHOW FIDELITY`: one row for each pool in transaction or statement mode, with counts of pins, replays and checks.
 //! PgBouncer has none.
 //!
-//! `pinned_xact_count` of `xact_count` ran in sessions that kept a server from an earlier transaction. `missed_count` is what
-//! only looking without suspicion (pool_fidelity = strict) can find: 0 says little elsewhere.
+//! `pinned_xact_count` of the `xact_count` transactions ran in sessions that kept a server from an earlier transaction.
+//! `missed_count` counts state that only checks without a suspicion (pool_fidelity = strict) can find: elsewhere 0 says
+//! little.
 
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, big, count, int, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("database"),
     text("user"),
     text("pool_fidelity"),
-    // Now; then those that wait because of max_pinned.
+    // Sessions pinned now; then those that wait because of max_pinned.
     int("pinned"),
     int("pinned_waiting"),
     numeric("xact_count"),
     numeric("pinned_xact_count"),
     numeric("pin_count"),
-    // Of the pins, beyond max_pinned.
+    // Pins beyond max_pinned.
     numeric("pin_over_count"),
     numeric("replay_count"),
     numeric("check_count"),
     numeric("missed_count"),
-    // Whether it is known what its functions, triggers and views do: read, reading, unreadable; off in classic.
+    // Whether the side effects in its database are known: read, reading, unreadable; off in classic.
     text("names"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (key, pool) in view.pools() {
+    for (key, pool) in input.pools() {
         let Some(fidelity) = pool.fidelity.fidelity else { continue };
         let counts = pool.fidelity.counts;
         table.push(vec![

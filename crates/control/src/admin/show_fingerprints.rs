@@ -1,15 +1,16 @@
-//! `SHOW FINGERPRINTS`: one row for each statement that transactions began with, where limits of statements tell them apart
+//! `SHOW FINGERPRINTS`: one row for each statement that transactions began with, if statements have limits
 //! (fingerprint_max_active). PgBouncer has none.
 //!
-//! Whoever may only look at statistics does not see statements. Only those used last are kept: some thousand a worker.
+//! Users in `stats_users` do not see the statements' texts. Only the most recently used statements are kept, some
+//! thousand on each worker.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use machine::snapshot::StatementCounts;
 
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, big, count, int, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("fingerprint"),
@@ -27,13 +28,13 @@ const COLUMNS: &[Column] = &[
     numeric("max_wait_time"),
     numeric("delayed"),
     numeric("rejected"),
-    // Its beginning, as it came first.
+    // The beginning of the text that came first.
     text("statement"),
 ];
 
-/// What ran longest in all comes first.
-pub(super) fn table(view: &View<'_>) -> Table {
-    let mut rows: Vec<StatementCounts> = sums(view).into_values().collect();
+/// The statement with the longest total time comes first.
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
+    let mut rows: Vec<StatementCounts> = sums(input).into_values().collect();
     rows.sort_by_key(|row| (Reverse(row.run_us), row.fingerprint));
     let mut table = Table::new(COLUMNS);
     for row in rows {
@@ -48,21 +49,21 @@ pub(super) fn table(view: &View<'_>) -> Table {
             big(row.wait_max_us),
             big(row.delayed),
             big(row.rejected),
-            view.shows_statements.then_some(row.text),
+            input.shows_statements.then_some(row.text),
         ]);
     }
     table
 }
 
-/// How users write a fingerprint, in `fingerprint_limits` for instance.
+/// A fingerprint as users write it, for instance in `fingerprint_limits`.
 pub(super) fn name(fingerprint: u64) -> String {
     format!("{fingerprint:016x}")
 }
 
 /// Each statement once, summed over the workers, by its fingerprint.
-pub(super) fn sums(view: &View<'_>) -> BTreeMap<u64, StatementCounts> {
+pub(super) fn sums(input: &ShowInput<'_>) -> BTreeMap<u64, StatementCounts> {
     let mut sums: BTreeMap<u64, StatementCounts> = BTreeMap::new();
-    for part in view.snapshots.iter().flat_map(|snapshot| &snapshot.statements) {
+    for part in input.snapshots.iter().flat_map(|snapshot| &snapshot.statements) {
         match sums.get_mut(&part.fingerprint) {
             Some(sum) => add(sum, part),
             None => drop(sums.insert(part.fingerprint, part.clone())),

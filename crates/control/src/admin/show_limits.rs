@@ -1,7 +1,7 @@
-//! `SHOW LIMITS`: one row for each limit of each class, and for the limits of statements: how much of it is left, and what came
-//! of it, over all workers. PgBouncer has none.
+//! `SHOW LIMITS`: one row for each limit of a class or of statements, with how much of it is left and its counts over
+//! all workers. PgBouncer has none.
 //!
-//! Counts are since the start, or since there is such a limit.
+//! Counts are since the start, or since the limit exists.
 
 use machine::snapshot::{LimitCounts, StatementCounts};
 use queueing::classes::LimitKind;
@@ -9,42 +9,43 @@ use queueing::classes::{Class, Rate};
 use settings::ClassSettings;
 
 use super::show_fingerprints::{self, sums};
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     // NULL for a limit of statements.
     text("class"),
-    // As the file has it: tps, qps, logins, max_active, fingerprint_max_active.
+    // The name in the file: tps, qps, logins, max_active, fingerprint_max_active.
     text("kind"),
     // Events a second; of max_active and fingerprint_max_active, transactions at a time.
     int("limit"),
     // NULL for max_active and fingerprint_max_active.
     int("burst"),
-    // Of the burst, or of max_active; of fingerprint_max_active, what the statement that uses most of it leaves.
+    // What is left of the burst or of max_active; for fingerprint_max_active, what the statement that uses most of it
+    // leaves.
     int("remaining"),
-    // Now: who waits for any limit of the class; of a statement, for a server too.
+    // Sessions that wait now for any limit of the class; for statements, those that wait for a server too.
     int("waiting"),
     numeric("delayed"),
     numeric("rejected"),
     // delay or reject.
     text("over"),
-    // The one statement that the limit is for, if it is for one.
+    // The statement, if the limit is for one.
     text("fingerprint"),
 ];
 
 /// Classes in the order of the file, `default` first; then the limit of any statement, and those of single statements.
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for class in &view.settings.classes.all {
+    for class in &input.settings.classes.all {
         for kind in LimitKind::ALL {
             if let Some((limit, burst)) = limit_of(class, kind) {
-                table.push(row(view, class, kind, limit, burst));
+                table.push(row(input, class, kind, limit, burst));
             }
         }
     }
-    let statements = sums(view);
-    let limits = &view.settings.global.classes;
+    let statements = sums(input);
+    let limits = &input.settings.global.classes;
     if limits.fingerprint_max_active > 0 {
         let others = statements.values().filter(|one| !limits.fingerprint_limits.contains_key(&one.fingerprint));
         table.push(statement_row(limits, limits.fingerprint_max_active, None, &others.collect::<Vec<_>>()));
@@ -56,7 +57,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
     table
 }
 
-/// Of the statements that one limit holds for, each by itself.
+/// The row of a limit that holds for each of `statements`.
 fn statement_row(
     limits: &ClassSettings,
     limit: u32,
@@ -88,11 +89,11 @@ fn limit_of(class: &Class, kind: LimitKind) -> Option<(u32, Option<u32>)> {
     }
 }
 
-fn row(view: &View<'_>, class: &Class, kind: LimitKind, limit: u32, burst: Option<u32>) -> Vec<Value> {
-    let parts = view.snapshots.iter().flat_map(|snapshot| &snapshot.limits);
+fn row(input: &ShowInput<'_>, class: &Class, kind: LimitKind, limit: u32, burst: Option<u32>) -> Vec<Value> {
+    let parts = input.snapshots.iter().flat_map(|snapshot| &snapshot.limits);
     let parts: Vec<&LimitCounts> = parts.filter(|part| part.class == class.name && part.kind == kind).collect();
     let remaining = match burst {
-        Some(burst) => left_of_rate(view, &parts, limit, burst),
+        Some(burst) => left_of_rate(input, &parts, limit, burst),
         None => parts.iter().fold(limit, |left, part| left.saturating_sub(part.active)),
     };
     vec![
@@ -109,15 +110,15 @@ fn row(view: &View<'_>, class: &Class, kind: LimitKind, limit: u32, burst: Optio
     ]
 }
 
-/// What the coordinator had left when it last told any worker, what has come since, and what workers hold. If nobody has ever asked,
-/// the whole burst.
-fn left_of_rate(view: &View<'_>, parts: &[&LimitCounts], per_second: u32, burst: u32) -> u32 {
+/// What is left: what the coordinator last reported to a worker, what has been added since, and what workers have not
+/// used. If no worker has ever asked, the whole burst.
+fn left_of_rate(input: &ShowInput<'_>, parts: &[&LimitCounts], per_second: u32, burst: u32) -> u32 {
     let Some((left, reported_at)) =
         parts.iter().filter_map(|part| part.left).max_by_key(|&(_, reported_at)| reported_at)
     else {
         return burst;
     };
-    let now = view.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or(reported_at);
+    let now = input.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or(reported_at);
     let come = now.since(reported_at).as_micros() * u128::from(per_second) / 1_000_000;
     let come = u32::try_from(come).unwrap_or(u32::MAX);
     parts.iter().fold(left.saturating_add(come), |left, part| left.saturating_add(part.unused)).min(burst)

@@ -1,24 +1,25 @@
-//! `SHOW LISTS`: how many there are of each thing.
+//! `SHOW LISTS`: how many there are of each kind of object.
 //!
-//! The last row is ours: how many lines could not be written to the log.
+//! The last row is not in PgBouncer: how many lines of the log were lost.
 //!
-//! PgBouncer's `free_…` are unused slots of its allocator, which we do not have: 0. So is what does not exist here.
+//! PgBouncer's `free_…` are unused objects of its allocator. pgweir has no such allocator and shows 0, as for
+//! everything else that it does not have.
 //= pgbouncer usage.md#show-lists
 
 use super::show_users;
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, count, int, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[text("list"), int("items")];
 
-pub(super) fn table(view: &View<'_>) -> Table {
-    let clients: usize = view.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
-    let servers: usize = view.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
+    let clients: usize = input.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
+    let servers: usize = input.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
     let items = [
-        ("databases", view.databases().len()),
-        ("users", show_users::names(view).len()),
+        ("databases", input.databases().len()),
+        ("users", show_users::names(input).len()),
         ("peers", 0),
-        ("pools", view.pools().len()),
+        ("pools", input.pools().len()),
         ("peer_pools", 0),
         ("free_clients", 0),
         ("used_clients", clients),
@@ -29,7 +30,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         ("dns_zones", 0),
         ("dns_queries", 0),
         ("dns_pending", 0),
-        ("log_lines_lost", usize::try_from(view.log_lines_lost).unwrap_or(usize::MAX)),
+        ("log_lines_lost", usize::try_from(input.log_lines_lost).unwrap_or(usize::MAX)),
     ];
     let mut table = Table::new(COLUMNS);
     for (list, items) in items {

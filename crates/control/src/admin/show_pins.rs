@@ -1,6 +1,6 @@
 //! `SHOW PINS`: one row for each client that keeps its server between transactions, and why. PgBouncer has none.
 //!
-//! Whoever may only look at statistics does not see statements.
+//! Users in `stats_users` do not see the statements' texts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use session_state::state::PinSnapshot;
 use units::ConnId;
 
 use super::socket::End;
+use crate::show_input::{ShowInput, pointer};
 use crate::table::{Column, Table, Value, count, int, text, words};
-use crate::view::{View, pointer};
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -31,16 +31,16 @@ const COLUMNS: &[Column] = &[
     int("id"),
 ];
 
-/// Who has been pinned for longest comes first.
-pub(super) fn table(view: &View<'_>) -> Table {
+/// The client that has been pinned longest comes first.
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut rows = Vec::new();
-    for snapshot in view.snapshots {
+    for snapshot in input.snapshots {
         let pids: BTreeMap<ConnId, i32> =
             snapshot.servers.iter().map(|server| (server.conn, server.remote_pid)).collect();
         for client in &snapshot.clients {
             let Some(pin) = &client.pin else { continue };
             let pid = client.link.and_then(|link| pids.get(&link)).copied().unwrap_or(0);
-            rows.push((snapshot.now.micros_since(pin.since), row(view, snapshot, client, pin, pid)));
+            rows.push((snapshot.now.micros_since(pin.since), row(input, snapshot, client, pin, pid)));
         }
     }
     rows.sort_by_key(|(micros, _)| Reverse(*micros));
@@ -49,10 +49,10 @@ pub(super) fn table(view: &View<'_>) -> Table {
     table
 }
 
-fn row(view: &View<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinSnapshot, pid: i32) -> Vec<Value> {
+fn row(input: &ShowInput<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinSnapshot, pid: i32) -> Vec<Value> {
     let End { address, port } = match client.peer {
         Peer::Tcp { from, .. } => End::tcp(from),
-        Peer::Unix { .. } => End::unix(view.listen_port),
+        Peer::Unix { .. } => End::unix(input.listen_port),
     };
     vec![
         words(&*client.key.database),
@@ -62,7 +62,7 @@ fn row(view: &View<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinS
         words(&client.application_name),
         count(snapshot.now.since(pin.since).as_secs()),
         words(pin.kinds.words().collect::<Vec<_>>().join(", ")),
-        view.shows_statements.then(|| pin.statement.clone()),
+        input.shows_statements.then(|| pin.statement.clone()),
         count(pid),
         words(pointer(client.name)),
         words(client.link_name.map(pointer).unwrap_or_default()),

@@ -1,8 +1,8 @@
 //! `SHOW POOLS`: one row for each database and user.
 //= pgbouncer usage.md#show-pools
 
+use crate::show_input::{ShowInput, load_balance_hosts};
 use crate::table::{Column, Table, count, int, text, words};
-use crate::view::{View, load_balance_hosts};
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -24,10 +24,10 @@ const COLUMNS: &[Column] = &[
     text("load_balance_hosts"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (key, pool) in view.pools() {
-        let database = view.settings.database(&key.database);
+    for (key, pool) in input.pools() {
+        let database = input.settings.database(&key.database);
         table.push(vec![
             words(&*key.database),
             words(&*key.user),

@@ -6,20 +6,20 @@ use machine::Snapshot;
 use machine::snapshot::ServerSnapshot;
 
 use super::socket::{COLUMNS, End, Socket};
+use crate::show_input::{ShowInput, pointer, server_address};
 use crate::table::Table;
-use crate::view::{View, pointer, server_address};
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for snapshot in view.snapshots {
+    for snapshot in input.snapshots {
         for server in &snapshot.servers {
-            table.push(socket(view, snapshot, server).into_row());
+            table.push(socket(input, snapshot, server).into_row());
         }
     }
     table
 }
 
-fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
+fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
     let local = match (&server.address.host, server.local) {
         (Host::Unix(_), _) => End::unix(server.address.port),
         (_, address) => address.map(End::tcp).unwrap_or_default(),
@@ -31,8 +31,8 @@ fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) 
         state: server.state,
         peer: End { address: server_address(server), port: server.address.port },
         local,
-        connect_time: view.time_of_day(snapshot, server.connected_at),
-        request_time: view.time_of_day(snapshot, server.request_at),
+        connect_time: input.time_of_day(snapshot, server.connected_at),
+        request_time: input.time_of_day(snapshot, server.request_at),
         wait_us: 0,
         close_needed: server.close_needed,
         ptr: pointer(server.name),

@@ -1,30 +1,30 @@
-//! `SHOW SIZING`: one row for each pool whose size is found: how large it is now, and why. PgBouncer has none.
+//! `SHOW SIZING`: one row for each pool with `pool_size = auto`: its present size, and why. PgBouncer has none.
 
 use queueing::sizing::Change;
 
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, count, int, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("database"),
     text("user"),
-    // Now; the one that was found differs from it while another is tried.
+    // The present size; while another size is tried, the settled one differs from it.
     int("size"),
     int("settled"),
     int("floor"),
     int("ceiling"),
     text("why"),
-    // What its busy servers wait for in PostgreSQL; empty if it does not tell.
+    // The wait events of its busy servers; empty if PostgreSQL does not show them.
     text("waits"),
-    // The last ten, newest first.
+    // The last ten changes, newest first.
     text("changes"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (key, pool) in view.pools() {
+    for (key, pool) in input.pools() {
         let Some(sizing) = &pool.sizing else { continue };
-        let changes: Vec<String> = sizing.changes.iter().rev().map(|change| described(view, change)).collect();
+        let changes: Vec<String> = sizing.changes.iter().rev().map(|change| described(input, change)).collect();
         table.push(vec![
             words(&*key.database),
             words(&*key.user),
@@ -40,10 +40,10 @@ pub(super) fn table(view: &View<'_>) -> Table {
     table
 }
 
-fn described(view: &View<'_>, change: &Change) -> String {
+fn described(input: &ShowInput<'_>, change: &Change) -> String {
     let Change { at, from, to, why } = change;
-    let at = view.snapshots.first().map_or_else(String::new, |snapshot| view.time_of_day(snapshot, *at));
-    // The day and the zone are known to whoever asks.
+    let at = input.snapshots.first().map_or_else(String::new, |snapshot| input.time_of_day(snapshot, *at));
+    // Day and time zone are left out.
     let clock = at.split(' ').nth(1).unwrap_or_default();
     format!("{clock} {from} -> {to}: {why}")
 }

@@ -4,8 +4,8 @@
 use machine::snapshot::Totals;
 
 use crate::averages::{Rates, by_database};
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, Value, big, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -35,12 +35,12 @@ const COLUMNS: &[Column] = &[
     numeric("avg_client_login_count"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (database, totals) in by_database(view.snapshots) {
+    for (database, totals) in by_database(input.snapshots) {
         let mut row = vec![words(&*database)];
         row.extend(total_values(&totals));
-        row.extend(average_values(&view.averages.of(&database)));
+        row.extend(average_values(&input.averages.of(&database)));
         table.push(row);
     }
     table

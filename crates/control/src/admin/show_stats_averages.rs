@@ -4,8 +4,8 @@
 
 use super::show_stats::average_values;
 use crate::averages::by_database;
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -23,11 +23,11 @@ const COLUMNS: &[Column] = &[
     numeric("avg_client_login_count"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for database in by_database(view.snapshots).into_keys() {
+    for database in by_database(input.snapshots).into_keys() {
         let mut row = vec![words(&*database)];
-        row.extend(average_values(&view.averages.of(&database)));
+        row.extend(average_values(&input.averages.of(&database)));
         table.push(row);
     }
     table

@@ -3,8 +3,8 @@
 
 use super::show_stats::total_values;
 use crate::averages::by_database;
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -22,9 +22,9 @@ const COLUMNS: &[Column] = &[
     numeric("client_login_count"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (database, totals) in by_database(view.snapshots) {
+    for (database, totals) in by_database(input.snapshots) {
         let mut row = vec![words(&*database)];
         row.extend(total_values(&totals));
         table.push(row);

@@ -5,8 +5,8 @@ use machine::snapshot::Totals;
 
 use super::show_stats::{average_values, total_values};
 use crate::averages::by_database;
+use crate::show_input::ShowInput;
 use crate::table::{Column, Table, numeric, text, words};
-use crate::view::View;
 
 const COLUMNS: &[Column] = &[text("name"), numeric("value")];
 
@@ -25,14 +25,14 @@ const NAMES: [&str; 12] = [
     "client_login_count",
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut sum = Totals::default();
-    by_database(view.snapshots).values().for_each(|totals| sum.add(totals));
+    by_database(input.snapshots).values().for_each(|totals| sum.add(totals));
     let mut table = Table::new(COLUMNS);
     for (name, value) in NAMES.iter().zip(total_values(&sum)) {
         table.push(vec![words(format!("total_{name}")), value]);
     }
-    for (name, value) in NAMES.iter().zip(average_values(&view.averages.overall())) {
+    for (name, value) in NAMES.iter().zip(average_values(&input.averages.overall())) {
         table.push(vec![words(format!("avg_{name}")), value]);
     }
     table

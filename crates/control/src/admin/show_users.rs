@@ -1,12 +1,12 @@
-//! `SHOW USERS`: one row for each user who can log in, is forced by a database, or has settings.
+//! `SHOW USERS`: one row for each user that can log in, is forced by a database, or has settings.
 //= pgbouncer usage.md#show-users
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use connections::databases::CONSOLE_DATABASE;
 
+use crate::show_input::{ShowInput, servers};
 use crate::table::{Column, Table, Value, count, int, text, words};
-use crate::view::{View, servers};
 
 const COLUMNS: &[Column] = &[
     text("name"),
@@ -17,40 +17,40 @@ const COLUMNS: &[Column] = &[
     int("current_connections"),
     int("max_user_client_connections"),
     int("current_client_connections"),
-    // Ours.
+    // Not in PgBouncer.
     text("pool_fidelity"),
 ];
 
-/// Users by name. Who is unknown here cannot be made to appear by trying to log in.
-pub(super) fn names<'a>(view: &'a View<'_>) -> BTreeSet<&'a str> {
-    let settings = view.settings;
+/// Users by name. A failed login of an unknown user does not make it appear here.
+pub(super) fn names<'a>(input: &'a ShowInput<'_>) -> BTreeSet<&'a str> {
+    let settings = input.settings;
     let forced = settings.databases.values().filter_map(|database| database.forced_user.as_deref());
     let secrets = settings.secrets.keys().map(String::as_str);
     let users = settings.users.keys().map(String::as_str);
     forced.chain(secrets).chain(users).chain([CONSOLE_DATABASE]).collect()
 }
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut servers_now: BTreeMap<&str, u32> = BTreeMap::new();
-    let pools = view.pools();
+    let pools = input.pools();
     for (key, pool) in &pools {
         let sum = servers_now.entry(&key.user).or_default();
         *sum = sum.saturating_add(servers(pool));
     }
     let mut clients_now: BTreeMap<&str, u32> = BTreeMap::new();
-    for client in view.snapshots.iter().flat_map(|snapshot| &snapshot.clients) {
+    for client in input.snapshots.iter().flat_map(|snapshot| &snapshot.clients) {
         *clients_now.entry(&client.user).or_default() += 1;
     }
     let mut table = Table::new(COLUMNS);
-    for name in names(view) {
+    for name in names(input) {
         let now = |counts: &BTreeMap<&str, u32>| count(counts.get(name).copied().unwrap_or(0));
-        table.push(row(view, name, now(&servers_now), now(&clients_now)));
+        table.push(row(input, name, now(&servers_now), now(&clients_now)));
     }
     table
 }
 
-fn row(view: &View<'_>, name: &str, servers_now: Value, clients_now: Value) -> Vec<Value> {
-    let settings = view.settings;
+fn row(input: &ShowInput<'_>, name: &str, servers_now: Value, clients_now: Value) -> Vec<Value> {
+    let settings = input.settings;
     let user = settings.users.get(name).cloned().unwrap_or_default();
     vec![
         words(name),

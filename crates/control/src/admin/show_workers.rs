@@ -1,15 +1,15 @@
-//! `SHOW WORKERS`: ours; one row for each thread that owns sessions and servers.
+//! `SHOW WORKERS`: one row for each thread that owns sessions and servers. PgBouncer has none.
 //!
-//! A healthy pooler has few `lends` for its transactions, hardly any `epoll_ctls`, and no `panics`. `rotated` and
-//! `rotations_missed` count only where a test has set `chaos_rotate`. What the engine
-//! counts is NULL for a worker that did not answer in time.
+//! A healthy pooler has few `lends` compared with its transactions, hardly any `epoll_ctls`, and no `panics`. `rotated`
+//! and `rotations_missed` count only if a test has set `chaos_rotate`. The engine's counts are NULL for a worker that
+//! did not answer in time.
 
 use machine::Snapshot;
 use machine::snapshot::PoolSnapshot;
 
 use crate::plane::WorkerFacts;
+use crate::show_input::{ShowInput, clients, servers};
 use crate::table::{Column, Table, big, count, int, numeric};
-use crate::view::{View, clients, servers};
 
 const COLUMNS: &[Column] = &[
     int("worker"),
@@ -33,11 +33,11 @@ const COLUMNS: &[Column] = &[
     numeric("panics"),
 ];
 
-pub(super) fn table(view: &View<'_>) -> Table {
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for snapshot in view.snapshots {
+    for snapshot in input.snapshots {
         let worker = snapshot.worker.map_or(0, |worker| worker.0);
-        let facts = view.workers.iter().find(|facts| facts.worker == worker);
+        let facts = input.workers.iter().find(|facts| facts.worker == worker);
         let counted = |of: fn(&WorkerFacts) -> u64| facts.map(|facts| of(facts).to_string());
         table.push(vec![
             count(worker),

@@ -31,7 +31,7 @@ pub(super) const COLUMNS: &[Column] = &[
     int("id"),
 ];
 
-/// One end of a connection, as two columns show it. Without an address: it is not connected yet.
+/// One end of a connection, for two columns. Empty: it is not connected yet.
 #[derive(Default)]
 pub(super) struct End {
     pub(super) address: String,

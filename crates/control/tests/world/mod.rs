@@ -11,7 +11,7 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{SettingRow, View, WorkerFacts};
+use control::{SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts,
@@ -51,9 +51,9 @@ impl World {
         World { settings: settings(), rows, snapshots, workers, averages }
     }
 
-    pub(crate) fn view(&self) -> View<'_> {
+    pub(crate) fn show_input(&self) -> ShowInput<'_> {
         let now: Zoned = "2026-07-01T12:00:00+00:00[UTC]".parse().expect("a time of day");
-        View {
+        ShowInput {
             settings: &self.settings,
             rows: &self.rows,
             listen_port: 6999,
@@ -227,7 +227,7 @@ fn limit(kind: LimitKind, left: Option<(u32, Time)>, delayed: u64, rejected: u64
 }
 
 fn limits() -> Vec<LimitCounts> {
-    // Told 0.3 and 0.4 s before the snapshots.
+    // Reported 0.3 and 0.4 s before the snapshots.
     let logins = LimitCounts { waiting: 0, unused: 0, ..limit(LimitKind::Logins, Some((1, Time(99_800_000))), 5, 0) };
     let transactions = limit(LimitKind::Transactions, Some((40, Time(99_900_000))), 3, 1);
     vec![transactions, logins, limit(LimitKind::Active, None, 30, 10)]

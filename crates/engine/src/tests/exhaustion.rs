@@ -1,4 +1,4 @@
-//! Running out of descriptors, in a process of its own: the limit is the process's.
+//! Running out of descriptors, in a process of its own, since the limit is for the whole process.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use super::{PATIENCE, Stage, client, ping};
 const DESCRIPTORS: u64 = 64;
 
 #[test]
-fn without_descriptors_clients_are_told_and_the_loop_does_not_spin() {
+fn without_descriptors_clients_get_an_error_and_the_loop_does_not_spin() {
     let this = std::env::current_exe().expect("it runs");
     let name = "tests::exhaustion::in_a_process_of_its_own";
     let output = std::process::Command::new(this)
@@ -23,18 +23,18 @@ fn without_descriptors_clients_are_told_and_the_loop_does_not_spin() {
     assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Whether this connection was turned away with 53300.
-fn is_told(mut stream: impl Read) -> bool {
-    let mut told = Vec::new();
+/// Whether this connection was refused with 53300.
+fn is_refused(mut stream: impl Read) -> bool {
+    let mut answer = Vec::new();
     // A reset after the message is an end too.
-    let _ = stream.read_to_end(&mut told);
-    told.windows(5).any(|code| code == b"53300")
+    let _ = stream.read_to_end(&mut answer);
+    answer.windows(5).any(|code| code == b"53300")
 }
 
 #[test]
 #[ignore = "started by the test above, in a process whose limit it may change"]
 fn in_a_process_of_its_own() {
-    // The engine raises its limit to the hard one, so that is what must be low before it starts.
+    // The engine raises its limit to the hard limit, so the hard limit is lowered before it starts.
     let limit = Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) };
     setrlimit(Resource::Nofile, limit).expect("lowering is always allowed");
     let stage = Stage::open(1, |_| None);
@@ -42,28 +42,28 @@ fn in_a_process_of_its_own() {
     ping(&mut first, b"in time");
     tcp_is_refused_before_the_end(&stage);
     ping(&mut first, b"still served");
-    nobody_gets_one_at_the_end(&stage, &mut first);
+    the_end_needs_no_descriptor(&stage, &mut first);
 }
 
 /// TCP clients leave the last descriptors to servers and the Unix socket.
 fn tcp_is_refused_before_the_end(stage: &Stage) {
     let mut clients = Vec::new();
-    // Our own ends count in the same process, so there is not even room for half of them.
-    let told = (0..DESCRIPTORS).find_map(|_| {
+    // The test's own sockets count in the same process, so there is not even room for half of them.
+    let refused = (0..DESCRIPTORS).find_map(|_| {
         let stream = client(stage.addresses()[0]);
         stream.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("a time");
-        let told = is_told(&stream);
+        let refused = is_refused(&stream);
         clients.push(stream);
-        told.then_some(())
+        refused.then_some(())
     });
-    assert!(told.is_some(), "TCP clients took the last descriptor");
-    assert_eq!(stage.counters().turned_away, 1, "the log is to tell how many were turned away");
+    assert!(refused.is_some(), "TCP clients took the last descriptor");
+    assert_eq!(stage.counters().turned_away, 1, "the log has to say how many were turned away");
     drop(clients);
     ping(&mut stage.unix(), b"the console comes in");
 }
 
-fn nobody_gets_one_at_the_end(stage: &Stage, first: &mut TcpStream) {
-    // Take what is left but two, for our end and the engine's attempt.
+fn the_end_needs_no_descriptor(stage: &Stage, first: &mut TcpStream) {
+    // Use up all but two: one for the test's socket, one for the engine's attempt.
     let path = stage.unix_path();
     let mut held: Vec<std::fs::File> = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
@@ -72,7 +72,7 @@ fn nobody_gets_one_at_the_end(stage: &Stage, first: &mut TcpStream) {
     held.pop();
     let stream = UnixStream::connect(&path).expect("its own end is the last descriptor");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
-    assert!(is_told(&stream), "a client in the kernel's queue was not told");
+    assert!(is_refused(&stream), "a client in the kernel's queue got no error");
     drop(stream);
     let before = stage.counters();
     assert_eq!(before.turned_away, 2);

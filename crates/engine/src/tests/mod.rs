@@ -1,5 +1,5 @@
-//! Real sockets on this machine, and machines made for the test. Nothing sleeps: machines note what they are told in a
-//! channel, and sockets are waited for.
+//! Real sockets on this machine, and machines made for the test. Nothing sleeps: machines send notes of their events
+//! through a channel, and sockets are waited for.
 
 mod exhaustion;
 mod panics;
@@ -26,18 +26,18 @@ use crate::{Engine, Listening, LogOptions, Options, UnixOptions};
 /// Long enough for a loaded machine; a test that waits it out has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Clients that an actor's door has room for.
+/// The number of clients that an actor has room for as a door.
 const SLOTS_MAX: u32 = 10_000;
 
-/// An id as a machine would give it out (`units::id`).
+/// An id like those that machines give out (`units::id`).
 fn conn(kind: Kind, owner: u16, slot: u32) -> ConnId {
     ConnId::from_bits((((kind as u64) << 10 | u64::from(owner)) << 24 | u64::from(slot)) << 27 | 1)
 }
 
-/// What the test does when a machine is told something. What it returns is carried out.
+/// What a machine of the test does at an event. The returned actions are carried out.
 type Script = Box<dyn FnMut(&mut Actor, &Event<'_>) -> Vec<Action> + Send>;
 
-/// A machine that plays a script. It keeps backlogs as a real one does.
+/// A machine that runs a script. It keeps backlogs like a real one.
 struct Actor {
     place: Place,
     script: Option<Script>,
@@ -79,7 +79,7 @@ impl Actor {
                 self.backlog.remove(&conn);
                 vec![Action::Close { conn, last_words: true }]
             }
-            // A real one's deadline is never in the past after this.
+            // After this event a real machine's deadline is never in the past.
             Event::DeadlineReached => panic!("no script took the deadline back"),
             _ => Vec::new(),
         }
@@ -217,7 +217,7 @@ impl Stage {
         self.engine().handle().listening().into_iter().find_map(unix).expect("it has a Unix socket")
     }
 
-    /// Waits for a note that begins like this; others are passed over.
+    /// Waits for a note with this beginning; others are skipped.
     fn expect(&self, beginning: &str) -> String {
         let mut passed = Vec::new();
         loop {

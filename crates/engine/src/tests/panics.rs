@@ -25,7 +25,7 @@ fn fragile(place: Place) -> Option<Script> {
     })
 }
 
-// The script is taken out while it plays, so that a panic leaves a machine that merely echoes: good enough here.
+// The script is taken out while it runs, so after a panic the machine merely echoes, which is enough here.
 #[test]
 fn a_panic_of_a_sound_machine_ends_one_connection() {
     let stage = Stage::open(1, fragile);
@@ -74,7 +74,7 @@ fn a_panic_of_an_unsound_coordinator_ends_the_process() {
 
 #[test]
 fn a_machine_that_panics_for_ever_is_made_anew() {
-    // Its deadline has always passed, and it panics whenever it is told so.
+    // Its deadline has always passed, and it panics at every deadline event.
     let made = std::sync::atomic::AtomicU32::new(0);
     let stage = Stage::open(1, move |place| {
         let is_first = matches!(place, Place::Door(_)) && made.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;

@@ -12,7 +12,7 @@ use socket2::SockRef;
 use units::Kind;
 
 use super::{PATIENCE, Script, Stage, client, ping, rest};
-use crate::host::PASSERS_ALONE_MAX;
+use crate::host::VISITORS_ALONE_MAX;
 
 #[test]
 fn it_echoes_over_tcp_of_both_kinds_and_unix() {
@@ -42,7 +42,7 @@ fn star_means_both_kinds_on_one_port() {
     }
 }
 
-/// An address of nobody's (RFC 5737).
+/// An address that no machine has (RFC 5737).
 const NOT_OURS: &str = "203.0.113.7";
 
 #[test]
@@ -71,7 +71,7 @@ fn the_steady_state_is_one_recv_and_one_send_and_one_clock_read_a_round() {
     assert_eq!(after.rounds, after.clock_reads);
     assert_eq!((after.recvs - before.recvs, after.sends - before.sends), (1000, 1000));
     assert_eq!(after.epoll_ctls, before.epoll_ctls);
-    // The questions for the counters are the only letters.
+    // The requests for the counters are the only letters.
     assert!(after.rounds - before.rounds <= 1002, "{before:?} {after:?}");
 }
 
@@ -82,7 +82,7 @@ fn a_slow_reader_gets_everything_in_order() {
     let sent: Vec<u8> = (0..4_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut writer = stream.try_clone().expect("a descriptor");
     let copy = sent.clone();
-    // Nobody reads until the writer has met the back-pressure of both directions or is done.
+    // Nothing reads until the writer has met the back-pressure of both directions or is done.
     let writing = std::thread::spawn(move || {
         writer.write_all(&copy).expect("it is read from in the end");
         writer.shutdown(Shutdown::Write).expect("open");
@@ -155,7 +155,7 @@ fn wake_door(stage: &Stage) {
 }
 
 #[test]
-fn an_end_is_told_once_and_says_how() {
+fn an_end_is_reported_once_and_says_how() {
     let stage = Stage::open(1, |_| noting());
     let mut stream = stage.tcp();
     stream.write_all(b"bye").expect("it reads");
@@ -169,7 +169,7 @@ fn an_end_is_told_once_and_says_how() {
 }
 
 #[test]
-fn a_reset_is_seen_while_nobody_reads() {
+fn a_reset_is_seen_while_reading_is_paused() {
     let stage = Stage::open(1, |_| noting());
     let mut stream = stage.tcp();
     stream.write_all(b"-").expect("it reads");
@@ -180,7 +180,7 @@ fn a_reset_is_seen_while_nobody_reads() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_is_read_although_nobody_read_when_it_came() {
+fn what_was_sent_before_the_end_is_read_after_a_pause() {
     let stage = Stage::open(1, |_| noting());
     let mut stream = stage.unix();
     stream.write_all(b"-").expect("it reads");
@@ -189,7 +189,7 @@ fn what_was_sent_before_the_end_is_read_although_nobody_read_when_it_came() {
     stream.write_all(b"last words").expect("there is room");
     drop(stream);
     let before = stage.counters().rounds;
-    // Not a busy loop: asking is all that makes it turn.
+    // It is not a busy loop: only the requests for the counters make rounds.
     let turned = stage.counters().rounds - before;
     assert!(turned <= 4, "{turned} rounds");
     wake_door(&stage);
@@ -199,14 +199,14 @@ fn what_was_sent_before_the_end_is_read_although_nobody_read_when_it_came() {
 
 #[test]
 fn a_peer_that_takes_nothing_any_more_is_still_heard() {
-    // The machine answers "go" although the peer has sent its last words and closed.
+    // The machine reads the rest after the peer has sent its last bytes and closed.
     let stage = Stage::open(1, |_| {
         let mut first = true;
         Some(Box::new(move |actor, event| match *event {
             Event::Received { conn, bytes } if first => {
                 first = false;
                 actor.note("got the first");
-                // Held until the peer has closed.
+                // Kept until the peer has closed.
                 actor.backlog.insert(conn, vec![0; 1]);
                 actor.note(format!("{}", bytes.len()));
                 vec![Action::Interest { conn, read: false, write: false }]
@@ -251,10 +251,10 @@ fn a_reader_that_vanishes_while_much_is_waiting_for_it_ends_once() {
     drop(stream);
     assert_eq!(stage.expect("end"), "end 0 Broken");
     drop(stage.unix());
-    assert_eq!(stage.expect("end"), "end 1 Closed", "the first end was told twice");
+    assert_eq!(stage.expect("end"), "end 1 Closed", "the first end was reported twice");
 }
 
-/// Opens a server when told by a mail, sends it nothing, notes what comes.
+/// Opens a server at a mail, sends it nothing, and notes its events.
 fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
     let address = Arc::new(address);
     move |place| {
@@ -337,15 +337,15 @@ fn a_final_error_reaches_a_client_that_goes_on_writing() {
 }
 
 #[test]
-fn clients_who_come_at_once_find_room_before_anybody_is_accepted() {
-    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux tells");
+fn the_listen_queue_has_room_for_a_burst_of_clients() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux has it");
     let count = allowed.trim().parse::<usize>().expect("a number").min(1000);
     crate::gate::raise_descriptor_limit();
     let options =
         crate::Options { addresses: vec!["127.0.0.1".to_owned()], port: 0, unix: None, ..crate::Options::default() };
     let listeners = crate::listener::listen(&options, &mut Vec::new()).expect("a free port");
     let crate::Listening::Tcp(address) = listeners[0].place else { panic!("it is TCP") };
-    // Who is turned away for want of room tries again after a second.
+    // A client that finds no room tries again after a second.
     let in_time = std::time::Duration::from_millis(900);
     let clients: Vec<TcpStream> =
         (0..count).map_while(|_| TcpStream::connect_timeout(&address, in_time).ok()).collect();
@@ -353,20 +353,20 @@ fn clients_who_come_at_once_find_room_before_anybody_is_accepted() {
 }
 
 #[test]
-fn the_table_of_descriptors_has_room_before_anybody_comes() {
+fn the_table_of_descriptors_has_room_before_the_first_client() {
     crate::gate::raise_descriptor_limit();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     // More than all tests together open, where that many are allowed.
     let count = usize::try_from(limit).unwrap_or(usize::MAX).min(9000);
     crate::gate::make_room(count);
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let len = status.lines().find_map(|line| line.strip_prefix("FDSize:")).expect("proc(5) has it");
     assert!(len.trim().parse::<usize>().expect("a number") >= count, "{len}");
-    // And without a descriptor that stays open.
+    // No descriptor stays open for it.
     assert!(!std::path::Path::new(&format!("/proc/self/fd/{}", count - 1)).exists());
 }
 
-/// Whoever is in a message "hold" keeps the thread in it until the test lets go; everybody's round is noted.
+/// A message "hold" blocks the thread until the test releases it. The round of every other event is noted.
 fn rounds_of(held: Receiver<()>) -> impl Fn(Place) -> Option<Script> {
     let held = Mutex::new(Some(held));
     move |place| {
@@ -386,7 +386,8 @@ fn rounds_of(held: Receiver<()>) -> impl Fn(Place) -> Option<Script> {
     }
 }
 
-/// How many of the notes bear the same time: rounds read the clock once, and take longer than its grain.
+/// The largest number of notes with the same time: a round reads the clock once, and takes longer than the clock's
+/// resolution.
 fn most_in_a_round(stage: &Stage, beginning: &str, count: usize) -> usize {
     let mut rounds = BTreeMap::new();
     for _ in 0..count {
@@ -396,8 +397,8 @@ fn most_in_a_round(stage: &Stage, beginning: &str, count: usize) -> usize {
 }
 
 #[test]
-fn who_comes_or_goes_with_many_is_told_of_in_portions() {
-    const STORM: usize = PASSERS_ALONE_MAX + 44;
+fn many_logins_and_ends_are_reported_in_portions() {
+    const STORM: usize = VISITORS_ALONE_MAX + 44;
     let (release, held) = channel();
     let stage = Stage::open(1, rounds_of(held));
     let mut holder = stage.tcp();
@@ -411,8 +412,8 @@ fn who_comes_or_goes_with_many_is_told_of_in_portions() {
         release.send(()).expect("it waits");
     };
     hold(&mut || storm.iter_mut().for_each(|stream| stream.write_all(b"log me in").expect("it is open")));
-    assert_eq!(most_in_a_round(&stage, "came", STORM), PASSERS_ALONE_MAX);
-    storm.iter_mut().for_each(|stream| stream.read_exact(&mut [0; 9]).expect("nobody is forgotten"));
+    assert_eq!(most_in_a_round(&stage, "came", STORM), VISITORS_ALONE_MAX);
+    storm.iter_mut().for_each(|stream| stream.read_exact(&mut [0; 9]).expect("no client is forgotten"));
     hold(&mut || storm.clear());
-    assert_eq!(most_in_a_round(&stage, "left", STORM), PASSERS_ALONE_MAX);
+    assert_eq!(most_in_a_round(&stage, "left", STORM), VISITORS_ALONE_MAX);
 }

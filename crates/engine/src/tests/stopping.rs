@@ -1,4 +1,4 @@
-//! Starting where another already listens, and the three ways to end.
+//! Starting where another process already listens, and the three ways to stop.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use machine::{Action, Event, Mail, Place, Settings, Stop, ToCoordinator, ToDoor,
 use super::{Script, Stage, ping, rest};
 use crate::{Engine, LogOptions, Options, UnixOptions};
 
-/// Finishes when told to stop; the door first waits for its clients.
+/// Finishes when it gets a stop; the door first waits for its clients.
 fn obedient(place: Place) -> Option<Script> {
     let mut stopping = false;
     let mut clients = std::collections::BTreeSet::new();
@@ -65,7 +65,7 @@ fn a_gentle_stop_closes_tcp_keeps_the_socket_and_ends_with_the_last_client() {
 }
 
 #[test]
-fn an_immediate_stop_waits_for_nobody() {
+fn an_immediate_stop_waits_for_no_client() {
     let mut stage = Stage::open(2, |_| None);
     let mut stream = stage.tcp();
     ping(&mut stream, b"one client");
@@ -85,7 +85,7 @@ fn only_unix(dir: &std::path::Path) -> Options {
 }
 
 #[test]
-fn a_socket_in_use_is_respected_and_one_left_behind_replaced() {
+fn a_socket_in_use_is_kept_and_an_unused_one_replaced() {
     let dir = std::env::temp_dir().join(format!("engine-stale-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary directory");
     let path = dir.join(".s.PGSQL.7");
@@ -94,11 +94,11 @@ fn a_socket_in_use_is_respected_and_one_left_behind_replaced() {
         Engine::start_with(&only_unix(&dir), Arc::new(Settings::default()), builder)
     };
     let other = UnixListener::bind(&path).expect("a fresh directory");
-    let why = start().err().expect("somebody listens").to_string();
+    let why = start().err().expect("the socket is in use").to_string();
     assert!(why.contains("unix socket is in use, cannot continue"), "{why}");
-    // Dropping a listener leaves its file behind, as a killed process does.
+    // Dropping a listener leaves its file, like a killed process.
     drop(other);
-    let engine = start().expect("nobody listens");
+    let engine = start().expect("the socket is unused");
     let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o711);
     drop(UnixStream::connect(&path).expect("it listens"));
@@ -125,7 +125,7 @@ fn full_machine() -> Box<dyn crate::tenant::Tenant> {
 }
 
 #[test]
-fn a_client_without_room_is_told_so() {
+fn a_client_above_the_limit_gets_an_error() {
     let dir = std::env::temp_dir().join(format!("engine-full-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary directory");
     let builder: crate::shared::Builder = Arc::new(|_, _| full_machine());

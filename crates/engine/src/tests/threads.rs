@@ -1,4 +1,4 @@
-//! What goes from thread to thread: messages with sockets, refusals, computations, deadlines, answers.
+//! Between threads: messages with sockets, returned messages, computations, deadlines, answers.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -13,20 +13,20 @@ use machine::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, T
 use units::{Kind, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
-use crate::host::{PASSERS_ALONE_MAX, PASSERS_MAX};
+use crate::host::{VISITORS_ALONE_MAX, VISITORS_MAX};
 use crate::letter::OFFERED_MAX;
 
-/// A message of which a test's worker understands the number.
+/// A message with a number for a test's worker.
 fn cancelling(pid: i32) -> Mail {
     Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid, secret: 0 })
 }
 
-/// One that a full mailbox returns.
+/// A message that a full mailbox returns.
 fn begging(to: WorkerId, pool: PoolId) -> Mail {
     Mail::ToWorker(to, ToWorker::Exchange(Exchange::Beg { pool, from: to }))
 }
 
-/// The door sends every client on to a worker with its first byte, which the worker echoes as the rest.
+/// The door sends every client to a worker with its first byte. The worker notes that byte and echoes what follows.
 fn sending_on(to: WorkerId) -> impl Fn(Place) -> Option<Script> + Send + Sync {
     move |place| {
         Some(match place {
@@ -74,12 +74,13 @@ fn a_busy_reader_costs_its_writers_no_wake() {
         ping(&mut stream, b"x");
     }
     let counters = stage.counters();
-    // Each message rings at most once; bells rung are bells heard, but for those of the control plane's own letters.
+    // Each message wakes at most once. Wakes are received as often as sent, except for those by letters of the control
+    // plane.
     assert!(counters.wakes_sent <= 50, "{counters:?}");
     assert!(counters.wakes_taken >= counters.wakes_sent, "{counters:?}");
 }
 
-/// The worker stands still until the test lets it go on; the door sends its client again and again, and takes it back.
+/// The worker is blocked until the test releases it. The door fills the worker's mailbox, and takes its client back.
 fn refusing(go_on: Receiver<()>) -> impl Fn(Place) -> Option<Script> + Send + Sync {
     let go_on = Arc::new(Mutex::new(go_on));
     let begging = || begging(WorkerId(0), PoolId(0));
@@ -114,7 +115,7 @@ fn refusing(go_on: Receiver<()>) -> impl Fn(Place) -> Option<Script> + Send + Sy
 fn a_full_mailbox_gives_the_message_back_with_its_socket() {
     let (sender, go_on): (Sender<()>, _) = channel();
     let stage = Stage::open(2, refusing(go_on));
-    // It stands still with one message taken out; those that must arrive do.
+    // It is blocked with one message taken out.
     stage.engine().handle().post(cancelling(0));
     stage.expect("stands still");
     let mut stream = stage.tcp();
@@ -156,10 +157,10 @@ fn arriving() -> Mail {
     Mail::ToWorker(WorkerId(0), ToWorker::Arrive(Box::new(arrival)))
 }
 
-/// So many letters come to a worker at once: three times as many who arrive as do in a round, then these.
-const MANY: usize = PASSERS_MAX * 3;
+/// So many sessions arrive at a worker at once: three times as many as are served in a round.
+const MANY: usize = VISITORS_MAX * 3;
 
-/// What the worker notes of them is told by the stage.
+/// A stage where [`MANY`] sessions arrive at a worker, followed by one last letter.
 fn many_arrive(last: fn() -> Mail) -> Stage {
     let (sender, go_on): (Sender<()>, _) = channel();
     let go_on = Arc::new(Mutex::new(go_on));
@@ -185,7 +186,7 @@ fn many_arrive(last: fn() -> Mail) -> Stage {
                         arrived += 1;
                         actor.note(format!("arrived {arrived}."));
                     }
-                    Event::Mail(_) => actor.note(format!("the last letter behind {arrived}.")),
+                    Event::Mail(_) => actor.note(format!("letters before the last: {arrived}.")),
                     _ => {}
                 }
                 Vec::new()
@@ -193,7 +194,7 @@ fn many_arrive(last: fn() -> Mail) -> Stage {
             Place::Worker(_) | Place::Coordinator => Box::new(|_, _| Vec::new()),
         })
     });
-    // It stands still until all are there.
+    // It is blocked until all are there.
     stage.engine().handle().post(cancelling(1));
     stage.expect("stands still");
     ping(&mut stage.tcp(), b"many");
@@ -202,20 +203,20 @@ fn many_arrive(last: fn() -> Mail) -> Stage {
 }
 
 #[test]
-fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
+fn many_new_clients_are_accepted_a_few_in_a_round() {
     let stage = many_arrive(|| cancelling(2));
-    stage.expect("the last letter behind 0.");
+    stage.expect("letters before the last: 0.");
     stage.expect(&format!("arrived {MANY}."));
 }
 
 #[test]
-fn a_worker_is_told_to_stop_behind_all_who_arrive() {
+fn a_worker_stops_after_accepting_all_new_clients() {
     let stage = many_arrive(|| Mail::stop(Place::Worker(WorkerId(0)), Stop::WaitForClients));
-    stage.expect(&format!("the last letter behind {MANY}."));
+    stage.expect(&format!("letters before the last: {MANY}."));
 }
 
-/// In how many rounds a door reads what [`MANY`] clients have sent while it stood still, beside a worker whose client has sent
-/// something too or not.
+/// In how many rounds a door reads what [`MANY`] clients have sent while it was blocked. `others_at_work`: a client of
+/// the worker on the same thread has sent something too.
 fn rounds_of_many(others_at_work: bool) -> usize {
     let (go_on, waits): (Sender<()>, _) = channel();
     let waits = Arc::new(Mutex::new(waits));
@@ -260,16 +261,16 @@ fn rounds_of_many(others_at_work: bool) -> usize {
     times.len()
 }
 
-const _: () = assert!(PASSERS_MAX < MANY && MANY <= PASSERS_ALONE_MAX);
+const _: () = assert!(VISITORS_MAX < MANY && MANY <= VISITORS_ALONE_MAX);
 
 #[test]
-fn many_who_log_in_at_once_are_read_a_few_in_a_round_in_which_others_are_at_work() {
+fn while_others_work_only_a_few_logins_are_read_in_a_round() {
     assert_eq!(rounds_of_many(false), 1);
     assert_eq!(rounds_of_many(true), 2, "a few in the first, the others in the next");
 }
 
 #[test]
-fn a_computation_comes_back_to_who_asked() {
+fn a_computation_returns_to_its_worker() {
     let stage = Stage::open(1, |place| {
         let is_door = matches!(place, Place::Door(_));
         is_door.then(|| -> Script {
@@ -296,7 +297,7 @@ fn a_computation_comes_back_to_who_asked() {
 }
 
 #[test]
-fn a_deadline_is_told_when_it_has_passed_and_not_before() {
+fn a_deadline_is_reported_when_it_has_passed_and_not_before() {
     let stage = Stage::open(1, |place| {
         let is_worker = matches!(place, Place::Worker(_));
         is_worker.then(|| -> Script {

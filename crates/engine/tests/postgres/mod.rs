@@ -1,4 +1,4 @@
-//! A PostgreSQL of a few lines, its clients, and an engine between them.
+//! A fake PostgreSQL in a few lines, its clients, and an engine between them.
 
 #![allow(dead_code, reason = "each test uses its own part of it")]
 
@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// ReadyForQuery, outside a transaction.
 pub(crate) const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
-/// A message as the protocol frames it.
+/// A message in the protocol's frame.
 pub(crate) fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag];
     bytes.extend((body.len() as u32 + 4).to_be_bytes());
@@ -43,7 +43,8 @@ pub(crate) fn startup(user: &str, database: &str) -> Vec<u8> {
     bytes
 }
 
-/// Logs anybody in, and answers every query with its own text as the command tag. Allocates nothing once it is warm.
+/// Accepts every login, and answers every query with its own text as the command tag. Allocates nothing once it is
+/// warm.
 fn serve(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("TCP");
     let mut len = [0; 4];
@@ -129,7 +130,7 @@ pub(crate) fn log_in(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What comes before ReadyForQuery.
+/// The messages before ReadyForQuery.
 pub(crate) fn until_ready(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut seen = Vec::new();
     loop {
@@ -142,7 +143,7 @@ pub(crate) fn until_ready(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     }
 }
 
-/// Asks, and checks that the answer is this question's.
+/// Sends a query, and checks that the answer belongs to it.
 pub(crate) fn ask(stream: &mut TcpStream, text: &str) {
     let text = format!("{text}\0");
     stream.write_all(&message(b'Q', text.as_bytes())).expect("it reads");

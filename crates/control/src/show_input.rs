@@ -1,4 +1,4 @@
-//! What the console shows is made of: settings, snapshots, averages, and the time of day, at one moment.
+//! The input of every `SHOW`: settings, snapshots, averages, and the time of day, at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::plane::{SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct ShowInput<'a> {
     pub settings: &'a Settings,
     pub rows: &'a [SettingRow],
     pub listen_port: u16,
-    /// Detailed ones for the shows that say so ([`crate::Show::detail`]).
+    /// As detailed as the `SHOW` needs ([`crate::Show::detail`]).
     pub snapshots: &'a [Snapshot],
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
-    /// Clients for whom there was no file descriptor.
+    /// Clients that were refused because there was no file descriptor.
     pub turned_away: u64,
-    /// Lines that the log has lost.
+    /// Lines of the log that were lost.
     pub log_lines_lost: u64,
-    /// May statements of clients be shown? To an administrator only.
+    /// Whether clients' statements may be shown: to an administrator only.
     pub shows_statements: bool,
     /// The time of day when the snapshots were taken.
     pub now: Zoned,
 }
 
-impl View<'_> {
-    /// Each pool once, summed over the workers it lives on, by database and user; the console's always.
+impl ShowInput<'_> {
+    /// Each pool once, by database and user, summed over the workers it lives on. The console's pool is always there.
     #[must_use]
     pub fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
         let mut sums: BTreeMap<PoolKey, PoolSnapshot> = BTreeMap::new();
@@ -46,7 +46,7 @@ impl View<'_> {
                 None => drop(sums.insert(part.key.clone(), part)),
             }
         }
-        // Workers do not count the console's clients; whoever reads this is one.
+        // Workers do not count the console's clients. There is at least one: the one that asks.
         let on_console = self.snapshots.iter().flat_map(|snapshot| &snapshot.clients);
         let on_console = on_console.filter(|client| *client.key.database == *CONSOLE_DATABASE).count();
         let console = sums.entry(console_key()).or_insert_with(console_pool);
@@ -54,7 +54,7 @@ impl View<'_> {
         sums
     }
 
-    /// Each database once: the configured ones, those made from `*` that have a pool, and the console's.
+    /// Each database once: the configured ones, those made from `*` that have a pool, and the console's (`None`).
     #[must_use]
     pub fn databases(&self) -> BTreeMap<String, Option<Arc<Database>>> {
         let mut databases: BTreeMap<_, _> =
@@ -77,7 +77,7 @@ impl View<'_> {
     }
 }
 
-/// Servers of a pool, whatever they do.
+/// The servers of a pool in all states.
 #[must_use]
 pub fn servers(pool: &PoolSnapshot) -> u32 {
     let states = [
@@ -92,7 +92,7 @@ pub fn servers(pool: &PoolSnapshot) -> u32 {
     states.iter().fold(0, |sum, count| sum.saturating_add(*count))
 }
 
-/// Clients of a pool, whatever they do.
+/// The clients of a pool in all states.
 #[must_use]
 pub fn clients(pool: &PoolSnapshot) -> u32 {
     pool.clients.active.saturating_add(pool.clients.waiting)
@@ -104,20 +104,20 @@ pub fn pointer(conn: ConnId) -> String {
     format!("{:#x}", conn.to_bits())
 }
 
-/// Hosts as the configuration lists them.
+/// The hosts as in the configuration.
 #[must_use]
 pub fn hosts(database: &Database) -> String {
     let names: Vec<_> = database.hosts.iter().map(|address| host(&address.host)).collect();
     names.join(",")
 }
 
-/// Only a list of hosts is balanced.
+/// `None` for a single host, which is not balanced.
 #[must_use]
 pub fn load_balance_hosts(database: &Database) -> Option<String> {
     (database.hosts.len() > 1).then(|| database.load_balance_hosts.as_str().to_owned())
 }
 
-/// Where a server listens, as the `addr` column has it.
+/// A server's address for the `addr` column.
 #[must_use]
 pub fn server_address(server: &ServerSnapshot) -> String {
     match &server.address.host {
@@ -134,13 +134,13 @@ fn host(host: &Host) -> String {
     }
 }
 
-/// Whole seconds, 0 for a limit that is switched off.
+/// Whole seconds; 0 for a limit that is off.
 #[must_use]
 pub fn seconds(span: Option<Duration>) -> u64 {
     span.map_or(0, |span| span.as_secs())
 }
 
-/// All administrators share one pool of the console, whoever they are, as PgBouncer has it.
+/// All administrators share one pool of the console, as in PgBouncer.
 fn as_shown(pool: &PoolSnapshot) -> PoolSnapshot {
     let mut shown = pool.clone();
     if *pool.key.database == *CONSOLE_DATABASE {
@@ -154,7 +154,7 @@ fn console_key() -> PoolKey {
 }
 
 fn console_pool() -> PoolSnapshot {
-    // Its id is of no use to a reader: no worker has it.
+    // No worker has a pool with this id; it is not shown.
     PoolSnapshot::new(PoolId(u32::MAX), console_key(), PoolMode::Statement)
 }
 
