@@ -1,4 +1,5 @@
-//! What every room shares: ids, time, deadlines, tables by id, random numbers, weights of memory, and all bounds.
+//! What every room shares: ids, time, deadlines, tables by id, ways between states, random numbers, weights of memory, and all
+//! bounds.
 //!
 //! Knows no session, no server, no queue. Nothing here decides.
 
@@ -10,6 +11,7 @@ pub mod names;
 pub mod random;
 pub mod table;
 pub mod time;
+pub mod ways;
 
 pub use id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 pub use time::{Time, milliseconds};

@@ -1,8 +1,6 @@
 //! The states of a pool on one worker, with one function for each transition.
 //!
-//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
-//! function checks that its transition is in the table. The callers do what a transition means for the pool's sessions
-//! and servers.
+//! The ways are drawn in `docs/states.md`. What is done to the pool's sessions and servers is not known here.
 
 use units::Time;
 
@@ -24,65 +22,39 @@ pub(crate) enum Life {
     Retired,
 }
 
-impl Life {
-    /// The name in the drawing.
-    fn name(self) -> &'static str {
-        match self {
-            Life::Used => "Used",
-            Life::Vacating { .. } => "Vacating",
-            Life::Removed => "Removed",
-            Life::Retired => "Retired",
-        }
-    }
+units::ways! {Life, drawn under "Pools":
+    Used { vacate => Vacating, remove => Removed, retire => Retired }
+    Vacating { vacate => Vacating, remove => Removed, retire => Retired }
+    Removed { restore => Used, retire => Retired }
+    Retired {}
 }
 
-/// The transitions: from, by which function, to.
-const WAYS: [(&str, &str, &str); 8] = [
-    ("Used", "vacate", "Vacating"),
-    ("Used", "remove", "Removed"),
-    ("Used", "retire", "Retired"),
-    ("Vacating", "vacate", "Vacating"),
-    ("Vacating", "remove", "Removed"),
-    ("Vacating", "retire", "Retired"),
-    ("Removed", "restore", "Used"),
-    ("Removed", "retire", "Retired"),
-];
-
 impl Pool {
-    fn go(&mut self, way: &str, to: Life) {
-        debug_assert!(
-            WAYS.contains(&(self.life.name(), way, to.name())),
-            "a pool does not {way} from {:?} to {to:?}",
-            self.life
-        );
-        self.life = to;
-    }
-
-    /// A client needs its database to have no connections, and PostgreSQL waits until then for that. If the database
-    /// was removed, its servers are closed anyway.
+    /// A client wants its database to be empty, and PostgreSQL waits so long for that. Where the database is not configured
+    /// any more its servers leave anyway.
     pub fn vacate(&mut self, until: Time) {
         if matches!(self.life, Life::Used | Life::Vacating { .. }) {
-            self.go("vacate", Life::Vacating { until });
+            self.life.go("vacate", Life::Vacating { until });
         }
     }
 
     /// A reload does not have its database. Does nothing if an earlier one already did not.
     pub fn remove(&mut self) {
         if matches!(self.life, Life::Used | Life::Vacating { .. }) {
-            self.go("remove", Life::Removed);
+            self.life.go("remove", Life::Removed);
         }
     }
 
     /// A reload has its database. Does nothing unless it was removed.
     pub fn restore(&mut self) {
         if self.life == Life::Removed {
-            self.go("restore", Life::Used);
+            self.life.go("restore", Life::Used);
         }
     }
 
     /// The coordinator has taken it off its list.
     pub fn retire(&mut self) {
-        self.go("retire", Life::Retired);
+        self.life.go("retire", Life::Retired);
     }
 
     /// Whether free servers are to be closed, so that its database has no connections.
@@ -97,21 +69,5 @@ impl Pool {
 
     pub fn is_retired(&self) -> bool {
         self.life == Life::Retired
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_drawing_shows_the_ways() {
-        let page = include_str!("../../../../docs/states.md");
-        let (_, section) = page.split_once("## Pools").expect("a section of its own");
-        let (section, _) = section.split_once("\n## ").unwrap_or((section, ""));
-        let drawn: Vec<&str> =
-            section.lines().map(str::trim).filter(|line| line.contains(" --> ") && line.contains(": ")).collect();
-        let known: Vec<String> = WAYS.iter().map(|(from, way, to)| format!("{from} --> {to}: {way}")).collect();
-        assert_eq!(drawn, known);
     }
 }

@@ -1,7 +1,6 @@
 //! The states of a session, with one function for each transition.
 //!
-//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
-//! function checks that its transition is in the table.
+//! The ways are drawn in `docs/states.md`.
 
 use machine::arrival::ConsoleRights;
 use units::{ConnId, Time};
@@ -38,37 +37,14 @@ pub enum WaitFor {
     Limit,
 }
 
-impl State {
-    /// The name in the drawing.
-    fn name(&self) -> &'static str {
-        match self {
-            State::Welcoming { .. } => "Welcoming",
-            State::Idle { .. } => "Idle",
-            State::Waiting { .. } => "Waiting",
-            State::Linked { .. } => "Linked",
-            State::Console { .. } => "Console",
-            State::Leaving { .. } => "Leaving",
-        }
-    }
+units::ways! {State, drawn under "Sessions":
+    Welcoming { let_in => Idle, wait => Waiting, link => Linked, leave => Leaving }
+    Idle { wait => Waiting, link => Linked, leave => Leaving }
+    Waiting { stop_waiting => Idle, link => Linked, leave => Leaving }
+    Linked { unlink => Idle, leave => Leaving }
+    Console { ask => Console, leave => Leaving }
+    Leaving {}
 }
-
-/// The transitions: from, by which function, to.
-const WAYS: [(&str, &str, &str); 14] = [
-    ("Welcoming", "let_in", "Idle"),
-    ("Welcoming", "wait", "Waiting"),
-    ("Welcoming", "link", "Linked"),
-    ("Idle", "wait", "Waiting"),
-    ("Idle", "link", "Linked"),
-    ("Waiting", "stop_waiting", "Idle"),
-    ("Waiting", "link", "Linked"),
-    ("Linked", "unlink", "Idle"),
-    ("Console", "ask", "Console"),
-    ("Welcoming", "leave", "Leaving"),
-    ("Idle", "leave", "Leaving"),
-    ("Waiting", "leave", "Leaving"),
-    ("Linked", "leave", "Leaving"),
-    ("Console", "leave", "Leaving"),
-];
 
 impl Session {
     #[inline]
@@ -76,53 +52,43 @@ impl Session {
         self.state
     }
 
-    #[inline]
-    fn go(&mut self, way: &str, to: State) {
-        debug_assert!(
-            WAYS.contains(&(self.state.name(), way, to.name())),
-            "a session does not {way} from {:?} to {to:?}",
-            self.state
-        );
-        self.state = to;
-    }
-
-    /// The parameters of its pool's servers are known: its login is complete.
+    /// The parameters of its pool's servers are known: it has been told that it is logged in.
     pub fn let_in(&mut self, now: Time) {
-        self.go("let_in", State::Idle { since: now });
+        self.state.go("let_in", State::Idle { since: now });
     }
 
     /// It begins to wait. `notified`: it gets no notice that it waits.
     pub fn wait(&mut self, since: Time, wait_for: WaitFor, ticket: u64, notified: bool) {
-        self.go("wait", State::Waiting { since, ticket, notified, wait_for, deadline_ms: 0 });
+        self.state.go("wait", State::Waiting { since, ticket, notified, wait_for, deadline_ms: 0 });
     }
 
     /// It has left its queue: it may go on without a server, or its request was refused or cancelled.
     pub fn stop_waiting(&mut self, now: Time) {
-        self.go("stop_waiting", State::Idle { since: now });
+        self.state.go("stop_waiting", State::Idle { since: now });
     }
 
     /// It gets a server.
     #[inline]
     pub fn link(&mut self, server: ConnId) {
-        self.go("link", State::Linked { server });
+        self.state.go("link", State::Linked { server });
     }
 
     /// It has released its server, or lost it.
     #[inline]
     pub fn unlink(&mut self, now: Time) {
-        self.go("unlink", State::Idle { since: now });
+        self.state.go("unlink", State::Idle { since: now });
     }
 
     /// At the console: it has asked the control plane, or has its answer.
     pub fn ask(&mut self, rights: ConsoleRights, asked: bool) {
-        self.go("ask", State::Console { rights, asked });
+        self.state.go("ask", State::Console { rights, asked });
     }
 
     /// It ends. Its last message may be written until `until`.
     pub fn leave(&mut self, until: Time) {
         // It is called twice: when its server is released, and when the last message is sent.
         if !self.is_leaving() {
-            self.go("leave", State::Leaving { until });
+            self.state.go("leave", State::Leaving { until });
         }
         self.state = State::Leaving { until };
     }
@@ -146,21 +112,5 @@ impl Session {
         if let State::Waiting { notified, .. } = &mut self.state {
             *notified = true;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_drawing_shows_the_ways() {
-        let page = include_str!("../../../../docs/states.md");
-        let (_, section) = page.split_once("## Sessions").expect("a section of its own");
-        let (section, _) = section.split_once("\n## ").unwrap_or((section, ""));
-        let drawn: Vec<&str> = section.lines().map(str::trim).filter(|wait_for| wait_for.contains(": ")).collect();
-        let drawn: Vec<&str> = drawn.into_iter().filter(|wait_for| wait_for.contains(" --> ")).collect();
-        let known: Vec<String> = WAYS.iter().map(|(from, way, to)| format!("{from} --> {to}: {way}")).collect();
-        assert_eq!(drawn, known);
     }
 }
