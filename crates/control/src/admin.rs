@@ -3,7 +3,6 @@
 //! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`); pgweir's own columns
 //! come after them. Rows are ordered by name, so that two answers can be compared.
 
-pub mod help;
 mod show_classes;
 mod show_clients;
 mod show_config;
@@ -29,64 +28,121 @@ mod show_version;
 mod show_workers;
 mod socket;
 
-use crate::command::Show;
-use crate::show_input::ShowInput;
 use crate::table::Table;
 
+/// One `SHOW`.
+struct Shown {
+    show: Show,
+    word: &'static str,
+    looks_at: Detail,
+    /// None for what is shown as a notice.
+    table: Option<fn(&View<'_>) -> Table>,
+}
+
+macro_rules! shows {
+    ($([$($(#[$doc:meta])* $name:ident $word:literal $looks_at:ident $table:expr;)+])+) => {
+        /// What `SHOW` can show.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+        pub enum Show {
+            $($($(#[$doc])* $name,)+)+
+            /// Known to PgBouncer, and not to us yet.
+            NotYet(&'static str),
+        }
+
+        const SHOWN: &[&[Shown]] = &[$(&[$(
+            Shown { show: Show::$name, word: $word, looks_at: Detail::$looks_at, table: $table }
+        ),+]),+];
+    };
+}
+
+// In the lines and the order in which `SHOW HELP` names them.
+shows! {
+    [
+        Help "HELP" Nothing None;
+        Config "CONFIG" Nothing Some(show_config::table);
+        Databases "DATABASES" Pools Some(show_databases::table);
+        Pools "POOLS" Pools Some(show_pools::table);
+        Clients "CLIENTS" Connections Some(show_clients::table);
+        Servers "SERVERS" Connections Some(show_servers::table);
+        Users "USERS" Connections Some(show_users::table);
+        Version "VERSION" Nothing Some(show_version::table);
+    ]
+    [
+        Lists "LISTS" Connections Some(show_lists::table);
+        State "STATE" Nothing Some(show_state::table);
+        /// Ours: one row a worker.
+        Workers "WORKERS" Pools Some(show_workers::table);
+    ]
+    [
+        /// Ours: what each class of clients may claim, and what came of it.
+        Classes "CLASSES" Pools Some(show_classes::table);
+        /// Ours: what each lane of a queue has had.
+        Lanes "LANES" Pools Some(show_lanes::table);
+        /// Ours: what classes may do in a second and at a time, and what is left of it.
+        Limits "LIMITS" Pools Some(show_limits::table);
+        /// Ours: statements that transactions begin with, where limits tell them apart.
+        Fingerprints "FINGERPRINTS" Pools Some(show_fingerprints::table);
+        /// Ours: what keeping sessions came to, by pool, and by pool and reason.
+        Fidelity "FIDELITY" Pools Some(show_fidelity::table);
+        FidelityReasons "FIDELITY_REASONS" Pools Some(show_fidelity_reasons::table);
+        /// Ours: who keeps a server between transactions.
+        Pins "PINS" Connections Some(show_pins::table);
+        /// Ours: how large pools are whose size is found, and why.
+        Sizing "SIZING" Pools Some(show_sizing::table);
+    ]
+    [
+        Stats "STATS" Pools Some(show_stats::table);
+        StatsTotals "STATS_TOTALS" Pools Some(show_stats_totals::table);
+        StatsAverages "STATS_AVERAGES" Pools Some(show_stats_averages::table);
+        Totals "TOTALS" Pools Some(show_totals::table);
+        /// Ours: what was refused, and the like, since the start.
+        Events "EVENTS" Pools Some(show_events::table);
+    ]
+}
+
+/// What PgBouncer shows besides.
+pub(crate) const NOT_YET: [&str; 8] = [
+    "SHOW PEERS",
+    "SHOW PEER_POOLS",
+    "SHOW FDS",
+    "SHOW SOCKETS",
+    "SHOW ACTIVE_SOCKETS",
+    "SHOW MEM",
+    "SHOW DNS_HOSTS",
+    "SHOW DNS_ZONES",
+];
+
 impl Show {
-    /// The table; `None` for SHOW HELP, and for what is not supported yet.
+    /// The words behind SHOW, in lines as `SHOW HELP` has them.
+    pub fn lines() -> impl Iterator<Item = impl Iterator<Item = (&'static str, Show)>> {
+        SHOWN.iter().map(|line| line.iter().map(|shown| (shown.word, shown.show)))
+    }
+
+    /// By the word behind SHOW.
     #[must_use]
-    pub fn table(self, input: &ShowInput<'_>) -> Option<Table> {
-        Some(match self {
-            Show::Classes => show_classes::table(input),
-            Show::Clients => show_clients::table(input),
-            Show::Config => show_config::table(input),
-            Show::Databases => show_databases::table(input),
-            Show::Events => show_events::table(input),
-            Show::Fidelity => show_fidelity::table(input),
-            Show::FidelityReasons => show_fidelity_reasons::table(input),
-            Show::Fingerprints => show_fingerprints::table(input),
-            Show::Lanes => show_lanes::table(input),
-            Show::Limits => show_limits::table(input),
-            Show::Lists => show_lists::table(input),
-            Show::Pins => show_pins::table(input),
-            Show::Pools => show_pools::table(input),
-            Show::Servers => show_servers::table(input),
-            Show::Sizing => show_sizing::table(input),
-            Show::State => show_state::table(),
-            Show::Stats => show_stats::table(input),
-            Show::StatsAverages => show_stats_averages::table(input),
-            Show::StatsTotals => show_stats_totals::table(input),
-            Show::Totals => show_totals::table(input),
-            Show::Users => show_users::table(input),
-            Show::Version => show_version::table(),
-            Show::Workers => show_workers::table(input),
-            Show::Help | Show::NotYet(_) => return None,
+    pub(crate) fn by_word(word: &str) -> Option<Show> {
+        let is_it = |name: &str| name.eq_ignore_ascii_case(word);
+        let shown = Show::lines().flatten().find(|(name, _)| is_it(name)).map(|(_, show)| show);
+        shown.or_else(|| {
+            NOT_YET.iter().find(|name| name.strip_prefix("SHOW ").is_some_and(is_it)).map(|name| Show::NotYet(name))
         })
+    }
+
+    /// None of what is not there yet.
+    fn shown(self) -> Option<&'static Shown> {
+        SHOWN.iter().copied().flatten().find(|shown| shown.show == self)
+    }
+
+    /// The table; `None` for what is no table, or not there yet.
+    #[must_use]
+    pub fn table(self, view: &View<'_>) -> Option<Table> {
+        Some(self.shown()?.table?(view))
     }
 
     /// How detailed the snapshots must be.
     #[must_use]
     pub fn detail(self) -> Detail {
-        match self {
-            Show::Clients | Show::Servers | Show::Users | Show::Lists | Show::Pins => Detail::Connections,
-            Show::Classes
-            | Show::Databases
-            | Show::Events
-            | Show::Fidelity
-            | Show::FidelityReasons
-            | Show::Fingerprints
-            | Show::Lanes
-            | Show::Limits
-            | Show::Pools
-            | Show::Sizing
-            | Show::Stats
-            | Show::StatsAverages
-            | Show::StatsTotals
-            | Show::Totals
-            | Show::Workers => Detail::Pools,
-            Show::Config | Show::Help | Show::State | Show::Version | Show::NotYet(_) => Detail::Nothing,
-        }
+        self.shown().map_or(Detail::Nothing, |shown| shown.looks_at)
     }
 }
 

@@ -3,6 +3,8 @@
 //! One command a query; case does not matter; blanks around words and one `;` at the end are allowed, comments and
 //! quotes are not (`//= pgbouncer usage.md#admin-console`). Rights are checked elsewhere.
 
+use crate::admin::Show;
+
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -21,93 +23,31 @@ pub enum When {
     ClientsGone,
 }
 
-/// What `SHOW` can show.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Show {
-    Help,
-    /// Not in PgBouncer: the classes of clients, their limits and counts.
-    Classes,
-    Clients,
-    Config,
-    Databases,
-    /// Not in PgBouncer: counts of refused requests and similar events since the start.
-    Events,
-    /// Not in PgBouncer: counts of pins, replays and checks by pool; the next one by pool and reason.
-    Fidelity,
-    FidelityReasons,
-    /// Not in PgBouncer: statements that transactions begin with, if statements have limits.
-    Fingerprints,
-    Lanes,
-    /// Not in PgBouncer: the limits of classes and statements, and what is left of them.
-    Limits,
-    Lists,
-    /// Not in PgBouncer: clients that keep a server between transactions.
-    Pins,
-    Pools,
-    Servers,
-    /// Not in PgBouncer: the sizes of pools with `pool_size = auto`, and why.
-    Sizing,
-    State,
-    Stats,
-    StatsAverages,
-    StatsTotals,
-    Totals,
-    Users,
-    Version,
-    /// Not in PgBouncer: one row for each worker.
-    Workers,
-    /// A table of PgBouncer that is not supported yet.
-    NotYet(&'static str),
-}
-
-/// Words after SHOW, and what they mean.
-const SHOWS: &[(&str, Show)] = &[
-    ("help", Show::Help),
-    ("classes", Show::Classes),
-    ("clients", Show::Clients),
-    ("config", Show::Config),
-    ("databases", Show::Databases),
-    ("events", Show::Events),
-    ("fidelity", Show::Fidelity),
-    ("fidelity_reasons", Show::FidelityReasons),
-    ("fingerprints", Show::Fingerprints),
-    ("lanes", Show::Lanes),
-    ("limits", Show::Limits),
-    ("lists", Show::Lists),
-    ("pins", Show::Pins),
-    ("pools", Show::Pools),
-    ("servers", Show::Servers),
-    ("sizing", Show::Sizing),
-    ("state", Show::State),
-    ("stats", Show::Stats),
-    ("stats_averages", Show::StatsAverages),
-    ("stats_totals", Show::StatsTotals),
-    ("totals", Show::Totals),
-    ("users", Show::Users),
-    ("version", Show::Version),
-    ("workers", Show::Workers),
-    ("active_sockets", Show::NotYet("SHOW ACTIVE_SOCKETS")),
-    ("dns_hosts", Show::NotYet("SHOW DNS_HOSTS")),
-    ("dns_zones", Show::NotYet("SHOW DNS_ZONES")),
-    ("fds", Show::NotYet("SHOW FDS")),
-    ("mem", Show::NotYet("SHOW MEM")),
-    ("peers", Show::NotYet("SHOW PEERS")),
-    ("peer_pools", Show::NotYet("SHOW PEER_POOLS")),
-    ("sockets", Show::NotYet("SHOW SOCKETS")),
+/// First words of the commands that are there, and what may follow each. A line each, as `SHOW HELP` has them.
+pub(crate) const COMMANDS: [(&str, &[(&str, Command)]); 3] = [
+    ("RELOAD", &[("", Command::Reload)]),
+    ("SHUTDOWN", &[("", Command::Shutdown(When::Now))]),
+    (
+        "SHUTDOWN",
+        &[
+            ("WAIT_FOR_SERVERS", Command::Shutdown(When::ServersReleased)),
+            ("WAIT_FOR_CLIENTS", Command::Shutdown(When::ClientsGone)),
+        ],
+    ),
 ];
 
-/// First words of commands that are not supported yet. The words after them are not read.
-const NOT_YET: &[(&str, &str)] = &[
-    ("disable", "DISABLE"),
-    ("enable", "ENABLE"),
-    ("kill", "KILL"),
-    ("kill_client", "KILL_CLIENT"),
-    ("pause", "PAUSE"),
-    ("reconnect", "RECONNECT"),
-    ("resume", "RESUME"),
-    ("set", "SET"),
-    ("suspend", "SUSPEND"),
-    ("wait_close", "WAIT_CLOSE"),
+/// Commands that are not there yet, as `SHOW HELP` has them; what follows the first word is not looked at.
+pub(crate) const NOT_YET: [&str; 10] = [
+    "SET key = arg",
+    "PAUSE [<db>]",
+    "RESUME [<db>]",
+    "DISABLE <db>",
+    "ENABLE <db>",
+    "RECONNECT [<db>]",
+    "KILL <db>",
+    "KILL_CLIENT <client_id>",
+    "SUSPEND",
+    "WAIT_CLOSE [<db>]",
 ];
 
 impl Command {
@@ -116,26 +56,22 @@ impl Command {
     pub fn parse(text: &str) -> Option<Command> {
         let text = text.trim();
         let text = text.strip_suffix(';').unwrap_or(text);
-        let mut words = text.split_ascii_whitespace().map(str::to_ascii_lowercase);
+        let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
-        if let Some((_, name)) = NOT_YET.iter().find(|(word, _)| *word == first) {
+        let first_words = NOT_YET.iter().filter_map(|usage| usage.split(' ').next());
+        if let Some(name) = first_words.into_iter().find(|name| name.eq_ignore_ascii_case(first)) {
             return Some(Command::NotYet(name));
         }
-        let second = words.next();
+        let second = words.next().unwrap_or_default();
         if words.next().is_some() {
             return None;
         }
-        match (first.as_str(), second.as_deref()) {
-            ("show", Some(what)) => {
-                let (_, show) = SHOWS.iter().find(|(word, _)| *word == what)?;
-                Some(Command::Show(*show))
-            }
-            ("reload", None) => Some(Command::Reload),
-            ("shutdown", None) => Some(Command::Shutdown(When::Now)),
-            ("shutdown", Some("wait_for_servers")) => Some(Command::Shutdown(When::ServersReleased)),
-            ("shutdown", Some("wait_for_clients")) => Some(Command::Shutdown(When::ClientsGone)),
-            _ => None,
+        if first.eq_ignore_ascii_case("SHOW") {
+            return Show::by_word(second).map(Command::Show);
         }
+        let lines = COMMANDS.iter().filter(|(name, _)| name.eq_ignore_ascii_case(first));
+        let mut commands = lines.flat_map(|(_, commands)| *commands);
+        commands.find(|(name, _)| name.eq_ignore_ascii_case(second)).map(|(_, command)| command.clone())
     }
 
     /// Whether a user in `stats_users` may run it.

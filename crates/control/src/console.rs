@@ -8,8 +8,8 @@ use machine::Question;
 use wire::backend::{self, ErrorResponse, Status};
 use wire::sqlstate::SqlState;
 
-use crate::admin::help;
 use crate::command::Command;
+use crate::help;
 use crate::table::Table;
 
 const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
@@ -82,7 +82,8 @@ impl Answer {
                 backend::encode_command_complete(&mut out, "SHOW");
             }
             Answer::Help => {
-                let (message, detail) = (help::MESSAGE, Some(help::DETAIL));
+                let (message, detail) = (help::MESSAGE, help::detail());
+                let detail = Some(&*detail);
                 ErrorResponse { severity: "NOTICE", code: SUCCESSFUL_COMPLETION, message, detail, hint: None }
                     .encode_notice(&mut out);
                 backend::encode_command_complete(&mut out, "SHOW");

@@ -26,6 +26,7 @@ pub mod averages;
 pub mod command;
 pub mod console;
 pub mod events;
+mod help;
 pub mod pidfile;
 pub mod plane;
 pub mod show_input;
@@ -34,7 +35,8 @@ pub mod steward;
 pub mod table;
 pub mod version;
 
-pub use command::{Command, Show};
+pub use admin::Show;
+pub use command::Command;
 pub use plane::{Asker, Loaded, Plane, SettingRow, WorkerFacts};
 pub use show_input::ShowInput;
 pub use shutdown::Signal;

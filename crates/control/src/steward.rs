@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use machine::{Level, Question, Stop};
 
-use crate::admin::Detail;
+use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
-use crate::command::{Command, Show, When};
+use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
 use crate::events::Announcer;
 use crate::plane::{Asker, Loaded, Plane};

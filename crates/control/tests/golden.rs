@@ -4,7 +4,7 @@
 mod world;
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use control::console::Answer;
 use control::{Command, Show};
@@ -55,18 +55,47 @@ fn message(text: &mut String, tag: u8, body: &[u8]) {
     }
 }
 
-fn check(show: Show, name: &str) {
-    let world = world::World::new();
-    let answer = show.table(&world.show_input()).map_or(Answer::Help, Answer::Rows);
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// Whether it is as its file has it.
+fn is_as_written(word: &str, show: Show, world: &world::World) -> bool {
+    let answer = show.table(&world.view()).map_or(Answer::Help, Answer::Rows);
     let found = read(&answer.encode());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/show_{name}.txt"));
+    let path = folder().join(format!("show_{}.txt", word.to_lowercase()));
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &found).expect("the tree is writable");
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{} differs; UPDATE=1 writes it anew", path.display());
-    let parsed = Command::parse(&format!("show {name};"));
-    assert_eq!(parsed, Some(Command::Show(show)));
+    if found != expected {
+        eprintln!("--- {} has\n{expected}--- found is\n{found}", path.display());
+    }
+    found == expected
+}
+
+#[test]
+fn each_show_is_as_its_file_has_it() {
+    let world = world::World::new();
+    let shows = || Show::lines().flatten();
+    let differ: Vec<&str> =
+        shows().filter(|(word, show)| !is_as_written(word, *show, &world)).map(|(word, _)| word).collect();
+    assert_eq!(differ, [""; 0], "UPDATE=1 writes them anew");
+    for (word, show) in shows() {
+        assert_eq!(Command::parse(&format!("show {word};")), Some(Command::Show(show)));
+    }
+    assert_eq!(std::fs::read_dir(folder()).expect("it is there").count(), shows().count(), "a file for each");
+}
+
+#[test]
+fn the_index_of_words_has_each_show() {
+    let index = include_str!("../../../docs/pgbouncer-index.md");
+    let missing: Vec<&str> = Show::lines()
+        .flatten()
+        .map(|(word, _)| word)
+        .filter(|word| !index.contains(&format!("`SHOW {word}`")))
+        .collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]
@@ -90,37 +119,4 @@ fn without_rules_classes_have_no_counts() {
     let at = table.columns.iter().position(|column| column.name == "cl_waiting").expect("a column");
     assert_eq!(table.rows.len(), 3);
     assert!(table.rows.iter().all(|row| row[at..].iter().all(Option::is_none)), "{table:?}");
-}
-
-macro_rules! golden {
-    ($($name:ident $show:ident)*) => {
-        $(#[test] fn $name() { check(Show::$show, stringify!($name)); })*
-    };
-}
-
-golden! {
-    classes Classes
-    clients Clients
-    config Config
-    databases Databases
-    events Events
-    fidelity Fidelity
-    fidelity_reasons FidelityReasons
-    fingerprints Fingerprints
-    help Help
-    lanes Lanes
-    limits Limits
-    lists Lists
-    pins Pins
-    pools Pools
-    servers Servers
-    sizing Sizing
-    state State
-    stats Stats
-    stats_averages StatsAverages
-    stats_totals StatsTotals
-    totals Totals
-    users Users
-    version Version
-    workers Workers
 }

@@ -2,10 +2,11 @@
 //= pgbouncer usage.md#show-state
 
 use crate::table::{Column, Table, text, words, yes_no};
+use crate::view::View;
 
 const COLUMNS: &[Column] = &[text("key"), text("value")];
 
-pub(super) fn table() -> Table {
+pub(super) fn table(_: &View<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     for (key, holds) in [("active", true), ("paused", false), ("suspended", false)] {
         table.push(vec![words(key), yes_no(holds)]);

@@ -1,0 +1,26 @@
+//! `SHOW HELP`: a notice, not a table. It says what the tables of commands say.
+//= pgbouncer usage.md#admin-console
+
+use crate::admin::{self, Show};
+use crate::command;
+
+/// The notice's message.
+pub(crate) const MESSAGE: &str = "Console usage";
+
+/// The notice's detail: a line for each line of the tables.
+pub(crate) fn detail() -> String {
+    let shows = Show::lines().map(|line| format!("SHOW {}", joined(line.map(|(word, _)| word))));
+    let commands = command::COMMANDS.iter().map(|(first, more)| match joined(more.iter().map(|(second, _)| *second)) {
+        second if second.is_empty() => (*first).to_owned(),
+        second => format!("{first} {second}"),
+    });
+    let missing = admin::NOT_YET.iter().filter_map(|name| name.strip_prefix("SHOW "));
+    let missing = format!("SHOW {}", joined(missing));
+    let not_yet = ["not supported yet:".to_owned(), missing].into_iter();
+    let lines = shows.chain(commands).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
+    lines.fold(String::new(), |text, line| text + "\n\t" + &line)
+}
+
+fn joined(words: impl Iterator<Item = &'static str>) -> String {
+    words.collect::<Vec<_>>().join("|")
+}
