@@ -3,9 +3,7 @@
 //! All actions of a step are carried out before the next step of that machine. Events that they cause (a socket is
 //! blocked or broken, a connection is open at once, a message was returned) are delivered after the last action.
 
-use std::os::fd::OwnedFd;
-
-use machine::{Action, Event, Fact, Hangup, Level, Mail, Place};
+use machine::{Action, Event, Hangup, Mail};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
 
@@ -30,9 +28,9 @@ impl Host {
         acted
     }
 
-    pub(crate) fn deliver_aftermath_to_owner(&mut self, conn: ConnId) {
-        if let Some(resident) = self.resident_of(conn) {
-            self.deliver_aftermath(resident);
+    pub(crate) fn tell_aftermath_to_owner(&mut self, conn: ConnId) {
+        if let Some(who) = self.residents.owner_of(conn) {
+            self.tell_aftermath(who);
         }
     }
 
@@ -142,18 +140,8 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
-            Action::Finished => self.finish(self.residents[resident].place),
-            Action::Tell(fact) => self.log_fact(*fact),
-        }
-    }
-
-    /// Logs a fact. A FATAL one means a broken promise: the process ends at once.
-    fn log_fact(&self, fact: Fact) {
-        let is_fatal = fact.level == Level::Fatal;
-        self.shared.log.tell(self.now, fact);
-        if is_fatal {
-            self.shared.log.flush();
-            std::process::exit(1);
+            Action::Finished => self.shared.finish(self.residents[who].place),
+            Action::Tell(fact) => self.shared.tell(self.now, *fact),
         }
     }
 
@@ -181,7 +169,7 @@ impl Host {
             self.inbox.add_local(LocalMail { mail, parcel });
             return;
         }
-        let fd = parcel.map(|parcel| self.unregister(parcel));
+        let fd = parcel.map(|parcel| parcel.unregistered(&mut self.poll));
         let mailbox = &self.shared.boxes[thread];
         let (is_lend, may_be_returned) = (mail.lent().is_some(), mail.may_be_returned());
         let letter = Letter::Mail { mail, fd };
@@ -191,27 +179,16 @@ impl Host {
                 self.counters.wakes_sent += u64::from(rung);
                 self.counters.lends += u64::from(is_lend);
             }
-            Err(letter) => self.take_back(letter),
+            Err(letter) => {
+                let (mail, fd) = letter.into_returned();
+                self.counters.returned += 1;
+                let parcel = fd.map(|fd| Parcel { fd, registered: None });
+                self.aftermath.push_back(Aftermath::Returned(mail, parcel));
+            }
         }
     }
 
-    fn take_back(&mut self, letter: Letter) {
-        let Letter::Mail { mail, fd } = letter else { unreachable!("it is the letter that was offered") };
-        self.counters.returned += 1;
-        let parcel = fd.map(|fd| Parcel { fd, registered: None });
-        self.aftermath.push_back(Aftermath::Returned(mail.into_returned(), parcel));
-    }
-
-    /// A socket that leaves the thread leaves its epoll.
-    fn unregister(&mut self, parcel: Parcel) -> OwnedFd {
-        if parcel.registered.is_some() {
-            // Fails only for a descriptor that is not registered.
-            let _ = self.poll.delete(&parcel.fd);
-        }
-        parcel.fd
-    }
-
-    /// Gives the socket that came with the message its new id. Without a socket, the connection has broken on its way.
+    /// Gives the socket that came with the message its new name. Without a socket the connection broke on its way.
     fn adopt(&mut self, conn: ConnId) {
         let adopted = self
             .in_hand
@@ -239,13 +216,6 @@ impl Host {
                 let why = format!("connect failed: {error}");
                 self.aftermath.push_back(Aftermath::OpenFailed(conn, why));
             }
-        }
-    }
-
-    fn finish(&mut self, place: Place) {
-        let places = self.shared.places().count();
-        if self.shared.end.finish(place, places) {
-            self.shared.leave();
         }
     }
 }

@@ -24,6 +24,17 @@ pub(crate) struct Parcel {
     pub(crate) registered: Option<(SocketId, Interest)>,
 }
 
+impl Parcel {
+    /// A socket that leaves the thread leaves its epoll.
+    pub(crate) fn unregistered(self, poll: &mut Poll) -> OwnedFd {
+        if self.registered.is_some() {
+            // Fails only for a descriptor that is not registered.
+            let _ = poll.delete(&self.fd);
+        }
+        self.fd
+    }
+}
+
 struct Socket {
     /// Its token in epoll.
     id: SocketId,
@@ -89,6 +100,16 @@ impl Connections {
     pub(crate) fn occupied(&self, id: SocketId) -> Option<(ConnId, Phase, Interest)> {
         let socket = self.sockets.get(id.number())?;
         (socket.id == id && socket.fd.is_some()).then_some((socket.conn, socket.phase, socket.interest))
+    }
+
+    /// Whom an event is about, if it is a client that still stands.
+    #[inline]
+    pub(crate) fn client(&self, token: Token) -> Option<(SocketId, ConnId, Phase, Interest)> {
+        let Token::Socket(socket) = token else { return None };
+        if socket.serves() {
+            return None;
+        }
+        self.occupied(socket).map(|(conn, phase, wanted)| (socket, conn, phase, wanted))
     }
 
     /// The socket that this id was made for, if the entry is still that socket's.

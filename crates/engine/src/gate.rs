@@ -129,23 +129,19 @@ impl Gate {
         }
     }
 
-    /// Closes listeners: TCP ones, and with them Unix ones unless they are kept for the console.
-    pub(crate) fn close(&mut self, keep_unix: bool) {
+    /// Closes listeners: TCP ones, and with them Unix ones unless they are kept for the console. Where clients can come in then.
+    pub(crate) fn close(&mut self, keep_unix: bool) -> Vec<Listening> {
         for slot in &mut self.listeners {
             if slot.as_ref().is_some_and(|listener| !(keep_unix && listener.is_unix())) {
                 *slot = None;
             }
         }
+        self.listeners.iter().flatten().map(|listener| listener.place.clone()).collect()
     }
 
     /// Clients that were refused because there was no descriptor for them.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away
-    }
-
-    /// The addresses that are listened on.
-    pub(crate) fn places(&self) -> Vec<Listening> {
-        self.listeners.iter().flatten().map(|listener| listener.place.clone()).collect()
     }
 }
 

@@ -203,8 +203,8 @@ impl Host {
                 if arrives { self.inbox.add_arrival(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
-                if let Some(resident) = self.resident_of(conn) {
-                    self.deliver_event(resident, Event::Computed { conn, done });
+                if let Some(who) = self.residents.owner_of(conn) {
+                    self.tell(who, Event::Computed { conn, done });
                 }
             }
             Letter::Resolved { conn, resolved } => {
@@ -214,7 +214,11 @@ impl Host {
                 }
             }
             Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
-            Letter::CloseListeners { keep_unix } => self.close_listeners(keep_unix),
+            Letter::CloseListeners { keep_unix } => {
+                if let Some(gate) = &mut self.gate {
+                    self.shared.set_listening(gate.close(keep_unix));
+                }
+            }
             Letter::Leave => {
                 self.let_arrive(usize::MAX);
                 self.leaving = true;
@@ -229,13 +233,6 @@ impl Host {
         self.in_hand = letter.parcel;
         self.deliver_event(resident, Event::Mail(letter.mail));
         self.in_hand = None;
-    }
-
-    fn close_listeners(&mut self, keep_unix: bool) {
-        if let Some(gate) = &mut self.gate {
-            gate.close(keep_unix);
-            self.shared.set_listening(gate.places());
-        }
     }
 
     fn counted(&self) -> ThreadCounters {
@@ -269,7 +266,7 @@ impl Host {
     fn serve_clients(&mut self) {
         let (mut visitors, mut others) = (0, 0);
         for index in 0..self.poll.ready_count() {
-            let Some((socket, conn, phase, wanted)) = self.client_of_event(index) else { continue };
+            let Some((socket, conn, phase, wanted)) = self.connections.client(self.poll.token(index)) else { continue };
             let ready = self.poll.ready(index);
             if is_visitor(conn, ready) {
                 visitors += 1;
@@ -278,9 +275,9 @@ impl Host {
                 self.serve_one(socket, conn, phase, wanted, ready);
             }
         }
-        if visitors > 0 {
-            let is_alone = others == 0 && !self.has_servers_ready();
-            self.serve_visitors(if is_alone { VISITORS_ALONE_MAX } else { VISITORS_MAX });
+        if passers > 0 {
+            let is_alone = others == 0 && !self.poll.has_servers_ready();
+            self.serve_passers(if is_alone { PASSERS_ALONE_MAX } else { PASSERS_MAX });
         }
         if self.inbox.arrivals() > 0 {
             self.let_arrive(VISITORS_MAX);
@@ -295,16 +292,11 @@ impl Host {
         }
     }
 
-    fn has_servers_ready(&self) -> bool {
-        (0..self.poll.ready_count())
-            .any(|index| matches!(self.poll.token(index), Token::Socket(socket) if socket.serves()))
-    }
-
     #[inline(never)]
     fn serve_visitors(&mut self, count_max: usize) {
         let mut left = count_max;
         for index in 0..self.poll.ready_count() {
-            let Some((socket, conn, phase, wanted)) = self.client_of_event(index) else { continue };
+            let Some((socket, conn, phase, wanted)) = self.connections.client(self.poll.token(index)) else { continue };
             let ready = self.poll.ready(index);
             if is_visitor(conn, ready) {
                 self.serve_one(socket, conn, phase, wanted, ready);
@@ -314,16 +306,6 @@ impl Host {
                 return;
             }
         }
-    }
-
-    /// The client that an event is about, if it is still open.
-    #[inline]
-    fn client_of_event(&self, index: usize) -> Option<(SocketId, ConnId, Phase, Interest)> {
-        let Token::Socket(socket) = self.poll.token(index) else { return None };
-        if socket.serves() {
-            return None;
-        }
-        self.connections.occupied(socket).map(|(conn, phase, wanted)| (socket, conn, phase, wanted))
     }
 
     #[inline(always)]
@@ -416,11 +398,6 @@ impl Host {
                 self.deliver_event(resident, Event::RoundEnded);
             }
         }
-    }
-
-    #[inline]
-    pub(crate) fn resident_of(&self, conn: ConnId) -> Option<usize> {
-        self.residents.owner_of(conn)
     }
 }
 

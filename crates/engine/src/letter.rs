@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use machine::{Done, Mail};
+use machine::{Done, Exchange, Mail};
 use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 
@@ -44,6 +44,14 @@ pub(crate) enum Letter {
     },
     /// End the thread, closing everything.
     Leave,
+}
+
+impl Letter {
+    /// Of one that was offered and refused: what its sender is told, and the socket that was to go with it.
+    pub(crate) fn into_returned(self) -> (Exchange, Option<OwnedFd>) {
+        let Letter::Mail { mail, fd } = self else { unreachable!("only mail is offered") };
+        (mail.into_returned(), fd)
+    }
 }
 
 /// An eventfd in the reader's epoll.

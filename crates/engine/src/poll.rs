@@ -164,6 +164,11 @@ impl Poll {
         Token::from_bits(self.ready[index].data.u64())
     }
 
+    /// Something has happened on a server or a cancel connection.
+    pub(crate) fn has_servers_ready(&self) -> bool {
+        (0..self.ready_count()).any(|index| matches!(self.token(index), Token::Socket(socket) if socket.serves()))
+    }
+
     #[inline]
     pub(crate) fn ready(&self, index: usize) -> Ready {
         let event = &self.ready[index];

@@ -6,8 +6,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use machine::{Place, Question, Settings, Snapshot};
-use units::{ConnId, DoorId, WorkerId};
+use machine::{Fact, Level, Place, Question, Settings, Snapshot};
+use units::{ConnId, DoorId, Time, WorkerId};
 
 use crate::clock::Clock;
 use crate::compute::Computers;
@@ -114,6 +114,23 @@ impl Shared {
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let workers = (0..self.workers).map(|worker| Place::Worker(WorkerId(worker)));
         [Place::Door(DOOR), Place::Coordinator].into_iter().chain(workers)
+    }
+
+    /// Writes to the log. What must not happen has happened if it is fatal: the process ends before anything else can.
+    pub(crate) fn tell(&self, now: Time, fact: Fact) {
+        let is_fatal = fact.level == Level::Fatal;
+        self.log.tell(now, fact);
+        if is_fatal {
+            self.log.flush();
+            std::process::exit(1);
+        }
+    }
+
+    /// A machine has nothing left to wait for. After the last of them all threads end.
+    pub(crate) fn finish(&self, place: Place) {
+        if self.end.finish(place, self.places().count()) {
+            self.leave();
+        }
     }
 
     /// Ends all threads.
