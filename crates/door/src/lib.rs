@@ -13,6 +13,7 @@
 
 mod proof;
 mod startup;
+mod strangers;
 mod weight;
 
 use std::collections::BTreeMap;
@@ -27,11 +28,12 @@ use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToW
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::work::Done;
 use machine::{Settings, pids};
-use proof::{Kinds, Proof};
+use proof::Proof;
 use queueing::board::Board;
 use queueing::limiting::Exceeded;
 use session_state::parameters::Tracked;
 use startup::Wish;
+use strangers::Strangers;
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
@@ -107,8 +109,7 @@ pub struct Door {
     settings: Arc<Settings>,
     tracked: Tracked,
     random: Random,
-    mock_seed: MockSeed,
-    kinds: Kinds,
+    strangers: Strangers,
     /// Whose Unix clients are the console's admin without a password: the user this process runs as.
     owner_uid: Option<u32>,
     logins: Table<Login>,
@@ -127,14 +128,13 @@ impl Door {
     #[must_use]
     pub fn new(id: DoorId, settings: Arc<Settings>, seed: [u8; 32]) -> Door {
         let mut random = Random::new(seed);
-        let mock_seed = MockSeed::new(&random.bytes());
+        let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
         Door {
             id,
-            kinds: Kinds::of(&settings),
             tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
             settings,
             random,
-            mock_seed,
+            strangers,
             owner_uid: None,
             logins: Table::new(Kind::Login, u16::from(id.0)),
             weight: 0,
@@ -441,7 +441,7 @@ impl Door {
             }
             ToDoor::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
             ToDoor::Configure(settings) => {
-                self.kinds = Kinds::of(&settings);
+                self.strangers.configure(&settings);
                 self.tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 let old = std::mem::replace(&mut self.settings, settings);
                 let secrets = &self.settings.secrets;

@@ -5,10 +5,9 @@
 //!
 //! //= pg18 sasl-authentication
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth::{Keys, Md5Hash, Mock, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
+use auth::{Keys, Mock, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
@@ -91,57 +90,6 @@ impl Proof {
     }
 }
 
-/// How many users have which kind of secret.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Kinds {
-    scram: u64,
-    md5: u64,
-    all: u64,
-    /// How many SCRAM verifiers have how many iterations.
-    iterations: BTreeMap<u32, u64>,
-}
-
-impl Kinds {
-    pub(super) fn of(settings: &Settings) -> Kinds {
-        let mut kinds = Kinds::default();
-        for secret in settings.secrets.values() {
-            kinds.all += 1;
-            kinds.md5 += u64::from(matches!(secret, Secret::Md5(_)));
-            if let Secret::Scram(verifier) = secret {
-                kinds.scram += 1;
-                *kinds.iterations.entry(verifier.iterations).or_default() += 1;
-            }
-        }
-        if settings.global.login.auth_type == AuthType::Scram {
-            // Verifiers that are made of passwords.
-            *kinds.iterations.entry(settings.global.login.scram_iterations).or_default() += kinds.plain();
-        }
-        kinds
-    }
-
-    fn plain(&self) -> u64 {
-        self.all - self.scram - self.md5
-    }
-
-    /// The iterations of one of the verifiers, each as likely as it is common.
-    fn iterations(&self, draw: u64) -> Option<u32> {
-        let mut index = share(draw, self.iterations.values().sum());
-        let drawn = self.iterations.iter().find(|(_, count)| {
-            let is_here = index < **count;
-            index = index.saturating_sub(**count);
-            is_here
-        });
-        drawn.map(|(iterations, _)| *iterations)
-    }
-}
-
-/// Which of `count` things a draw from all 64-bit numbers means. One more or one fewer moves few draws to another thing, so
-/// that a reload does not give most names another answer.
-fn share(draw: u64, count: u64) -> u64 {
-    let index = (u128::from(draw) * u128::from(count)) >> 64;
-    u64::try_from(index).expect("a draw is below 2^64, so its share is below the count")
-}
-
 fn wrong_password() -> Refused {
     Refused(sqlstate::INVALID_PASSWORD, "password authentication failed".to_owned())
 }
@@ -174,7 +122,7 @@ impl Door {
             _ if auth_type != AuthType::Md5 => auth_type == AuthType::Scram,
             Some(secret) => matches!(secret, Secret::Scram(_)),
             // Asked as one of the users who exist is: else the question would tell that this one does not.
-            None => matches!(self.mock_secret(&wish.user), Secret::Scram(_)),
+            None => matches!(self.strangers.secret(&wish.user), Secret::Scram(_)),
         };
         let attempt = actions
             .logs(Level::Log, Topic::Connections)
@@ -242,21 +190,13 @@ impl Door {
                 }
                 self.proved(conn, actions)?;
             }
-            Proof::Sasl => self.sasl_initial(conn, &user, body, actions)?,
+            Proof::Sasl => self.sasl_first(conn, &user, first_words(body)?, actions)?,
             Proof::SaslFinal { exchange, verifier } => {
                 self.sasl_final(conn, exchange, verifier, &user, body, actions)?
             }
             Proof::Computing { .. } => return Ok(false),
         }
         Ok(true)
-    }
-
-    fn mock(&self, user: &str) -> Mock {
-        let mut mock = self.mock_seed.mock(user.as_bytes(), self.settings.global.login.scram_iterations);
-        let (draw, _) = mock.spare.split_first_chunk().expect("16 bytes are there");
-        let verifier = &mut mock.verifier;
-        verifier.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(verifier.iterations);
-        mock
     }
 
     /// The client has not proved who it is: the log is told why, the client what everybody is told.
@@ -274,24 +214,6 @@ impl Door {
             });
         }
         refused
-    }
-
-    /// For a clear password, a secret that nobody knows. Checking takes long against a verifier and no time against the
-    /// others, so a user who does not exist has the kind that one of those who do has, and always the same one: how
-    /// long a refusal takes says nothing, neither for one name nor over many.
-    fn mock_secret(&self, user: &str) -> Secret {
-        let Mock { verifier: mock, spare } = self.mock(user);
-        let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
-        let index = share(u64::from_le_bytes(*draw), self.kinds.all);
-        // As long as most passwords are, so that it is compared as those are.
-        let text: String = spare.iter().rev().take(5).map(|byte| format!("{byte:02x}")).collect();
-        if index < self.kinds.scram {
-            Secret::Scram(mock)
-        } else if index < self.kinds.scram + self.kinds.md5 {
-            Secret::Md5(Md5Hash::of(&text, user))
-        } else {
-            Secret::Plain(Password::new(text))
-        }
     }
 
     fn sasl_failed(&mut self, conn: ConnId, error: ScramError) -> Refused {
@@ -312,7 +234,7 @@ impl Door {
 
     fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
         let given = PasswordMessage::decode(body)?.password.to_vec();
-        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or_else(|| self.mock_secret(user));
+        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or_else(|| self.strangers.secret(user));
         if matches!(secret, Secret::Scram(_)) {
             let len = given.len();
             let job = Job::CheckPlain { secret: Box::new(secret.clone()), user: user.to_owned(), given };
@@ -326,15 +248,6 @@ impl Door {
         self.proved(conn, actions)
     }
 
-    fn sasl_initial(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
-        let initial = SaslInitial::decode(body)?;
-        if initial.mechanism != auth::scram::MECHANISM.as_bytes() {
-            let text = "client selected an invalid SASL authentication mechanism".to_owned();
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
-        }
-        self.sasl_first(conn, user, initial.response.unwrap_or_default(), actions)
-    }
-
     /// Answers the client's first words at once, whoever the user is: how long that takes says nothing about the user.
     fn sasl_first(
         &mut self,
@@ -343,7 +256,7 @@ impl Door {
         client_first: &[u8],
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let Mock { verifier: mut mock, .. } = self.mock(user);
+        let Mock { verifier: mut mock, .. } = self.strangers.mock(user);
         let verifier = match usable(self.settings.secrets.get(user)) {
             Some(Secret::Scram(verifier)) => Some(verifier.clone()),
             Some(Secret::Plain(_)) => {
@@ -376,7 +289,7 @@ impl Door {
         let words = SaslResponse::decode(body)?.response;
         let Some(verifier) = verifier else { return self.derive(conn, user, exchange, words.to_vec(), actions) };
         let finished = exchange.finish(words);
-        if matches!(finished, Err(ScramError::WrongProof)) && self.kinds.plain() > 0 {
+        if matches!(finished, Err(ScramError::WrongProof)) && self.strangers.has_plain_secrets() {
             // The refusal takes as long as for a password that is stored in the clear, and no longer: a stored verifier may
             // have any number of iterations.
             let (password, iterations) = (Password::new(""), self.settings.global.login.scram_iterations);
@@ -459,6 +372,16 @@ impl Door {
     }
 }
 
+/// Of a SASLInitialResponse: what the client begins the exchange with.
+fn first_words(body: &[u8]) -> Result<&[u8], Refused> {
+    let initial = SaslInitial::decode(body)?;
+    if initial.mechanism != auth::scram::MECHANISM.as_bytes() {
+        let text = "client selected an invalid SASL authentication mechanism".to_owned();
+        return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+    }
+    Ok(initial.response.unwrap_or_default())
+}
+
 /// An empty password in the file means that there is none.
 fn usable(secret: Option<&Secret>) -> Option<&Secret> {
     secret.filter(|secret| !matches!(secret, Secret::Plain(password) if password.as_str().is_empty()))
@@ -497,38 +420,5 @@ mod tests {
         door.delivered(now, ToDoor::Configure(settings(&["ann", "bob"])), &mut Actions::default());
         assert_eq!(["ann", "bob", "eve"].map(|user| salt(&mut door, user)), before);
         assert_ne!(before[0], before[1]);
-    }
-
-    #[test]
-    fn a_share_moves_little_when_one_more_is_there() {
-        let draws: Vec<u64> = (0..1000_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        // Half of the users have one kind of secret, half of them another: 50 of 100, then 50 of 101.
-        let moved = draws.iter().filter(|&&draw| (share(draw, 100) < 50) != (share(draw, 101) < 50)).count();
-        assert!(moved <= 10, "{moved}");
-        assert_eq!((share(u64::MAX, 3), share(0, 3), share(u64::MAX, 0)), (2, 0, 0));
-    }
-
-    #[test]
-    fn a_user_who_does_not_exist_has_the_iterations_of_one_who_does() {
-        let verifier = |iterations| Secret::Scram(Verifier::mock(&[1; 32], b"u", iterations));
-        let mut settings = Settings::default();
-        settings.global.login.auth_type = AuthType::Scram;
-        settings.global.login.scram_iterations = 4096;
-        settings.secrets.insert("a".to_owned(), verifier(10_000));
-        settings.secrets.insert("b".to_owned(), verifier(20_000));
-        let drawn = |settings: &Settings| {
-            let door = Door::new(DoorId(0), Arc::new(settings.clone()), [7; 32]);
-            let names = (0..1000).map(|number| door.mock(&format!("stranger {number}")).verifier.iterations);
-            let mut counts = BTreeMap::new();
-            names.for_each(|iterations| *counts.entry(iterations).or_insert(0) += 1);
-            counts
-        };
-        let counts = drawn(&settings);
-        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [10_000, 20_000], "{counts:?}");
-        assert!(counts.values().all(|count| (400..600).contains(count)), "{counts:?}");
-        // Verifiers that are made of passwords have those of the setting.
-        settings.secrets.insert("c".to_owned(), Secret::Plain(Password::new("secret")));
-        assert_eq!(drawn(&settings).keys().copied().collect::<Vec<_>>(), [4096, 10_000, 20_000]);
-        assert_eq!(drawn(&Settings::default()).keys().copied().collect::<Vec<_>>(), [4096]);
     }
 }
