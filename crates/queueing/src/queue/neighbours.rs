@@ -14,9 +14,20 @@ use crate::classes::ClassId;
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     seen: BTreeMap<WorkerId, Vec<u64>>,
+    /// By worker, which version of its row that was.
+    versions: Vec<u64>,
 }
 
 impl Elsewhere {
+    /// Whether a worker has shown something since this was last asked: its row has a version that was not read yet.
+    fn is_news(&mut self, worker: WorkerId, version: u64) -> bool {
+        let index = usize::from(worker.0);
+        if self.versions.len() <= index {
+            self.versions.resize(index + 1, 0);
+        }
+        std::mem::replace(&mut self.versions[index], version) != version
+    }
+
     /// How much more a class has had there than was seen before.
     fn grown(&mut self, worker: WorkerId, class: usize, served_us: u64) -> u64 {
         let seen = self.seen.entry(worker).or_default();
@@ -41,8 +52,15 @@ pub struct Stranger {
 }
 
 impl Queue {
-    /// The board has been read anew.
-    pub fn note_board(&mut self, worker: WorkerId, cells: &[ClassCell]) {
+    /// The board has been read anew: `cells` of this version, if they are others than those that were read last.
+    #[inline]
+    pub fn note_board<'b>(&mut self, worker: WorkerId, version: u64, cells: impl FnOnce() -> &'b [ClassCell]) {
+        if self.elsewhere.is_news(worker, version) {
+            self.note_cells(worker, cells());
+        }
+    }
+
+    fn note_cells(&mut self, worker: WorkerId, cells: &[ClassCell]) {
         for (index, (lane, cell)) in self.lanes.iter_mut().zip(cells).enumerate() {
             let grown = self.elsewhere.grown(worker, index, cell.served_us);
             lane.account.served_elsewhere(lane.terms.weight, grown);
@@ -51,7 +69,7 @@ impl Queue {
 
     /// What is shown to the other workers.
     pub fn cells(&self, now: Time) -> impl Iterator<Item = ClassCell> {
-        self.lanes.iter().map(move |lane| {
+        self.lanes.iter().map(move |(_, lane)| {
             let front = lane.queue.front().filter(|_| lane.is_eligible());
             ClassCell {
                 waiting_since: front.map_or(Time::NEVER, |waiter| waiter.since),
@@ -62,32 +80,36 @@ impl Queue {
 
     /// Which session of another worker is next.
     pub fn first_of(&self, strangers: impl Iterator<Item = Stranger> + Clone, now: Time) -> Option<Stranger> {
-        let top = strangers.clone().map(|stranger| self.lane(stranger.class).terms.priority).max()?.max(self.top());
+        let top = strangers
+            .clone()
+            .map(|stranger| self.lanes.lane(stranger.class).terms.priority)
+            .max()?
+            .max(self.lanes.top());
         strangers.min_by_key(|stranger| (self.standing(stranger.class, stranger.since, now, top), stranger.since))
     }
 
     /// Whether a stranger is to be served before everybody here, though a server has to travel for it, which takes
     /// `head_start`.
     pub fn yields_to(&self, stranger: &Stranger, head_start: Duration, now: Time) -> bool {
-        let Some(own) = self.next(now) else { return true };
-        let lane = &self.lanes[own];
+        let Some(own) = self.next_class(now) else { return true };
+        let lane = self.lanes.lane(own);
         let own_since = lane.queue.front().map_or(now, |waiter| waiter.since);
-        if own == usize::from(stranger.class.0) {
+        if own == stranger.class {
             return stranger.since + head_start < own_since;
         }
         if lane.account.active() < lane.terms.min {
             return false;
         }
-        let top = self.top().max(self.lane(stranger.class).terms.priority);
+        let top = self.lanes.top().max(self.lanes.lane(stranger.class).terms.priority);
         let (priority, virtual_time) = self.standing(stranger.class, stranger.since, now, top);
-        let (own_priority, own_time) = self.standing(ClassId(own as u8), own_since, now, top);
-        let travel = scaled(head_start.as_micros() as u64, self.lane(stranger.class).terms.weight);
+        let (own_priority, own_time) = self.standing(own, own_since, now, top);
+        let travel = scaled(head_start.as_micros() as u64, self.lanes.lane(stranger.class).terms.weight);
         priority < own_priority || priority == own_priority && virtual_time.saturating_add(travel) < own_time
     }
 
     /// Less is sooner.
     fn standing(&self, class: ClassId, since: Time, now: Time, top: u8) -> (i64, u64) {
-        let lane = self.lane(class);
+        let lane = self.lanes.lane(class);
         (-lane.priority(now.micros_since(since), self.ageing_us, top), lane.virtual_time(now))
     }
 }
@@ -121,13 +143,16 @@ mod tests {
         let mut queue = queue();
         let there = WorkerId(1);
         // What was before is nobody's debt; then the second class has a second there.
-        queue.note_board(there, &[cell(500), cell(9_000_000)]);
-        queue.note_board(there, &[cell(500), cell(10_000_000)]);
-        queue.note_board(there, &[cell(500), cell(10_000_000)]);
+        let (first, second) = ([cell(500), cell(9_000_000)], [cell(500), cell(10_000_000)]);
+        queue.note_board(there, 1, || &first);
+        queue.note_board(there, 2, || &second);
+        queue.note_board(there, 2, || unreachable!("that version was read"));
+        queue.note_board(there, 3, || &second);
         assert_eq!(queue.standing(ClassId(0), Time(0), Time(0), 0).1, 0);
         assert_eq!(queue.standing(ClassId(1), Time(0), Time(0), 0).1, scaled(1_000_000, 1));
         // Classes have changed there: they begin again.
-        queue.note_board(there, &[cell(0), cell(3)]);
+        let third = [cell(0), cell(3)];
+        queue.note_board(there, 4, || &third);
         assert_eq!(queue.standing(ClassId(1), Time(0), Time(0), 0).1, scaled(1_000_000, 1));
     }
 

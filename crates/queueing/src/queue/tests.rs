@@ -4,7 +4,7 @@ use units::Kind;
 use units::random::Random;
 
 use super::*;
-use crate::classes::{Pattern, Rule};
+use crate::classes::{Class, Pattern, Rule};
 
 const MILLISECOND: u64 = 1000;
 const SECOND: u64 = 1_000_000;

@@ -3,6 +3,9 @@
 //! Throughput is a function of the ratio of sizes: from 40 servers to 41 nothing can be seen, from 2 to 3 everything. So a
 //! ladder from 2 to 80 has 12 rungs, and at its peak a curve of contention loses 3 % to the next one at most.
 
+/// What a size e times as large must bring, as a logarithm: 1.5 % for one twice as large.
+const PRICE: f64 = 0.015 / std::f64::consts::LN_2;
+
 /// Rungs from a floor to a ceiling, both among them, in rising order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ladder(Vec<u32>);
@@ -31,6 +34,17 @@ impl Ladder {
         self.0[rung]
     }
 
+    /// The highest.
+    pub(super) fn top(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// What `rung` must bring more than `base`, as a logarithm: less than nothing if it is lower.
+    pub(super) fn bar(&self, rung: usize, base: usize) -> f64 {
+        let ln = |rung| f64::from(self.size(rung)).ln();
+        PRICE * (ln(rung) - ln(base))
+    }
+
     /// The highest rung that is not above `size`; the lowest if all are.
     pub(super) fn below(&self, size: u32) -> usize {
         self.0.iter().rposition(|&rung| rung <= size).unwrap_or(0)
@@ -53,6 +67,15 @@ mod tests {
                 assert!(rungs.windows(2).all(|pair| pair[0] < pair[1]), "{rungs:?}");
             }
         }
+    }
+
+    #[test]
+    fn twice_the_size_must_bring_a_little_more() {
+        let ladder = Ladder::new(2, 80);
+        for (rung, base, expected) in [(2, 0, 0.015), (0, 2, -0.015), (3, 3, 0.0), (8, 0, 0.06), (11, 11, 0.0)] {
+            assert!((ladder.bar(rung, base) - expected).abs() < 1e-9, "{rung} {base}");
+        }
+        assert_eq!(ladder.size(ladder.top()), 80);
     }
 
     #[test]

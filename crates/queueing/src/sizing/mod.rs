@@ -42,9 +42,6 @@ use settled::Rest;
 /// How often a pool whose size is being found is looked at.
 pub const LOOK: Duration = Duration::from_millis(200);
 
-/// What a size e times as large must bring, as a logarithm: 1.5 % for one twice as large.
-const PRICE: f64 = 0.015 / std::f64::consts::LN_2;
-
 /// A search that begins above this looks at fewer servers first: that does PostgreSQL less harm than more.
 const MANY: u32 = 16;
 
@@ -144,6 +141,7 @@ pub struct Sizing {
     blocked: Option<(usize, Time)>,
     changes: VecDeque<Change>,
     change_count: u64,
+    /// Why the size is what it is, for people.
     why: String,
     /// What servers wait for in PostgreSQL at the present size, and the words that `SHOW SIZING` has for it.
     wait_counts: WaitCounts,
@@ -188,13 +186,7 @@ impl Sizing {
 
     #[must_use]
     pub fn ceiling(&self) -> u32 {
-        self.ladder.size(self.top())
-    }
-
-    /// Why the size is what it is, for people.
-    #[must_use]
-    pub fn why(&self) -> &str {
-        &self.why
+        self.ladder.size(self.ladder.top())
     }
 
     #[must_use]
@@ -209,11 +201,6 @@ impl Sizing {
             changes: self.changes.iter().cloned().collect(),
             change_count: self.change_count,
         }
-    }
-
-    /// The last ones, oldest first.
-    pub fn changes(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter()
     }
 
     /// The size that it has settled at, if it has.
@@ -234,7 +221,7 @@ impl Sizing {
     /// Sizes next to this one on the ladder, and itself.
     pub fn neighbours(&self, size: u32) -> impl Iterator<Item = u32> {
         let rung = self.ladder.below(size);
-        (rung.saturating_sub(1)..=(rung + 1).min(self.top())).map(|rung| self.ladder.size(rung))
+        (rung.saturating_sub(1)..=(rung + 1).min(self.ladder.top())).map(|rung| self.ladder.size(rung))
     }
 
     /// What was seen since the last time. Returns whether the size is another one from now on.
@@ -253,10 +240,6 @@ impl Sizing {
             self.wait_counts.then(waits);
             self.wait_words = Some(self.wait_counts.to_string());
         }
-    }
-
-    fn top(&self) -> usize {
-        self.ladder.len() - 1
     }
 
     /// A full window of the present size, once its servers are there.
@@ -396,12 +379,6 @@ impl Sizing {
             self.unrest.interrupt();
         }
         self.visited = 0;
-    }
-
-    /// What `rung` must bring more than `base`, as a logarithm: less than nothing if it is lower.
-    fn bar(&self, rung: usize, base: usize) -> f64 {
-        let ln = |rung| f64::from(self.ladder.size(rung)).ln();
-        PRICE * (ln(rung) - ln(base))
     }
 }
 

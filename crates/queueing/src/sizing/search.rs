@@ -99,7 +99,8 @@ impl Sizing {
     }
 
     fn best_of(&self, rungs: impl Iterator<Item = usize>) -> usize {
-        let worth = rungs.map(|rung| (rung, self.belief.above(rung, self.rung).mean - self.bar(rung, self.rung)));
+        let worth =
+            rungs.map(|rung| (rung, self.belief.above(rung, self.rung).mean - self.ladder.bar(rung, self.rung)));
         worth.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(self.rung, |(rung, _)| rung)
     }
 
@@ -113,10 +114,11 @@ impl Sizing {
         let up = if search.down_first && lowest == highest && lowest > 0 { highest } else { highest + UP_MAX };
         // Beyond a size that is surely worse it only becomes worse.
         let best = self.best();
-        let worse =
-            |rung: &usize| known(rung) && self.belief.above(*rung, best).sureness(self.bar(*rung, best)) < -SURELY;
+        let worse = |rung: &usize| {
+            known(rung) && self.belief.above(*rung, best).sureness(self.ladder.bar(*rung, best)) < -SURELY
+        };
         let wall_below = (0..best).rev().find(worse).unwrap_or(0);
-        let wall_above = (best + 1..=self.top()).find(worse).unwrap_or(self.top());
+        let wall_above = (best + 1..=self.ladder.top()).find(worse).unwrap_or(self.ladder.top());
         let open = |&rung: &usize| {
             rung + DOWN_MAX >= lowest
                 && rung <= up
@@ -133,7 +135,7 @@ impl Sizing {
         let likely = self.best_of(open.iter().copied());
         let doubt = |rung: &usize| {
             let difference = self.belief.above(*rung, likely);
-            above_zero(difference.mean - self.bar(*rung, likely), difference.variance.sqrt())
+            above_zero(difference.mean - self.ladder.bar(*rung, likely), difference.variance.sqrt())
         };
         let others = open.iter().filter(|&&rung| rung != likely);
         if others.map(doubt).fold(0.0, f64::max) < FINE {
@@ -151,7 +153,7 @@ impl Sizing {
         let away = if here { 0.0 } else { self.unrest.drift(super::LOOK.as_secs_f64() * MOVE_WINDOWS) };
         let noise = self.unrest.noise() / windows + away;
         let brings = |other: usize| {
-            let gap = self.belief.above(other, best).mean - self.bar(other, best);
+            let gap = self.belief.above(other, best).mean - self.ladder.bar(other, best);
             above_zero(gap, self.belief.would_tell(rung, noise, other, best))
         };
         open.iter().filter(|&&other| other != best).map(|&other| brings(other)).fold(0.0, f64::max) / time
@@ -183,9 +185,9 @@ impl Sizing {
     fn is_rather_more(&self, base: usize) -> bool {
         let promise = |rung: usize| {
             let difference = self.belief.above(rung, base);
-            above_zero(difference.mean - self.bar(rung, base), difference.variance.sqrt())
+            above_zero(difference.mean - self.ladder.bar(rung, base), difference.variance.sqrt())
         };
-        let up = (base < self.top()).then(|| promise(base + 1));
+        let up = (base < self.ladder.top()).then(|| promise(base + 1));
         let down = base.checked_sub(1).map(promise);
         up.is_some_and(|up| down.is_none_or(|down| up >= down))
     }

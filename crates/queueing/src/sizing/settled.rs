@@ -172,7 +172,7 @@ impl Sizing {
     fn begin_probe(&mut self, now: Time) {
         let Mode::Settled(rest) = &self.mode else { return };
         let base = rest.base;
-        let up = (base < self.top() && !self.is_blocked(now, base + 1)).then_some(base + 1);
+        let up = (base < self.ladder.top() && !self.is_blocked(now, base + 1)).then_some(base + 1);
         let down = base.checked_sub(1);
         let rung = if rest.upwards { up.or(down) } else { down.or(up) };
         let Some(rung) = rung else { return };
@@ -200,7 +200,7 @@ impl Sizing {
             return;
         }
         let believed = self.belief.above(self.rung, base);
-        let sureness = believed.sureness(self.bar(self.rung, base));
+        let sureness = believed.sureness(self.ladder.bar(self.rung, base));
         if self.visited < 2 || f64::from(self.visited) < PROBE_WINDOWS && sureness.abs() < SURE {
             return;
         }

@@ -77,9 +77,8 @@ fn read_board(tables: &mut Tables, board: &Board) {
     let workers = tables.settings.workers;
     for pool in tables.pools.iter_mut().filter(|pool| pool.exchange.homes > 1) {
         for worker in (0..workers).map(WorkerId).filter(|worker| *worker != tables.id) {
-            if pool.queue.is_news(worker, board.classes_version(pool.id, worker)) {
-                pool.queue.note_board(worker, board.classes(pool.id, worker));
-            }
+            let version = board.classes_version(pool.id, worker);
+            pool.queue.note_board(worker, version, || board.classes(pool.id, worker));
         }
     }
 }
