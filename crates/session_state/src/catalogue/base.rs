@@ -1,7 +1,8 @@
 //! What is known before a catalogue is read: the server's own functions, its keywords, and what extensions' functions do
 //! that are written in C and cannot be read.
 
-use super::side_effects::SideEffects;
+use crate::pins;
+use crate::side_effects::SideEffects;
 use sql::{Marks, Rules, Summary, Text};
 
 /// Functions of the server's own that run a text, or the views that a text names. Clients' texts are looked through for
@@ -159,25 +160,17 @@ pub(super) fn of_name(name: &[u8]) -> SideEffects {
 /// What the words of a text tell that stands in a body. What they tell of whole statements is left out: a body's
 /// statements are divided otherwise.
 pub(super) fn of_marks(marks: Marks) -> SideEffects {
-    const PAIRS: [(Marks, SideEffects); 13] = [
+    // Of these no text says that it pins.
+    const OTHERS: [(Marks, SideEffects); 6] = [
         (Marks::SET_CONFIG, SideEffects::SETTINGS),
-        (Marks::ADVISORY, SideEffects::ADVISORY),
         (Marks::CURRVAL, SideEffects::CURRVAL),
         (Marks::NEXTVAL, SideEffects::SEQUENCE),
         (Marks::BACKEND_PID, SideEffects::BACKEND_PID),
-        (Marks::SEED, SideEffects::SEED),
         (Marks::CHANNELS, SideEffects::STATE_READ),
         (Marks::STATE_READ, SideEffects::STATE_READ),
-        (Marks::BACKUP, SideEffects::BACKUP),
-        (Marks::SLOT, SideEffects::SLOT),
-        (Marks::ORIGIN, SideEffects::ORIGIN),
-        (Marks::DBLINK, SideEffects::DBLINK),
-        (Marks::TEMPORARY, SideEffects::TEMPORARY),
     ];
-    PAIRS
-        .iter()
-        .filter(|(mark, _)| marks.any(*mark))
-        .fold(SideEffects::NONE, |all, (_, side_effects)| all | *side_effects)
+    let others = OTHERS.iter().filter(|(mark, _)| marks.any(*mark));
+    others.fold(pins::of_words(marks), |all, (_, side_effects)| all | *side_effects)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! made of them.
 
 use super::base;
-use super::side_effects::SideEffects;
+use crate::side_effects::SideEffects;
 use sql::{Lexer, Marks, Rules, Summary, Text, Token, TokenKind, Unlexable, Word};
 
 /// Strings within strings are read so deep.

@@ -31,6 +31,7 @@ use super::schedule::Question;
 use super::statement::StatementWords;
 use super::timetable::Timetable;
 use super::{Block, Catalogue, CatalogueBuilder, SideEffects};
+use crate::pins;
 
 /// What stands for the unknown: a check tells what is there.
 const UNSURE: SideEffects = SideEffects::DYNAMIC;
@@ -268,7 +269,7 @@ impl Known {
     fn suspect_all(&mut self, side_effects: SideEffects, server: ConnId, now: Time) {
         match side_effects.without(SideEffects::UNKEPT) {
             side_effects if side_effects.is_empty() => {}
-            side_effects if SideEffects::CHECKED.contains(side_effects) => self.doubt_of(side_effects, server, now),
+            side_effects if pins::are_checked(side_effects) => self.doubt_of(side_effects, server, now),
             _ => self.doubt(server, now),
         }
     }

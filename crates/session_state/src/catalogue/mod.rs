@@ -59,13 +59,13 @@ mod news;
 mod reading;
 mod row;
 mod schedule;
-mod side_effects;
 mod statement;
 mod timetable;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::side_effects::SideEffects;
 pub use definition::Definition;
 pub use definition::{Announcement, What, of_tag};
 pub use known::CatalogueProgress;
@@ -74,7 +74,6 @@ pub use news::News;
 pub use reading::CatalogueBuilder;
 pub use row::{Land, Row, Take};
 pub use schedule::{Question, counts_changes};
-pub use side_effects::SideEffects;
 
 use body::Body;
 use reading::Finding;

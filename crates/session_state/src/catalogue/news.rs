@@ -61,13 +61,7 @@ impl Catalogue {
             }
         }
         // These leave nothing that is anybody's.
-        news.without(
-            SideEffects::DEFINES
-                | SideEffects::SEQUENCE
-                | SideEffects::CURRVAL
-                | SideEffects::BACKEND_PID
-                | SideEffects::STATE_READ,
-        )
+        news.without(SideEffects::UNKEPT)
     }
 
     /// Whether it names settings that the older one does not, and `known` does not either: nobody has asked for these.

@@ -13,8 +13,9 @@
 use super::base;
 use super::body::Body;
 use super::row::{Land, Row, Take};
-use super::side_effects::SideEffects;
+use crate::side_effects::SideEffects;
 use super::{Catalogue, Entry};
+use crate::side_effects::SideEffects;
 use sql::Word;
 use std::collections::BTreeSet;
 use units::limits::{CATALOGUE_EDGES_MAX, CATALOGUE_NAMES_MAX, CATALOGUE_SETTINGS_MAX};

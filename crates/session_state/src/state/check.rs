@@ -5,8 +5,8 @@
 
 use wire::backend::DataRow;
 
-use super::pins::Pins;
 use crate::parameters::quote_literal;
+use crate::pins::Pins;
 
 /// One row: temporary objects, holdable cursors, advisory locks, each `t` or `f`; names and values of settings that were
 /// SET, or NULL if they were not asked for ([`SETTINGS`], [`NO_SETTINGS`]); names and values of settings that were asked
@@ -18,6 +18,7 @@ pub const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE r
 AND refobjid = pg_catalog.pg_my_temp_schema()), \
 EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
 EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()), ";
+const FIRST_COLUMNS: [Pins; 3] = [Pins::TEMPORARY, Pins::HOLD, Pins::ADVISORY];
 pub const UNHURRIED: &str = "SET LOCAL statement_timeout = 0;";
 pub const NO_SETTINGS: &str = "NULL";
 pub const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
@@ -85,7 +86,7 @@ impl Check {
         let columns: Vec<Option<&[u8]>> = row.values().collect();
         let [temporary, hold, advisory, settings, named] = columns[..] else { return None };
         let mut pins = Pins::NONE;
-        for (column, pin) in [(temporary, Pins::TEMPORARY), (hold, Pins::HOLD), (advisory, Pins::ADVISORY)] {
+        for (column, pin) in [temporary, hold, advisory].into_iter().zip(FIRST_COLUMNS) {
             match column {
                 Some(b"t") => pins |= pin,
                 Some(b"f") => {}
@@ -162,6 +163,13 @@ mod tests {
         let expected = [(b"search_path".to_vec(), b"a, 'b'".to_vec()), (b"x".to_vec(), b"\\".to_vec())];
         assert_eq!(checked.settings.as_deref(), Some(&expected[..]));
         assert_eq!(checked.named, [(b"app.x".to_vec(), Vec::new())]);
+    }
+
+    #[test]
+    fn a_column_tells_of_each_kind_that_is_checked() {
+        // Settings are listed, and what is unknown is whatever of the others is found.
+        let found = FIRST_COLUMNS.iter().fold(Pins::SETTINGS | Pins::UNKNOWN, |all, pin| all | *pin);
+        assert_eq!(found, Pins::CHECKABLE);
     }
 
     #[test]

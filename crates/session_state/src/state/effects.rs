@@ -10,9 +10,9 @@ use sql::{
 };
 use units::limits;
 
-use super::pins::Pins;
 use super::{Again, SettingChange};
 use crate::parameters::Tracked;
+use crate::pins::Pins;
 
 /// A statement of SQL's PREPARE.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
 
-use super::pins::Pins;
 use crate::catalogue::{Edition, Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
+use crate::pins::{self, Pins};
 
 /// What is known of a text before it runs.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -49,12 +49,10 @@ const NOTED: Marks = union(&[
     Marks::SET,
     Marks::RESET,
     Marks::DISCARD,
-    Marks::PREPARE,
     Marks::EXECUTE,
     Marks::DEALLOCATE,
-    Marks::LISTEN,
     Marks::UNLISTEN,
-    Marks::LOAD,
+    Pins::TAGGED,
 ]);
 
 /// Marks of statements that speak of statements by name.
@@ -65,24 +63,8 @@ const WITH_LOCAL_RIGHTS: Marks = union(&[Marks::LOCAL_RIGHTS, Marks::BLOCK, Mark
 const DEFINING: Marks = union(&[Marks::RELATIONS, Marks::ROUTINES]);
 
 /// Marks of texts that must be looked at whatever the session has done before.
-const ACTIVE: Marks = union(&[
-    NOTED,
-    NAMING,
-    DEFINING,
-    Marks::UNKNOWN,
-    Marks::TEMPORARY,
-    Marks::HOLD,
-    Marks::ADVISORY,
-    Marks::DBLINK,
-    Marks::BACKUP,
-    Marks::SLOT,
-    Marks::ORIGIN,
-    Marks::SEED,
-    Marks::BLOCK,
-    Marks::CALL,
-    Marks::EMPTY_DATABASE,
-    Marks::NOTIFY,
-]);
+const ACTIVE: Marks =
+    union(&[NOTED, NAMING, DEFINING, Pins::SAID, Marks::BLOCK, Marks::CALL, Marks::EMPTY_DATABASE, Marks::NOTIFY]);
 
 const fn union(marks: &[Marks]) -> Marks {
     let (mut all, mut index) = (Marks::NONE, 0);
@@ -220,13 +202,7 @@ impl Reading {
     /// Of a text of which nobody knows when it is executed: what its command tag would tell is taken to be done.
     #[must_use]
     pub fn unseen(self) -> Reading {
-        const BY_COMMAND_TAG: [(Marks, SideEffects); 3] = [
-            (Marks::LISTEN, SideEffects::LISTEN),
-            (Marks::PREPARE, SideEffects::PREPARED),
-            (Marks::LOAD, SideEffects::LOAD),
-        ];
-        let tagged = BY_COMMAND_TAG.iter().filter(|(mark, _)| self.marks.any(*mark));
-        let side_effects = tagged.fold(self.side_effects, |all, (_, side_effects)| all | *side_effects);
+        let side_effects = self.side_effects | pins::of_tags(self.marks);
         Reading { marks: self.marks.and(Marks::UNKNOWN), side_effects }
     }
 

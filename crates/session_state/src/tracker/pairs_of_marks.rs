@@ -6,8 +6,9 @@ use std::sync::Arc;
 use sql::{Marks, Rules, Summary, Text};
 
 use super::{Places, Tracker};
-use crate::catalogue::{Known, SideEffects};
+use crate::catalogue::{Catalogue, Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
+use crate::pins;
 use crate::state::{Defines, Effect, Effects, OnServer, Pins, Reading, SettingChange};
 
 /// A statement for each mark.
@@ -172,7 +173,7 @@ impl Followed {
             let places = Places { on_server, listens, names, tracked: &tracked, reported, first, local_rights };
             self.tracker.confirmed(tag, places);
         }
-        self.tracker.finished();
+        self.tracker.under_way.finished();
     }
 
     /// All that is known in the end; and what is looked for or keeps the server.
@@ -181,7 +182,7 @@ impl Followed {
         let (tracker, listens) = (&self.tracker, self.listens);
         let state = tracker.state().settings();
         let prepared: Vec<&[u8]> = self.on_server.names().collect();
-        let pins = tracker.pins() | tracker.pinning.suspects();
+        let pins = tracker.pinning.pins() | tracker.pinning.suspects();
         let known = format!("{state:?}, has prepared {prepared:?}, listens: {listens}");
         (known, pins, tracker.inspection.unread().into_iter().collect())
     }
@@ -197,6 +198,21 @@ fn every_mark_has_its_statement() {
     assert_eq!(all, Marks::ALL);
     for (mark, text) in STATEMENTS {
         assert!(marks(text).contains(mark), "{text}");
+    }
+}
+
+/// What a kind of session state needs besides its row.
+#[test]
+fn a_kind_of_state_is_noticed_in_a_text_and_in_a_body() {
+    for (pin, mark, side_effect) in pins::marked() {
+        let (_, statement) = STATEMENTS.iter().find(|(known, _)| *known == mark).expect("each mark has one");
+        let reading = Reading { marks: mark, side_effects: SideEffects::NONE };
+        assert!(reading.is_active(), "{pin:?}");
+        let is_noted = reading.is_noted(false) && effects(statement).iter().any(|effect| *effect != Effect::Nothing);
+        assert!(reading.pins().any(pin) || is_noted, "{pin:?}: neither its text nor its tag tells of it");
+        let body = Catalogue::new([]).side_effects_of_block(format!("do $$ begin {statement}; end $$").as_bytes());
+        assert!(body.side_effects.contains(side_effect), "{pin:?}: {statement:?} is not noticed in a body");
+        assert!(Pins::of_side_effects(side_effect).any(pin), "{pin:?}");
     }
 }
 
@@ -272,7 +288,7 @@ fn an_execute_has_the_effects_of_what_it_runs() {
     assert!(session.tracker.inspection.unread().is_empty() && session.on_server.has(b"p"));
     session.run("execute p('x')", &[b"SELECT 1\0"]);
     assert_eq!(session.tracker.inspection.unread(), ["app.z"]);
-    assert!(!session.tracker.pins().any(Pins::DYNAMIC));
+    assert!(!session.tracker.pinning.pins().any(Pins::DYNAMIC));
     // In one text, and as a table.
     let mut session = Followed::default();
     session.run(&format!("{prepare}; create table t as execute p('x')"), &[b"PREPARE\0", b"SELECT 1\0"]);
@@ -285,7 +301,7 @@ fn an_execute_has_the_effects_of_what_it_runs() {
     // Nobody reads the arguments.
     let mut session = Followed::default();
     session.run("prepare p as select set_config($1, $2, false); execute p('a.b', 'c')", &[b"PREPARE\0", b"SELECT 1\0"]);
-    assert!(session.tracker.pins().any(Pins::DYNAMIC));
+    assert!(session.tracker.pinning.pins().any(Pins::DYNAMIC));
 }
 
 #[test]

@@ -12,7 +12,7 @@
 use link::pinned::take_pin_permit;
 use link::session::{Session, WaitFor};
 use machine::Step;
-use session_state::state::Reader;
+use session_state::state::{Pins, Reader};
 use sql::Marks;
 use units::ConnId;
 use wire::frontend::{BindNames, Parse, Query, tag};
@@ -20,20 +20,7 @@ use wire::{HEADER_LEN, Header};
 
 use crate::tables::{Tables, timers};
 
-/// The marks of a text that pins the session which runs it.
-const PINNING: [Marks; 9] = [
-    Marks::TEMPORARY,
-    Marks::HOLD,
-    Marks::ADVISORY,
-    Marks::LOAD,
-    Marks::SEED,
-    Marks::BACKUP,
-    Marks::SLOT,
-    Marks::ORIGIN,
-    Marks::DBLINK,
-];
-
-/// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
+/// Whether a session without a server has to wait until fewer sessions of its pool are pinned; then it does.
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
@@ -76,7 +63,7 @@ fn pins(session: &Session, mut messages: &[u8], reader: &mut Reader) -> bool {
             tag::BIND => marks_of_bound(session, body),
             _ => None,
         };
-        if marks.is_some_and(|marks| PINNING.iter().any(|pinning| marks.any(*pinning))) {
+        if marks.is_some_and(|marks| marks.any(Pins::SAID)) {
             return true;
         }
         let ends = matches!(header.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL);

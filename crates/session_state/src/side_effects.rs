@@ -1,4 +1,5 @@
-//! Side effects of a function, trigger or view: the kinds of session state that it may change, as a set.
+//! Side effects of a function, trigger or view: the kinds of session state that it may change, as a set. Which of them make a
+//! session keep its server is in [`crate::pins`].
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -7,7 +8,7 @@ use std::ops::{BitOr, BitOrAssign};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SideEffects(u32);
 
-macro_rules! kinds {
+macro_rules! side_effects {
     ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
         impl SideEffects {
             $($(#[$doc])* pub const $name: SideEffects = SideEffects(1 << $bit);)*
@@ -16,9 +17,9 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+side_effects! {
     /// Changes settings beyond the transaction, the role and the session's user among them. Those with a dot in their
-    /// names are listed by [`super::Catalogue::settings`], if there is no DYNAMIC_SETTINGS; the others `pg_settings` lists.
+    /// names are listed by [`crate::catalogue::Catalogue::settings`], if there is no DYNAMIC_SETTINGS; the others `pg_settings` lists.
     SETTINGS = 0;
     /// Changes settings whose names it computes or gets as arguments.
     DYNAMIC_SETTINGS = 1;
@@ -67,16 +68,8 @@ impl SideEffects {
     /// Those that matter even where no sequence and no process id does.
     pub(crate) const ACTIVE: SideEffects =
         SideEffects(!(SideEffects::SEQUENCE.0 | SideEffects::CURRVAL.0 | SideEffects::BACKEND_PID.0));
-    /// Those whose effect a check finds.
-    pub(super) const CHECKED: SideEffects = SideEffects(
-        SideEffects::SETTINGS.0
-            | SideEffects::TEMPORARY.0
-            | SideEffects::ADVISORY.0
-            | SideEffects::HOLD.0
-            | SideEffects::UNKNOWN.0,
-    );
     /// Those that leave nothing, or nothing that pins a session at once.
-    pub(super) const UNKEPT: SideEffects = SideEffects(
+    pub(crate) const UNKEPT: SideEffects = SideEffects(
         SideEffects::SEQUENCE.0
             | SideEffects::CURRVAL.0
             | SideEffects::BACKEND_PID.0
@@ -84,8 +77,19 @@ impl SideEffects {
             | SideEffects::DEFINES.0,
     );
 
+    #[cfg(test)]
+    pub(crate) fn each() -> impl Iterator<Item = SideEffects> {
+        NAMES.iter().map(|(side_effect, _)| *side_effect)
+    }
+
     pub fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// As `|`, where a constant is made.
+    #[must_use]
+    pub(crate) const fn and(self, others: SideEffects) -> SideEffects {
+        SideEffects(self.0 | others.0)
     }
 
     /// Whether any of `others` is here.
