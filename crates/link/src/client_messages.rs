@@ -170,7 +170,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
 #[inline]
 fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
     let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
-    if requests.server.ledger.is_guarded()
+    if requests.server.ledger.copying().is_guarded()
         && let Some(dealt_with) = copying::guard(requests, header.tag)?
     {
         return Ok(dealt_with);

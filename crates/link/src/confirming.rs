@@ -39,7 +39,7 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     }
     // Statements sent after the command in the same pipeline stay.
     let ledger = &answers.server.ledger;
-    answers.server.statements.prepared.keep_only(|id| ledger.is_preparing(id));
+    answers.server.statements.prepared.keep_only(|id| ledger.owed().is_preparing(id));
     if let Some((_, session)) = &mut answers.session
         && ledger.owner() == Some(Answerer::Client)
         && let Some(names) = &mut session.statements.names

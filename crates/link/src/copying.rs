@@ -29,7 +29,7 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
     if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC | tag::TERMINATE) {
         return Ok(None);
     }
-    if requests.server.ledger.is_copy_open() {
+    if requests.server.ledger.copying().is_open() {
         requests.stream.flush(requests.server_id, requests.actions);
         requests.server.ledger.stop_copy();
         requests.server.hold.flushed = true;
@@ -46,9 +46,9 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
 /// Whether an error ends the session because of a COPY. `Some`: it does; the value says whether the error is passed on.
 pub(crate) fn leads_astray(answers: &mut Answers<'_>, fields: &Fields<'_>) -> Option<bool> {
     let ledger = &answers.server.ledger;
-    let astray = if ledger.is_copy_cut() && fields.sqlstate() == Some(sqlstate::PROTOCOL_VIOLATION) {
+    let astray = if ledger.copying().is_cut() && fields.sqlstate() == Some(sqlstate::PROTOCOL_VIOLATION) {
         Astray::Reported
-    } else if ledger.is_copy_stopped() && fields.message().is_some_and(|message| message.ends_with(STOPPED)) {
+    } else if ledger.copying().is_stopped() && fields.message().is_some_and(|message| message.ends_with(STOPPED)) {
         Astray::NoCopyData
     } else {
         return None;

@@ -29,12 +29,12 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
         tag::DESCRIBE | tag::CLOSE => at_hand.get(HEADER_LEN) == Some(&Target::Statement.byte()),
         _ => is_text || message == tag::BIND,
     };
-    // What the pooler prepares within a batch is skipped if something before it in the batch fails.
-    let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.awaits_own_ready();
+    // What is brought within a batch is skipped with what comes behind it there.
+    let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.owed().awaits_own_ready();
     let in_doubt = names
         && (is_brought || tracker.is_naming() || must_restore(requests.server, requests.session, tracker))
         || is_text && tracker.is_deciding(&requests.caches.tracked, message == tag::PARSE)
-        || is_text && tracker.meaning().is_vague() && requests.server.ledger.awaits_own_ready();
+        || is_text && tracker.meaning.is_vague() && requests.server.ledger.owed().awaits_own_ready();
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
 /// values first, between two ReadyForQuery.
 fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let reverts = session.reset_to.is_some() && (tracker.is_reverting() || tracker.is_reverted());
-    reverts && server.ledger.awaits_ready()
+    reverts && server.ledger.owed().awaits_ready()
 }
 
 /// A Parse is sent without renaming: of the unnamed statement, or where no names are kept. False: it waits for answers

@@ -66,8 +66,8 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         }
         return true;
     }
-    if listens && tracker.notifications.has_said() && requests.server.ledger.awaits_own_ready() {
-        // The NOTIFY may belong to an earlier transaction: then it must be committed before the LISTEN is.
+    if listens && tracker.notifications.has_said() && requests.server.ledger.owed().awaits_own_ready() {
+        // It may have been said in a transaction of before: then it is out before anybody listens for this one.
         requests.call_for_answers();
         return false;
     }
@@ -80,8 +80,8 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         .subscriptions()
         .is_some_and(|subscriptions| subscriptions.has_more_than(tracker.channels()));
     let uncommitted = has_more || tracker.notifications.subscriptions().is_some() && tracker.is_unlistening();
-    // What is under way may end the transaction that the last ReadyForQuery reported.
-    let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.awaits_own_ready();
+    // What is under way may end the transaction that the server was in when it told last.
+    let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.owed().awaits_own_ready();
     let commits = uncommitted && (ends || alone);
     match tracker.notifications.listener_wait() {
         ListenerWait::ToSend { .. } | ListenerWait::ToBeReady => false,
@@ -112,8 +112,8 @@ fn leaves_listener(server: &Server, session: &Session, pool: &Pool, effects: &Ef
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some())
     };
     let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
-    // What is under way may end the transaction that the last ReadyForQuery reported.
-    let may_be_alone = server.transaction.status == Status::Idle || server.ledger.awaits_own_ready();
+    // What is under way may end the transaction that the server was in when it told last.
+    let may_be_alone = server.transaction.status == Status::Idle || server.ledger.owed().awaits_own_ready();
     effects.iter().any(leaves) && may_be_alone && session.tracker.as_deref().is_some_and(is_subscribed) && is_shared()
 }
 
@@ -197,7 +197,8 @@ pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, rea
 pub(crate) fn bring_channels(requests: &mut Requests<'_>, reading: Reading) {
     let Some(tracker) = requests.session.tracker.as_ref().filter(|_| reading.lists_channels()) else { return };
     let ledger = &requests.server.ledger;
-    let between = requests.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+    let between =
+        requests.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open();
     let mut text = Vec::new();
     for name in tracker.channels().names().filter(|_| between) {
         text.extend_from_slice(b"LISTEN ");

@@ -134,7 +134,7 @@ fn describe_statement(requests: &mut Requests<'_>, statement: &Statement, expect
 /// Whether a message can be sent again if it fails: its transaction has not done anything yet.
 fn may_try(server: &Server, session: &Session, len: usize) -> bool {
     let ledger = &server.ledger;
-    let first = server.transaction.status == Status::Idle && !ledger.awaits_ready() && !ledger.has_run();
+    let first = server.transaction.status == Status::Idle && !ledger.owed().awaits_ready() && !ledger.has_run();
     first
         && len <= limits::CHUNK_LEN_MAX
         && session.statements.names.as_ref().is_some_and(|names| names.trial.is_none())
@@ -176,7 +176,8 @@ pub(crate) fn refuse(requests: &mut Requests<'_>, replaced: usize, in_stream: bo
 /// Whether this part of a description is read whole: it is for the pooler, or belongs to a trial.
 pub(crate) fn reads_description(server: &Server, message: u8) -> bool {
     let ledger = &server.ledger;
-    ledger.is_shape() || message == tag::PARAMETER_DESCRIPTION && ledger.front() == Some(Expect::TrialDescribe)
+    ledger.front().is_some_and(Expect::is_shape)
+        || message == tag::PARAMETER_DESCRIPTION && ledger.front() == Some(Expect::TrialDescribe)
 }
 
 /// Notes a part of a description.

@@ -63,8 +63,8 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     }
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
-    if requests.server.ledger.awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
-        // Which statement has the name depends on whether a batch under way fails.
+    if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
+        // What it is depends on whether a batch under way fails, of which the rest is skipped.
         requests.call_for_answers();
         return None;
     }
@@ -117,7 +117,7 @@ fn settled(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> 
         // The server refuses the text in any case.
         return Some(Remedy::new());
     }
-    if !is_failed && !server.ledger.awaits_own_ready() {
+    if !is_failed && !server.ledger.owed().awaits_own_ready() {
         return Some(bring(&mut server.kept.on_server));
     }
     let before = server.kept.on_server.clone();

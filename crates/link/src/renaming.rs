@@ -121,8 +121,8 @@ fn is_sound(server: &Server, pool: &Pool) -> bool {
     // In a failed transaction PostgreSQL refuses a Parse. In an open one a trial of another client's statement is not
     // possible.
     match server.transaction.status {
-        backend::Status::Idle => !server.ledger.awaits_own_ready(),
-        backend::Status::InTransaction => !pool.rules.follows() && !server.ledger.awaits_own_ready(),
+        backend::Status::Idle => !server.ledger.owed().awaits_own_ready(),
+        backend::Status::InTransaction => !pool.rules.follows() && !server.ledger.owed().awaits_own_ready(),
         backend::Status::Failed => false,
     }
 }
@@ -310,7 +310,7 @@ fn recall_unnamed(requests: &mut Requests<'_>) -> Renamed {
     if unnamed.is_some_and(Unnamed::is_in_batch) {
         return Renamed::No;
     }
-    if unnamed.is_some_and(Unnamed::is_changing) || requests.server.ledger.awaits_query() {
+    if unnamed.is_some_and(Unnamed::is_changing) || requests.server.ledger.owed().awaits_query() {
         return Renamed::Later;
     }
     let version = unnamed.map_or(unnamed::NONE, Unnamed::version);

@@ -86,7 +86,8 @@ impl Requests<'_> {
     /// batches.
     pub(crate) fn discard_apart(&mut self) -> bool {
         let ledger = &self.server.ledger;
-        let between = self.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        let between =
+            self.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open();
         if between {
             self.stream.flush(self.server_id, self.actions);
             self.server.ledger.sent(Answerer::Restore, Expect::Query);
@@ -126,12 +127,12 @@ impl Requests<'_> {
     /// Whether the messages after the one being sent have to wait for its answer.
     pub fn waits_for_notification(&self) -> bool {
         let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.subscriptions().is_some());
-        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.is_copy_open()
+        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.copying().is_open()
     }
 
     /// Whether the server ignores statements now: it skips to Sync, or reads COPY data.
     pub fn is_passed_over(&self) -> bool {
-        self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
+        self.server.ledger.is_skipping() || self.server.ledger.copying().is_open()
     }
 
     /// Like [`Requests::expect_rest`], for a message that is not sent to the server.

@@ -174,7 +174,7 @@ fn begin(answers: &mut Answers<'_>, header: Header) -> Result<(), Broken> {
         tag::NOTICE | tag::NOTIFICATION => answers.is_clients(),
         tag::ERROR => answers.is_error_answer(),
         _ if !answers.server.ledger.accepts(header.tag) => return Err(Unexpected(header.tag).into()),
-        tag::ROW_DESCRIPTION if answers.server.ledger.is_shape() => {
+        tag::ROW_DESCRIPTION if answers.server.ledger.front().is_some_and(Expect::is_shape) => {
             answers.server.statements.described.long_columns(header.body_len());
             false
         }
@@ -408,8 +408,11 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
     let tries_again = std::mem::take(&mut answers.findings.tries_again);
     splitting::first_part_failed(answers);
     answers.server.transaction.answer_failed |= answers.is_error_answer() && !tries_again;
-    if answers.server.overdue_since().is_some() && answers.server.ledger.is_extended() && answers.is_error_answer() {
-        // Everything up to the Sync is skipped, and its timeout begins anew.
+    if answers.server.overdue_since().is_some()
+        && answers.server.ledger.front().is_some_and(Expect::is_extended)
+        && answers.is_error_answer()
+    {
+        // What follows up to the Sync is skipped, and has its own time.
         answers.server.query_answered();
         answers.server.transaction.query_at = answers.now;
     }

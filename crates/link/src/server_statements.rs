@@ -57,12 +57,12 @@ pub(crate) fn make_way(requests: &mut Requests<'_>, statement: &Statement, is_th
 /// prepared: a simple query may be DISCARD ALL, and a batch may fail, so that its rest is skipped.
 pub(crate) fn must_wait(server: &Server, session: &Session, pool: &Pool, name: &[u8], id: Option<StatementId>) -> bool {
     let ledger = &server.ledger;
-    if !ledger.awaits_ready() {
+    if !ledger.owed().awaits_ready() {
         return false;
     }
     let renamed = session.statements.names.as_ref().is_some_and(|names| names.is_changing(name));
-    let crowded = ledger.is_changing() && server.statements.prepared.is_full(pool.rules.max_prepared_statements);
-    renamed || crowded || ledger.awaits_query() || id.is_some_and(|id| ledger.is_changing_of(id))
+    let crowded = ledger.owed().is_changing() && server.statements.prepared.is_full(pool.rules.max_prepared_statements);
+    renamed || crowded || ledger.owed().awaits_query() || id.is_some_and(|id| ledger.owed().is_changing_of(id))
 }
 
 pub(crate) fn id_of(session: &Session, name: &[u8]) -> Option<StatementId> {

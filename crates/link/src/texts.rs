@@ -135,7 +135,7 @@ fn sequences_used(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) ->
 /// The session has run nothing on its server since it was linked.
 fn is_first(server: &Server, session: &Session) -> bool {
     let is_pinned = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
-    server.transaction.status == Status::Idle && !server.ledger.awaits_ready() && !is_pinned
+    server.transaction.status == Status::Idle && !server.ledger.owed().awaits_ready() && !is_pinned
 }
 
 pub(crate) fn marked(

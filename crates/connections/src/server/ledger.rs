@@ -16,8 +16,8 @@ mod owed;
 use session_state::prepared::StatementId;
 use wire::backend::tag;
 
-use self::copying::{CopyIn, Unsure};
-use self::owed::Owed;
+pub use self::copying::Copying;
+pub use self::owed::Owed;
 
 /// The owner of an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    fn is_extended(self) -> bool {
+    pub fn is_extended(self) -> bool {
         !matches!(self, Expect::Query | Expect::Function | Expect::Sync | Expect::CopyEnd)
     }
 
@@ -86,7 +86,7 @@ impl Expect {
     }
 
     /// Whether its answer is a description that is read here.
-    fn is_shape(self) -> bool {
+    pub fn is_shape(self) -> bool {
         matches!(self, Expect::Shape(_) | Expect::Verdict(_))
     }
 
@@ -129,13 +129,8 @@ pub struct Unexpected(pub u8);
 /// The list of one server.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    entries: Owed,
-    copy: CopyIn,
-    /// Syncs that were sent between the beginning and the end of a COPY IN. The server ignores them, unless the COPY
-    /// has failed before.
-    copy_syncs: u32,
-    /// Those of them that the server may answer, once the COPY has failed.
-    unsure: Option<Unsure>,
+    owed: Owed,
+    copying: Copying,
     /// An extended batch failed and the client has not sent its Sync yet.
     skipping: bool,
     /// Extended messages were sent since the last Sync or Query.
@@ -149,16 +144,28 @@ pub struct Ledger {
 impl Ledger {
     /// Nothing is owed and no batch is open.
     pub fn is_clear(&self) -> bool {
-        self.entries.is_empty() && !self.open && !self.skipping && self.copy == CopyIn::No && self.unsure.is_none()
+        self.owed.is_empty() && !self.open && !self.skipping && self.copying.is_settled()
     }
 
     pub fn is_doubtful(&self) -> bool {
         self.doubtful
     }
 
+    /// The answers that are owed, for whoever asks which there are among them.
+    #[inline]
+    pub fn owed(&self) -> &Owed {
+        &self.owed
+    }
+
+    /// The COPY IN that the server is in, or has been.
+    #[inline]
+    pub fn copying(&self) -> &Copying {
+        &self.copying
+    }
+
     /// How many answers are owed.
     pub fn depth(&self) -> usize {
-        self.entries.len()
+        self.owed.len()
     }
 
     /// Nothing is owed but the answer to the pooler's query for the client's state, or to a Sync that the pooler has
@@ -170,7 +177,7 @@ impl Ledger {
             Answerer::Prepare => entry.expect == Expect::Sync,
             _ => false,
         };
-        self.entries.iter().all(ours)
+        self.owed.iter().all(ours)
     }
 
     /// Whether the server discards messages until the next Sync.
@@ -186,7 +193,7 @@ impl Ledger {
     /// Since the last Sync only messages that prepare and describe were sent, and all of them are answered.
     #[inline]
     pub fn is_at_rest(&self) -> bool {
-        self.open && !self.ran && self.entries.is_empty() && !self.is_guarded() && self.copy == CopyIn::No
+        self.open && !self.ran && self.owed.is_empty() && self.copying.is_settled()
     }
 
     /// Whether something was bound or executed since the last Sync.
@@ -196,38 +203,23 @@ impl Ledger {
 
     /// What the answer being read ends with.
     pub fn front(&self) -> Option<Expect> {
-        self.entries.front().map(|entry| entry.expect)
-    }
-
-    /// Whether the answer being read is a description for the pooler.
-    pub fn is_shape(&self) -> bool {
-        self.entries.front().is_some_and(|entry| entry.expect.is_shape())
-    }
-
-    /// Whether a message of the client waits for such an answer.
-    pub fn awaits_verdict(&self) -> bool {
-        self.entries.counts().verdicts > 0
+        self.owed.front().map(|entry| entry.expect)
     }
 
     /// The next ReadyForQuery is not for the client, since its messages will be sent again. False: none comes next.
     pub fn take_ready(&mut self) -> bool {
-        let Some(entry) = self.entries.front().filter(|entry| entry.expect == Expect::Sync) else {
+        let Some(entry) = self.owed.front().filter(|entry| entry.expect == Expect::Sync) else {
             return false;
         };
-        self.entries.pop_front();
-        self.entries.push_front(Entry { owner: Answerer::Prepare, ..entry });
+        self.owed.pop_front();
+        self.owed.push_front(Entry { owner: Answerer::Prepare, ..entry });
         true
     }
 
-    /// Whether the answer being read belongs to the extended protocol.
-    pub fn is_extended(&self) -> bool {
-        self.entries.front().is_some_and(|entry| entry.expect.is_extended())
-    }
-
-    /// The owner of the answer being read; `None`: nothing is owed.
+    /// Whose answer is being read; `None`: nothing is owed.
     #[inline]
     pub fn owner(&self) -> Option<Answerer> {
-        self.entries.front().map(|entry| entry.owner)
+        self.owed.front().map(|entry| entry.owner)
     }
 
     /// Notes a message that was sent. False: the server will not answer it, because it skips to Sync or is in COPY IN.
@@ -238,17 +230,17 @@ impl Ledger {
     /// Like [`Ledger::sent`], for a message of the client whose effects are noted elsewhere. False: it will have no
     /// effect.
     pub fn sent_noted(&mut self, expect: Expect) -> bool {
-        self.copy != CopyIn::Open && self.sent_as(Entry { owner: Answerer::Client, expect, noted: true })
+        !self.copying.is_open() && self.sent_as(Entry { owner: Answerer::Client, expect, noted: true })
     }
 
     /// Whether the answer being read is one whose effects are noted.
     pub fn is_noted(&self) -> bool {
-        self.entries.front().is_some_and(|entry| entry.noted)
+        self.owed.front().is_some_and(|entry| entry.noted)
     }
 
     fn sent_as(&mut self, entry: Entry) -> bool {
         let expect = entry.expect;
-        if self.copy == CopyIn::Open {
+        if self.copying.is_open() {
             return self.sent_in_copy(entry);
         }
         if self.skipping {
@@ -258,25 +250,25 @@ impl Ledger {
             self.skipping = false;
         }
         match expect {
-            Expect::CopyEnd if self.entries.is_empty() => return false,
+            Expect::CopyEnd if self.owed.is_empty() => return false,
             Expect::Sync | Expect::Query => (self.open, self.ran) = (false, false),
             Expect::Function | Expect::CopyEnd | Expect::FakeParse | Expect::FakeClose => {}
             _ => (self.open, self.ran) = (true, self.ran || expect.runs()),
         }
-        self.entries.push(entry);
+        self.owed.push(entry);
         true
     }
 
     /// Whether a message can be part of the answer being read.
     #[inline]
     pub fn accepts(&self, message: u8) -> bool {
-        self.entries.front().is_some_and(|entry| role(message, entry.expect).is_some())
+        self.owed.front().is_some_and(|entry| role(message, entry.expect).is_some())
     }
 
     /// The owner of rows that may come now, and whether their RowDescription may come too.
     #[inline]
     pub fn rows(&self) -> Option<(Answerer, bool)> {
-        let entry = self.entries.front()?;
+        let entry = self.owed.front()?;
         matches!(entry.expect, Expect::Query | Expect::Execute).then_some((entry.owner, entry.expect == Expect::Query))
     }
 
@@ -285,23 +277,23 @@ impl Ledger {
     #[inline]
     pub fn take_last_ready(&mut self) -> Option<bool> {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
-        let front = self.entries.front()?;
+        let front = self.owed.front()?;
         let is_query = match front.expect {
             Expect::Query => true,
             Expect::Sync => false,
             _ => return None,
         };
-        if front.owner != Answerer::Client || front.noted || self.entries.len() > 1 {
+        if front.owner != Answerer::Client || front.noted || self.owed.len() > 1 {
             return None;
         }
-        self.entries.pop_front();
+        self.owed.pop_front();
         Some(is_query)
     }
 
     /// No COPY IN affects how the server reads messages, or has read them.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.copy == CopyIn::No && self.unsure.is_none()
+        self.copying.is_settled()
     }
 
     /// Takes a message that was read to its end, if it is for the client alone and nothing follows from it but the next
@@ -309,7 +301,7 @@ impl Ledger {
     #[inline(always)]
     pub fn passes(&mut self, message: u8) -> bool {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
-        let Some(front) = self.entries.front() else { return false };
+        let Some(front) = self.owed.front() else { return false };
         if front.owner != Answerer::Client || front.noted {
             return false;
         }
@@ -327,22 +319,22 @@ impl Ledger {
             _ => false,
         };
         let follows = |entry: Entry| !entry.expect.is_fake() && entry.expect != Expect::CopyEnd;
-        let passes = completes && self.entries.get(1).is_none_or(follows);
+        let passes = completes && self.owed.get(1).is_none_or(follows);
         if passes {
-            self.entries.pop_front();
+            self.owed.pop_front();
         }
         passes
     }
 
     /// Notes a message of an answer that was read to its end. Returns the entry that it completed, if any.
     pub fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
-        let Some(front) = self.entries.front() else { return Err(Unexpected(message)) };
+        let Some(front) = self.owed.front() else { return Err(Unexpected(message)) };
         let completes = role(message, front.expect).ok_or(Unexpected(message))?;
-        if self.unsure.is_some() {
-            self.sure_by(message);
+        if self.copying.is_in_doubt() {
+            self.copying.learn_from(message);
         }
         match message {
-            tag::READY_FOR_QUERY => self.copy = CopyIn::No,
+            tag::READY_FOR_QUERY => self.copying.leave(),
             tag::COMMAND_COMPLETE => self.copy_done(),
             tag::COPY_IN => self.copy_begins(),
             _ => {}
@@ -350,31 +342,31 @@ impl Ledger {
         if !completes {
             return Ok(None);
         }
-        self.entries.pop_front();
+        self.owed.pop_front();
         self.pass_copy_ends();
         Ok(Some(front))
     }
 
     /// The next answer that the pooler gives instead of the server, if it is the oldest one owed.
     pub fn next_fake(&mut self) -> Option<Entry> {
-        let front = self.entries.front().filter(|entry| entry.expect.is_fake())?;
-        self.entries.pop_front();
+        let front = self.owed.front().filter(|entry| entry.expect.is_fake())?;
+        self.owed.pop_front();
         self.pass_copy_ends();
         Some(front)
     }
 
     /// Notes an ErrorResponse. The entries that it makes the server skip go to `dropped`.
     pub fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
-        let Some(front) = self.entries.front() else { return Err(Unexpected(tag::ERROR)) };
-        let syncs = self.copy_failed();
-        self.sure_by(tag::ERROR);
+        let Some(front) = self.owed.front() else { return Err(Unexpected(tag::ERROR)) };
+        let syncs = self.copying.failed();
+        self.copying.learn_from(tag::ERROR);
         if !front.expect.is_extended() {
             self.sync_in_failed_query(syncs);
             return Ok(());
         }
-        self.doubt_syncs(syncs, true);
+        self.copying.doubt_syncs(syncs, true);
         let mut is_front = true;
-        while let Some(entry) = self.entries.front() {
+        while let Some(entry) = self.owed.front() {
             if entry.expect == Expect::Sync {
                 return Ok(());
             }
@@ -382,7 +374,7 @@ impl Ledger {
             // the COPY.
             self.doubtful |= syncs > 0 && !is_front && entry.expect != Expect::CopyEnd;
             is_front = false;
-            self.entries.pop_front();
+            self.owed.pop_front();
             dropped(entry);
         }
         self.skipping = true;
@@ -390,44 +382,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether an answer that ends with ReadyForQuery is under way: until it ends, the transaction's state is not
-    /// known.
-    pub fn awaits_ready(&self) -> bool {
-        self.entries.counts().readies > 0
-    }
-
-    /// Whether such an answer to the client is under way.
-    pub fn awaits_own_ready(&self) -> bool {
-        self.entries.counts().own_readies > 0
-    }
-
-    /// Whether a simple query of the client is under way: it may be DISCARD ALL.
-    pub fn awaits_query(&self) -> bool {
-        self.entries.counts().own_queries > 0
-    }
-
-    /// Whether statements are being prepared or closed.
-    pub fn is_changing(&self) -> bool {
-        self.entries.counts().changes > 0
-    }
-
-    /// Whether this statement is being prepared or closed.
-    pub fn is_changing_of(&self, id: StatementId) -> bool {
-        let of_it =
-            |entry: Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
-        self.entries.counts().changes > 0 && self.entries.iter().any(of_it)
-    }
-
-    /// Whether this statement is being prepared.
-    pub fn is_preparing(&self, id: StatementId) -> bool {
-        self.entries.iter().any(|entry| entry.expect == Expect::Parse(Some(id)))
-    }
-
-    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without Sync
-    /// comes after them.
+    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without its
+    /// Sync comes after them.
     pub fn owing(&self) -> (usize, bool) {
         let (mut answers, mut batch) = (0, false);
-        for entry in self.entries.iter().filter(|entry| entry.owner == Answerer::Client) {
+        for entry in self.owed.iter().filter(|entry| entry.owner == Answerer::Client) {
             match entry.expect {
                 Expect::Query | Expect::Function | Expect::Sync => (answers, batch) = (answers + 1, false),
                 Expect::CopyEnd => {}
@@ -440,19 +399,17 @@ impl Ledger {
     /// The client is gone: the answers still owed have no owner any more.
     pub fn disown(&mut self) {
         loop {
-            let fake = self.entries.iter().position(|entry| entry.expect.is_fake());
+            let fake = self.owed.iter().position(|entry| entry.expect.is_fake());
             let Some(index) = fake else { break };
-            self.entries.remove(index);
+            self.owed.remove(index);
         }
-        self.entries.disown();
-        if let Some(unsure) = &mut self.unsure {
-            unsure.owner = Answerer::Nobody;
-        }
+        self.owed.disown();
+        self.copying.disown();
     }
 
     fn pass_copy_ends(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
-            self.entries.pop_front();
+        while self.owed.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
+            self.owed.pop_front();
         }
     }
 }

@@ -76,7 +76,7 @@ fn a_sync_sent_along_with_copy_is_swallowed_by_it() {
     // libpq sends Parse, Bind, Describe, Execute, Sync at once and learns of the COPY afterwards.
     let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::Sync]);
     answer(&mut ledger, b"2G");
-    assert!(ledger.is_copy_open());
+    assert!(ledger.copying().is_open());
     assert!(ledger.sent(CLIENT, Expect::CopyEnd));
     assert!(ledger.sent(CLIENT, Expect::Sync));
     answer(&mut ledger, b"CZ");
@@ -106,7 +106,7 @@ fn two_copies_in_one_query_end_separately() {
     answer(&mut ledger, b"G");
     ledger.sent(CLIENT, Expect::CopyEnd);
     answer(&mut ledger, b"CG");
-    assert!(ledger.is_copy_open());
+    assert!(ledger.copying().is_open());
     ledger.sent(CLIENT, Expect::CopyEnd);
     answer(&mut ledger, b"CZ");
     assert!(ledger.is_clear());
@@ -189,7 +189,7 @@ fn a_batch_that_may_be_skipped_or_not_is_doubtful() {
 fn a_query_after_a_failed_copy_is_answered() {
     let mut ledger = ledger(&[Expect::Query, Expect::Query]);
     answer(&mut ledger, b"G");
-    assert!(ledger.is_copy_cut());
+    assert!(ledger.copying().is_cut());
     ledger.failed(|_| ()).expect("an answer is owed");
     answer(&mut ledger, b"ZCZ");
     assert!(ledger.is_clear());
@@ -199,9 +199,9 @@ fn a_query_after_a_failed_copy_is_answered() {
 fn a_copy_is_stopped_for_a_message_that_does_not_belong_to_it() {
     let mut ledger = ledger(&[Expect::Query]);
     answer(&mut ledger, b"G");
-    assert!(ledger.is_guarded());
+    assert!(ledger.copying().is_guarded());
     ledger.stop_copy();
-    assert!(ledger.is_copy_stopped() && !ledger.is_guarded());
+    assert!(ledger.copying().is_stopped() && !ledger.copying().is_guarded());
     ledger.failed(|_| ()).expect("an answer is owed");
     answer(&mut ledger, b"Z");
     assert!(ledger.is_clear());
@@ -229,13 +229,17 @@ fn an_answer_to_nothing_is_unexpected() {
 #[test]
 fn changes_of_a_statement_are_known_while_they_are_under_way() {
     let mut ledger = ledger(&[Expect::Parse(Some(7.into())), Expect::Sync]);
-    assert!(ledger.awaits_ready() && ledger.is_changing_of(7.into()) && !ledger.is_changing_of(8.into()));
+    assert!(
+        ledger.owed().awaits_ready()
+            && ledger.owed().is_changing_of(7.into())
+            && !ledger.owed().is_changing_of(8.into())
+    );
     answer(&mut ledger, b"1");
-    assert!(ledger.awaits_ready() && !ledger.is_changing());
+    assert!(ledger.owed().awaits_ready() && !ledger.owed().is_changing());
     answer(&mut ledger, b"Z");
-    assert!(!ledger.awaits_ready());
+    assert!(!ledger.owed().awaits_ready());
     ledger.sent(CLIENT, Expect::Query);
-    assert!(ledger.awaits_query());
+    assert!(ledger.owed().awaits_query());
 }
 
 #[test]
@@ -270,8 +274,8 @@ fn the_counts_equal_the_entries() {
             _ => ledger.disown(),
         }
         let mut counts = counts::Counts::default();
-        ledger.entries.iter().for_each(|entry| counts.add(entry));
-        assert_eq!(*ledger.entries.counts(), counts);
+        ledger.owed.iter().for_each(|entry| counts.add(entry));
+        assert_eq!(ledger.owed.counts, counts);
         ledger = if ledger.depth() > 200 { Ledger::default() } else { ledger };
     }
 }

@@ -131,9 +131,12 @@ impl Server {
     /// Whether the answer that its client's messages wait for has come.
     pub fn has_answered(&self) -> bool {
         let ledger = &self.ledger;
-        let settled =
-            if self.hold.flushed { ledger.depth() == 0 } else { !ledger.awaits_ready() && !ledger.awaits_verdict() };
-        (settled || ledger.is_copy_open()) && self.cancel.overdue != Overdue::Answered
+        let settled = if self.hold.flushed {
+            ledger.depth() == 0
+        } else {
+            !ledger.owed().awaits_ready() && !ledger.owed().awaits_verdict()
+        };
+        (settled || ledger.copying().is_open()) && self.cancel.overdue != Overdue::Answered
     }
 
     /// Since when its query is being cancelled for `query_timeout`, if it is.

@@ -76,8 +76,8 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// Ends the COPY or the batch of a server whose client is gone, so that the server answers without further messages.
 pub(crate) fn end_batch(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) {
     use connections::server::{Answerer, Expect};
-    let extended = server.ledger.is_extended();
-    if server.ledger.is_copy_open() {
+    let extended = server.ledger.front().is_some_and(Expect::is_extended);
+    if server.ledger.copying().is_open() {
         server.ledger.sent(Answerer::Nobody, Expect::CopyEnd);
         step.actions.send_new(server_id, |out| CopyFail { message: b"client disconnected" }.encode(out));
         if extended {

@@ -20,9 +20,18 @@ use wire::backend::tag;
 
 use super::{Answerer, Entry, Expect, Ledger};
 
-/// Where the server is in a COPY IN, as far as that is known.
+/// The COPY IN of one server, as far as it is known, and what it leaves in doubt.
+#[derive(Debug, Default)]
+pub struct Copying {
+    stage: CopyIn,
+    /// Syncs that were sent between its beginning and its end: ignored, unless it has failed before.
+    syncs: u32,
+    /// As many of them as the server may have answered, once it has failed.
+    unsure: Option<Unsure>,
+}
+
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum CopyIn {
+enum CopyIn {
     #[default]
     No,
     /// The server reads COPY data, and neither CopyDone nor CopyFail has been sent.
@@ -38,57 +47,131 @@ pub(super) enum CopyIn {
 /// Syncs of a COPY IN that has failed. The server answers those that it reads after the failure, and ignores those
 /// before it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unsure {
-    pub(super) count: u32,
-    pub(super) owner: Answerer,
-    /// The next ReadyForQuery may answer one of them. Otherwise it belongs to the Query that has failed.
-    pub(super) here: bool,
+struct Unsure {
+    count: u32,
+    owner: Answerer,
+    /// The next ReadyForQuery may be of one of them; if not, it is of the Query that has failed.
+    here: bool,
 }
 
-impl Ledger {
-    pub fn is_copy_open(&self) -> bool {
-        self.copy == CopyIn::Open
+impl Copying {
+    /// The server reads copy data and nothing that ends it has been sent.
+    pub fn is_open(&self) -> bool {
+        self.stage == CopyIn::Open
     }
 
-    /// A message that does not belong to a COPY was sent where the server may have read it within one.
-    pub fn is_copy_cut(&self) -> bool {
-        self.copy == CopyIn::Cut
+    /// A message that is not of a copy was sent where the server may have read it in one.
+    pub fn is_cut(&self) -> bool {
+        self.stage == CopyIn::Cut
     }
 
-    pub fn is_copy_stopped(&self) -> bool {
-        self.copy == CopyIn::Stopped
+    /// The pooler has ended it in the client's stead.
+    pub fn is_stopped(&self) -> bool {
+        self.stage == CopyIn::Stopped
     }
 
     /// How the server reads a message depends on whether a COPY IN has failed.
     #[inline]
     pub fn is_guarded(&self) -> bool {
-        self.copy == CopyIn::Open || self.unsure.is_some()
+        self.is_open() || self.is_in_doubt()
     }
 
-    /// Only a query of the pooler's own can show whether Syncs were answered.
+    /// None decides what the server reads, or has read.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.stage == CopyIn::No && self.unsure.is_none()
+    }
+
+    /// Whether Syncs were answered is not known.
+    #[inline]
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.unsure.is_some()
+    }
+
+    /// What comes next tells whether they were.
+    fn is_about_to_be_told(&self) -> bool {
+        self.unsure.is_some_and(|unsure| unsure.here)
+    }
+
+    /// It is over, whatever became of it.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        self.stage = CopyIn::No;
+    }
+
+    /// It was read to its end, and Syncs before that were ignored. False: there was none.
+    fn done(&mut self) -> bool {
+        let was_on = self.stage != CopyIn::No;
+        if was_on {
+            (self.stage, self.syncs) = (CopyIn::No, 0);
+        }
+        was_on
+    }
+
+    /// The message being answered has failed, and with it its COPY. Returns how many Syncs may have been read in it.
+    pub(super) fn failed(&mut self) -> u32 {
+        self.leave();
+        std::mem::take(&mut self.syncs)
+    }
+
+    /// So many Syncs may have been answered. `here`: the next ReadyForQuery may be of one of them.
+    pub(super) fn doubt_syncs(&mut self, count: u32, here: bool) {
+        if count > 0 {
+            self.unsure = Some(Unsure { count, owner: Answerer::Client, here });
+        }
+    }
+
+    /// What comes now tells whether such Syncs were answered: of what was sent behind them.
+    pub(super) fn learn_from(&mut self, message: u8) {
+        match &mut self.unsure {
+            Some(unsure) if message == tag::READY_FOR_QUERY => unsure.here = true,
+            Some(unsure) if unsure.here => self.unsure = None,
+            _ => {}
+        }
+    }
+
+    /// One of them was answered, to this one.
+    fn take_answered(&mut self) -> Option<Answerer> {
+        let unsure = self.unsure?;
+        self.unsure = (unsure.count > 1).then_some(Unsure { count: unsure.count - 1, ..unsure });
+        Some(unsure.owner)
+    }
+
+    /// The client is gone.
+    pub(super) fn disown(&mut self) {
+        if let Some(unsure) = &mut self.unsure {
+            unsure.owner = Answerer::Nobody;
+        }
+    }
+}
+
+impl Ledger {
+    /// Nothing but a question shows whether Syncs were answered.
     pub fn needs_question(&self) -> bool {
-        let is_here = self.unsure.is_some_and(|unsure| unsure.here);
-        is_here && self.entries.is_empty() && !self.open && !self.skipping
+        self.copying.is_about_to_be_told() && self.owed.is_empty() && !self.open && !self.skipping
     }
 
     /// CopyFail is sent before a message of the client that does not belong to the COPY.
     pub fn stop_copy(&mut self) {
-        debug_assert!(self.is_copy_open(), "there is something to stop");
-        self.copy = CopyIn::Stopped;
-        self.entries.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
+        debug_assert!(self.copying.is_open(), "there is something to stop");
+        self.end_copy(CopyIn::Stopped);
+    }
+
+    fn end_copy(&mut self, stage: CopyIn) {
+        self.copying.stage = stage;
+        self.owed.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
     }
 
     /// Notes a message that is sent to a server which is, as far as is known, in COPY IN.
     pub(super) fn sent_in_copy(&mut self, entry: Entry) -> bool {
         match entry.expect {
             Expect::Sync => {
-                self.copy_syncs += 1;
+                self.copying.syncs += 1;
                 false
             }
             Expect::FakeParse | Expect::FakeClose => false,
             Expect::CopyEnd => {
-                self.copy = CopyIn::Ended;
-                self.entries.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
+                self.end_copy(CopyIn::Ended);
                 true
             }
             _ => {
@@ -101,88 +184,105 @@ impl Ledger {
 
     /// CopyInResponse: the server reads what was sent after the COPY statement as within a COPY.
     pub(super) fn copy_begins(&mut self) {
-        self.copy = CopyIn::Open;
-        let is_extended = self.is_extended();
+        self.copying.stage = CopyIn::Open;
+        let is_extended = self.front().is_some_and(Expect::is_extended);
         let mut index = 1;
-        while let Some(entry) = self.entries.get(index) {
+        while let Some(entry) = self.owed.get(index) {
             match entry.expect {
                 Expect::CopyEnd => {
-                    self.copy = CopyIn::Ended;
+                    self.copying.stage = CopyIn::Ended;
                     return;
                 }
                 Expect::Sync => {
-                    self.entries.remove(index);
-                    self.copy_syncs += 1;
-                    let closed_later = self.entries.iter().skip(index).any(|entry| entry.expect.is_ready());
+                    self.owed.remove(index);
+                    self.copying.syncs += 1;
+                    let closed_later = self.owed.iter().skip(index).any(|entry| entry.expect.is_ready());
                     self.open |= is_extended && !closed_later;
                 }
                 Expect::FakeParse | Expect::FakeClose => index += 1,
                 _ => {
-                    self.copy = CopyIn::Cut;
+                    self.copying.stage = CopyIn::Cut;
                     return;
                 }
             }
         }
     }
 
-    /// CommandComplete of the COPY: the server has read it to its end, and ignored Syncs before that.
+    /// CommandComplete, of a COPY perhaps.
     pub(super) fn copy_done(&mut self) {
-        if self.copy == CopyIn::No {
+        if !self.copying.done() {
             return;
         }
-        (self.copy, self.copy_syncs) = (CopyIn::No, 0);
-        let end = self.entries.iter().position(|entry| entry.expect == Expect::CopyEnd);
+        let end = self.owed.iter().position(|entry| entry.expect == Expect::CopyEnd);
         if let Some(end) = end {
-            self.entries.remove(end);
+            self.owed.remove(end);
         }
     }
 
-    /// The statement being answered has failed, and its COPY with it. Returns how many Syncs may have been read within
-    /// the COPY.
-    pub(super) fn copy_failed(&mut self) -> u32 {
-        self.copy = CopyIn::No;
-        std::mem::take(&mut self.copy_syncs)
-    }
-
-    /// Syncs sent after a Query whose COPY has failed.
+    /// Syncs behind a Query whose COPY has failed.
     pub(super) fn sync_in_failed_query(&mut self, syncs: u32) {
-        // An answer of the pooler's would have to come after theirs, and it is not known whether theirs come.
-        self.doubtful |= syncs > 0 && self.entries.iter().any(|entry| entry.expect.is_fake());
-        self.doubt_syncs(syncs, false);
-    }
-
-    pub(super) fn doubt_syncs(&mut self, count: u32, here: bool) {
-        if count > 0 {
-            self.unsure = Some(Unsure { count, owner: Answerer::Client, here });
-        }
-    }
-
-    /// A message that answers something sent after such Syncs shows that they were not answered.
-    pub(super) fn sure_by(&mut self, message: u8) {
-        match &mut self.unsure {
-            Some(unsure) if message == tag::READY_FOR_QUERY => unsure.here = true,
-            Some(unsure) if unsure.here => self.unsure = None,
-            _ => {}
-        }
+        // An answer that is given here has no place before theirs, and there is none to tell it by.
+        self.doubtful |= syncs > 0 && self.owed.iter().any(|entry| entry.expect.is_fake());
+        self.copying.doubt_syncs(syncs, false);
     }
 
     /// ReadyForQuery is about to be read: it may answer one of those Syncs.
     #[inline]
     pub fn ready_comes(&mut self) {
-        if self.unsure.is_some() {
+        if self.copying.is_in_doubt() {
             self.sync_is_answered();
         }
     }
 
     fn sync_is_answered(&mut self) {
-        let Some(unsure) = self.unsure.filter(|unsure| unsure.here) else { return };
-        if self.entries.front().is_some_and(|entry| entry.expect == Expect::Sync) {
-            // It may answer that Sync or this one: they are alike, and one of them remains.
+        if !self.copying.is_about_to_be_told() {
             return;
         }
+        if self.owed.front().is_some_and(|entry| entry.expect == Expect::Sync) {
+            // Of that one or of this: they are alike, and one of them is left.
+            return;
+        }
+        let Some(owner) = self.copying.take_answered() else { return };
         (self.skipping, self.open) = (false, false);
-        self.unsure = (unsure.count > 1).then_some(Unsure { count: unsure.count - 1, ..unsure });
-        let entry = Entry { owner: unsure.owner, expect: Expect::Sync, noted: false };
-        self.entries.push_front(entry);
+        self.owed.push_front(Entry { owner, expect: Expect::Sync, noted: false });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_of_a_failed_copy_are_in_doubt_until_something_behind_them_is_answered() {
+        let mut copying = Copying { stage: CopyIn::Open, syncs: 2, unsure: None };
+        assert!(copying.is_guarded() && !copying.is_settled());
+        assert_eq!((copying.failed(), copying.failed()), (2, 0), "they are counted once");
+        copying.doubt_syncs(2, false);
+        assert!(copying.is_guarded() && !copying.is_open());
+        copying.learn_from(tag::COMMAND_COMPLETE);
+        assert!(copying.is_in_doubt() && !copying.is_about_to_be_told(), "that was the failed query's own");
+        copying.learn_from(tag::READY_FOR_QUERY);
+        assert!(copying.is_about_to_be_told());
+        copying.learn_from(tag::ROW_DESCRIPTION);
+        assert!(copying.is_settled(), "the answer to what came behind them: they were ignored");
+    }
+
+    #[test]
+    fn each_sync_that_was_answered_is_its_owners() {
+        let mut copying = Copying::default();
+        copying.doubt_syncs(0, true);
+        assert!(copying.is_settled());
+        copying.doubt_syncs(2, true);
+        assert_eq!(copying.take_answered(), Some(Answerer::Client));
+        copying.disown();
+        assert_eq!(copying.take_answered(), Some(Answerer::Nobody));
+        assert!(copying.take_answered().is_none() && copying.is_settled());
+    }
+
+    #[test]
+    fn a_copy_that_was_read_to_its_end_leaves_no_doubt() {
+        let mut copying = Copying { stage: CopyIn::Ended, syncs: 1, unsure: None };
+        assert!(copying.done() && copying.is_settled() && copying.failed() == 0);
+        assert!(!copying.done());
     }
 }

@@ -4,16 +4,18 @@
 
 use std::collections::VecDeque;
 
+use session_state::prepared::StatementId;
+
 use super::counts::Counts;
-use super::{Answerer, Entry};
+use super::{Answerer, Entry, Expect};
 
 #[derive(Debug, Default)]
-pub(super) struct Owed {
+pub struct Owed {
     /// `None` only if nothing is owed.
     front: Option<Entry>,
-    later: VecDeque<Entry>,
-    /// Counts over all entries.
-    counts: Counts,
+    behind: VecDeque<Entry>,
+    /// Of all of them.
+    pub(super) counts: Counts,
 }
 
 impl Owed {
@@ -27,9 +29,41 @@ impl Owed {
         if self.front.is_some() { 1 + self.later.len() } else { 0 }
     }
 
-    #[inline]
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
+    /// An answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
+    pub fn awaits_ready(&self) -> bool {
+        self.counts.readies > 0
+    }
+
+    /// One that the client is owed is under way.
+    pub fn awaits_own_ready(&self) -> bool {
+        self.counts.own_readies > 0
+    }
+
+    /// A simple query of the client's is under way: it may be DISCARD ALL.
+    pub fn awaits_query(&self) -> bool {
+        self.counts.own_queries > 0
+    }
+
+    /// A message of the client's waits for a description that is read here.
+    pub fn awaits_verdict(&self) -> bool {
+        self.counts.verdicts > 0
+    }
+
+    /// What the server has prepared is changing.
+    pub fn is_changing(&self) -> bool {
+        self.counts.changes > 0
+    }
+
+    /// A statement is being prepared or closed.
+    pub fn is_changing_of(&self, id: StatementId) -> bool {
+        let of_it =
+            |entry: Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
+        self.counts.changes > 0 && self.iter().any(of_it)
+    }
+
+    /// A statement is being prepared.
+    pub fn is_preparing(&self, id: StatementId) -> bool {
+        self.iter().any(|entry| entry.expect == Expect::Parse(Some(id)))
     }
 
     #[inline]
@@ -91,7 +125,6 @@ impl Owed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Expect;
     use super::*;
 
     fn entry(expect: Expect) -> Entry {
@@ -122,7 +155,7 @@ mod tests {
             assert_eq!((owed.len(), owed.is_empty(), owed.front()), (model.len(), model.is_empty(), owed.get(0)));
             let mut counts = Counts::default();
             model.iter().for_each(|entry| counts.add(*entry));
-            assert_eq!(*owed.counts(), counts, "step {step}");
+            assert_eq!(owed.counts, counts, "step {step}");
         }
     }
 }
