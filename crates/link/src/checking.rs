@@ -96,7 +96,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
 pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     // The client has left no state.
     let Some(mut tracker) = tracker else { return };
-    let lasting = (tracker.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
+    let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
         server.end.close_needed = Some("client disconnect with state that cannot be cleared");
     }

@@ -84,7 +84,7 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
     // It came with the pooler's own query: no client has set it.
     let Some((_, session)) = answers.session.as_mut().filter(|_| clients) else { return clients };
-    let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting().is_reset(index));
+    let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting.is_reset(index));
     if is_restarting && session.reset_to.is_some() {
         // The server has gone back to its own value, not to the client's: `restart` sends the right one.
         return false;
@@ -99,7 +99,7 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
 
 /// Whether the client keeps this server until one of them ends.
 pub(crate) fn is_for_life(answers: &mut Answers<'_>) -> bool {
-    answers.tracker().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID))
+    answers.tracker().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID))
 }
 
 /// Notes a failure for the session's state: the rest of the statement being answered has no effect. `tries_again`: it
@@ -114,7 +114,7 @@ pub(crate) fn failed_followed(answers: &mut Answers<'_>, tries_again: bool) {
         tracker.failed();
     }
     if noted {
-        tracker.void_front();
+        tracker.under_way.void_front();
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
         if entry.noted
             && let Some(tracker) = answers.tracker()
         {
-            tracker.finished();
+            tracker.under_way.finished();
         }
         of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
         if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
@@ -181,7 +181,7 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
     // The client is gone, or it began with no values of its own.
     let Some((conn, session)) = &mut answers.session else { return };
     let (Some(first), Some(tracker)) = (&session.reset_to, &session.tracker) else { return };
-    let restarting = *tracker.restarting();
+    let restarting = tracker.restarting;
     if !restarting.is_any() {
         return;
     }

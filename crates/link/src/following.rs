@@ -32,7 +32,7 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
     // What is brought within a batch is skipped with what comes behind it there.
     let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.owed().awaits_own_ready();
     let in_doubt = names
-        && (is_brought || tracker.is_naming() || must_restore(requests.server, requests.session, tracker))
+        && (is_brought || tracker.under_way.is_naming() || must_mend(requests.server, requests.session, tracker))
         || is_text && tracker.is_deciding(&requests.caches.tracked, message == tag::PARSE)
         || is_text && tracker.meaning.is_vague() && requests.server.ledger.owed().awaits_own_ready();
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
@@ -241,7 +241,7 @@ pub(crate) fn reads_portals(session: &Session) -> bool {
 /// A Close of a statement that SQL has prepared: its effect is noted like that of a DEALLOCATE. `No`: SQL has prepared
 /// none of this name.
 pub(crate) fn close_prepared(requests: &mut Requests<'_>, name: &[u8]) -> Renamed {
-    if !requests.follows() || requests.session.tracker.as_ref().is_none_or(|tracker| !tracker.has_prepared(name)) {
+    if !requests.follows() || requests.session.tracker.as_ref().is_none_or(|tracker| !tracker.statements.has(name)) {
         return Renamed::No;
     }
     if !remedies::bring(requests, name) {

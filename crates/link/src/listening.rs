@@ -78,8 +78,8 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
     let has_more = tracker
         .notifications
         .subscriptions()
-        .is_some_and(|subscriptions| subscriptions.has_more_than(tracker.channels()));
-    let uncommitted = has_more || tracker.notifications.subscriptions().is_some() && tracker.is_unlistening();
+        .is_some_and(|subscriptions| subscriptions.has_more_than(tracker.journal.channels()));
+    let uncommitted = has_more || tracker.notifications.subscriptions().is_some() && tracker.under_way.is_unlistening();
     // What is under way may end the transaction that the server was in when it told last.
     let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.owed().awaits_own_ready();
     let commits = uncommitted && (ends || alone);
@@ -165,13 +165,13 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
     // the NOTIFYs.
     let subscribed =
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some());
-    let alone = if subscribed { tracker.channels().alone } else { tracker.listens_alone() };
+    let alone = if subscribed { tracker.journal.channels().alone } else { tracker.journal.listens_alone() };
     let free = tracker
         .notifications
         .subscriptions()
         .is_none_or(|subscriptions| !subscriptions.alone && subscriptions.has_room())
         && !alone
-        && !tracker.pins().any(Pins::BACKEND_PID);
+        && !tracker.pinning.pins().any(Pins::BACKEND_PID);
     let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING);
     let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
     let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
@@ -184,7 +184,7 @@ pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, rea
     if !reading.notifies() {
         return;
     }
-    let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+    let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
     server.traces.notified_by = if has_real_pid { server.backend.pid } else { virtual_pid(conn) };
     let (awaited, _) = server.ledger.owing();
     if let Some(tracker) = &mut session.tracker {
@@ -200,7 +200,7 @@ pub(crate) fn bring_channels(requests: &mut Requests<'_>, reading: Reading) {
     let between =
         requests.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open();
     let mut text = Vec::new();
-    for name in tracker.channels().names().filter(|_| between) {
+    for name in tracker.journal.channels().names().filter(|_| between) {
         text.extend_from_slice(b"LISTEN ");
         write_identifier(name, &mut text);
         text.push(b';');
@@ -238,7 +238,7 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
         // Its own notification must not reach it before the CommandComplete of its NOTIFY.
         return true;
     }
-    if tracker.notifications.take_said() && !tracker.is_deaf() {
+    if tracker.notifications.take_said() && !tracker.journal.is_deaf() {
         tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::ToBeReady;
         answers.findings.withheld = true;
         return false;
@@ -267,5 +267,5 @@ pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let shared = channel.is_ok_and(|channel| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(channel))
     });
-    !is_chore && tracker.listens_alone() && !shared
+    !is_chore && tracker.journal.listens_alone() && !shared
 }

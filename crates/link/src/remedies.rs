@@ -46,7 +46,7 @@ pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
     let tracker = requests.session.tracker.get_or_insert_default();
     let remedy = settled(requests.server, |on_server| {
         let mut remedy = Remedy::new();
-        tracker.bring(name, on_server, &mut remedy);
+        tracker.statements.bring(name, on_server, &mut remedy);
         remedy
     });
     match &remedy {
@@ -82,8 +82,8 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     let executed =
         effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
     for name in executed.collect::<BTreeSet<_>>() {
-        let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
-        // There is no such statement: the server reports it.
+        let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name).cloned());
+        // No statement is called so: the server says it.
         let Some(text) = text else { continue };
         let reading = texts::read_text(requests, Some(&text));
         texts::suspect(requests.session, requests.pool, reading, &text);

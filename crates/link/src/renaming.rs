@@ -30,7 +30,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     let base = State::default();
     let tracker = requests.session.tracker.as_ref();
     let state = tracker.map_or(&base, |tracker| tracker.state());
-    let parameters = tracker.and_then(|tracker| tracker.meaning().parameters()).unwrap_or(&requests.session.parameters);
+    let parameters = tracker.and_then(|tracker| tracker.meaning.parameters()).unwrap_or(&requests.session.parameters);
     let meaning = parameters.meaning().chain(state.meaning());
     let identified =
         prepared::identify(requests.caches.catalog.secret(), &parse, meaning, requests.pool.names.generation);
@@ -91,7 +91,7 @@ fn parse_of_a_taken_name(
     total: usize,
     in_stream: bool,
 ) -> Option<Renamed> {
-    let of_sql = requests.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(parse.name));
+    let of_sql = requests.session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(parse.name));
     if of_sql && requests.follows() {
         // The server has the statement, or gets it now, and refuses the Parse itself: 42P05.
         if !remedies::bring(requests, parse.name) {

@@ -233,7 +233,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
         tag::NOTIFICATION => Ok(listening::notification(answers, body)),
         tag::DATA_ROW => {
             match answers.tracker() {
-                Some(tracker) => tracker.check_row(body),
+                Some(tracker) => tracker.inspection.check_row(body),
                 None => answers.findings.words().rows.push(body.to_vec()),
             }
             Ok(false)
@@ -318,7 +318,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
         {
             tracker.ready(status == Status::Idle);
             if status == Status::Idle && tracker.pinning.is_pinned() {
-                answers.pool.counts.fidelity.count_transaction(tracker.pins());
+                answers.pool.counts.fidelity.count_transaction(tracker.pinning.pins());
             }
         }
         answers.server.cancel.is_requested = false;
@@ -355,7 +355,7 @@ fn completed(answers: &mut Answers<'_>, entry: Entry) {
     if entry.noted
         && let Some(tracker) = answers.tracker()
     {
-        tracker.finished();
+        tracker.under_way.finished();
     }
     match (entry.owner, entry.expect) {
         // At once, since later answers are newer.

@@ -38,7 +38,7 @@ pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>,
     let effects = effects(requests.server, requests.session, requests.caches, parse.query);
     let (tracker, names) = (requests.session.tracker.as_ref(), requests.session.statements.names.as_ref());
     let of = |name: &[u8]| {
-        let prepared = tracker.and_then(|tracker| tracker.prepared_text(name));
+        let prepared = tracker.and_then(|tracker| tracker.statements.text(name).cloned());
         let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
         prepared.or_else(of_protocol)
     };
@@ -52,7 +52,7 @@ pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>,
 
 /// The parameters by which the server will read texts.
 pub(crate) fn meant<'a>(server: &'a Server, session: &'a Session) -> &'a Arc<Parameters> {
-    let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
+    let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
     meant.unwrap_or(&server.kept.parameters)
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Rea
     if requests.server.traces.last_text.is_some() {
         keep_for_chaos_check(requests.server, text.unwrap_or_default());
     }
-    let meant = requests.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
+    let meant = requests.session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
     let parameters = meant.unwrap_or(&requests.server.kept.parameters);
     let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
     let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));

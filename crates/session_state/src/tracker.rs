@@ -12,7 +12,7 @@
 //!   Pinning         why it keeps its server      Inspection      what the server is asked
 //! ```
 //!
-//! Each of these can be read alone; the tracker says what an effect, a ReadyForQuery, an error and a lost server mean to them.
+//! Each of these can be read alone, and changes by what the tracker tells it; the tracker says what an effect, a ReadyForQuery, an error and a lost server mean to them.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
@@ -73,16 +73,18 @@ pub enum Settled {
 /// One session's.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    journal: Journal,
-    statements: SqlStatements,
-    sent: UnderWay,
-    inspection: Inspection,
-    restarting: Restarting,
-    meaning: Meaning,
     /// Texts were run that nobody has read.
     ran_text: bool,
     /// A text of the transaction is known to make something temporary, not only suspected.
     makes_temporary: bool,
+    pub journal: Journal,
+    pub statements: SqlStatements,
+    pub under_way: UnderWay,
+    pub inspection: Inspection,
+    /// What the statements being answered have reset of the tracked parameters.
+    pub restarting: Restarting,
+    /// What texts are read by, and mean, as far as that is not what the server has reported.
+    pub meaning: Meaning,
     pub pinning: Pinning,
     pub portals: Portals,
     pub long_text: LongText,
@@ -130,7 +132,7 @@ impl Tracker {
             }
             _ => false,
         };
-        self.sent.any(reverts)
+        self.under_way.any(reverts)
     }
 
     pub fn is_reverted(&self) -> bool {
@@ -150,18 +152,17 @@ impl Tracker {
         none_named && none_set && self.is_settled() && self.notifications.is_silent() && self.split.is_none()
     }
 
-    pub fn pins(&self) -> Pins {
-        self.pinning.pins()
-    }
-
     /// It has something temporary, or is making it.
     pub fn has_temporary(&self) -> bool {
-        self.makes_temporary || self.pins().any(Pins::TEMPORARY)
+        self.makes_temporary || self.pinning.pins().any(Pins::TEMPORARY)
     }
 
     /// Nothing is pinned, suspected, or under way: its state is all there is.
     pub fn is_settled(&self) -> bool {
-        !self.pinning.keeps() && !self.long_text.is_passing() && !self.inspection.is_under_way() && self.sent.is_empty()
+        !self.pinning.keeps()
+            && !self.long_text.is_passing()
+            && !self.inspection.is_under_way()
+            && self.under_way.is_empty()
     }
 
     /// Whether its server may be lost without it: whatever it has can be on another.
@@ -171,7 +172,7 @@ impl Tracker {
 
     /// Whether something that is taken back may be noted.
     pub fn is_open(&self) -> bool {
-        self.journal.is_open() || !self.sent.is_empty()
+        self.journal.is_open() || !self.under_way.is_empty()
     }
 
     /// A text is about to be sent that may leave something on its server, or end something there.
@@ -193,7 +194,7 @@ impl Tracker {
         if reading.redefines() && self.state().makes_temporary() {
             left |= Pins::TEMPORARY;
         }
-        let pins = left | self.pins() & Pins::ended_by(reading.marks);
+        let pins = left | self.pinning.pins() & Pins::ended_by(reading.marks);
         if pins.is_empty() {
             return;
         }
@@ -211,17 +212,17 @@ impl Tracker {
 
     /// A message is sent whose effects are noted: its entry in the ledger is marked.
     pub fn sent(&mut self, effects: Effects, text: &[u8]) {
-        let pins = match self.sent.has_room_for(&effects) {
+        let pins = match self.under_way.has_room_for(&effects) {
             true => effects.iter().fold(Pins::NONE, |pins, effect| pins | effect.pins()),
             false => Effect::Unknown.pins(),
         };
         self.pinning.note(pins, text);
-        self.sent.push(effects);
+        self.under_way.push(effects);
     }
 
     /// A command tag has come for the oldest message that is noted: all effects of its next statement are there.
     pub fn confirmed(&mut self, tag: &[u8], mut places: Places<'_>) {
-        let Some((mut effect, mut is_last)) = self.sent.next_effect() else {
+        let Some((mut effect, mut is_last)) = self.under_way.next_effect() else {
             // More tags than statements: it is not what it was taken for.
             self.apply(Effect::Unknown, tag, &mut places);
             return match tag {
@@ -235,23 +236,14 @@ impl Tracker {
             if is_last {
                 return;
             }
-            (effect, is_last) = self.sent.next_effect().expect("a statement's effects end with its last");
+            (effect, is_last) = self.under_way.next_effect().expect("a statement's effects end with its last");
         }
-    }
-
-    /// The oldest message that is noted has been answered, or will not be.
-    pub fn finished(&mut self) {
-        self.sent.finished();
     }
 
     /// An error came. Whatever follows of the same message does not happen.
     pub fn failed(&mut self) {
         self.journal.failed();
         self.restarting.failed();
-    }
-
-    pub fn void_front(&mut self) {
-        self.sent.void_front();
     }
 
     /// The client's ReadyForQuery. `idle`: outside of a transaction.
@@ -262,8 +254,8 @@ impl Tracker {
         self.restarting.ready();
         self.meaning.end();
         self.portals.ready(idle);
-        let is_deaf = idle && self.is_deaf();
-        self.notifications.ready(idle, self.journal.before().channels(), is_deaf);
+        let is_deaf = idle && self.journal.is_deaf();
+        self.notifications.ready(idle, self.journal.channels(), is_deaf);
     }
 
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
@@ -356,11 +348,6 @@ impl Tracker {
         self.pinning.suspect(Pins::SETTINGS);
     }
 
-    /// What the statements being answered have reset of the tracked parameters.
-    pub fn restarting(&self) -> &Restarting {
-        &self.restarting
-    }
-
     /// A portal is bound; `None`: to a plain statement.
     /// `awaited`: how many ReadyForQuery the client is still owed.
     pub fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>, awaited: usize) {
@@ -388,11 +375,6 @@ impl Tracker {
         self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), side_effects }, &beginning, known);
     }
 
-    /// What texts are read by, and mean, as far as that is not what the server has reported.
-    pub fn meaning(&self) -> &Meaning {
-        &self.meaning
-    }
-
     /// Whether it depends on answers under way how a text is to be read. `named`: or what is meant by names and constants in
     /// it, which is part of what a shared statement is.
     pub fn is_deciding(&self, tracked: &Tracked, named: bool) -> bool {
@@ -405,7 +387,7 @@ impl Tracker {
             Effect::End | Effect::RollBackTo(_) => is_meant || named && self.journal.is_open(),
             _ => false,
         };
-        self.sent.any(decides)
+        self.under_way.any(decides)
     }
 
     fn keep_if_lost(&mut self) {
@@ -420,17 +402,12 @@ impl Tracker {
         let suspects = self.pinning.suspects();
         let wanted = if is_strict { suspects | Pins::ANYTHING } else { suspects };
         if self.inspection.is_due() && wanted.any(Pins::CHECKABLE) {
-            let suspected = self.pinning.take_suspects() | self.pins();
+            let suspected = self.pinning.take_suspects() | self.pinning.pins();
             return Settled::MustCheck(self.inspection.begin(wanted, suspected, self.journal.now().is_hasty()));
         }
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pinning.replace(Pins::SETTING, bound);
         if self.pinning.settle(now) { Settled::Pinned } else { Settled::Free }
-    }
-
-    /// A DataRow of the answer has come; its end may lie in what is read later.
-    pub fn check_row(&mut self, row: &[u8]) {
-        self.inspection.check_row(row);
     }
 
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
@@ -493,7 +470,7 @@ impl Tracker {
 
     /// Its server is gone, and what was not committed with it.
     pub fn lost(&mut self) {
-        self.sent.clear();
+        self.under_way.clear();
         self.meaning.end();
         self.portals.lost();
         self.inspection.lost();

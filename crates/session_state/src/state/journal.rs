@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use units::limits;
 
+use super::channels::Channels;
 use super::{SettingChange, State};
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ struct Savepoint {
 
 /// The state now, and as it was.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub struct Journal {
     now: Arc<State>,
     /// When the transaction began.
     before: Arc<State>,
@@ -42,9 +43,19 @@ impl Journal {
         &self.now
     }
 
-    /// As it was when the transaction began.
-    pub(crate) fn before(&self) -> &State {
-        &self.before
+    /// What it listens to as far as that is committed.
+    pub fn channels(&self) -> &Channels {
+        self.before.channels()
+    }
+
+    /// It listens to something on its own server, or has until its transaction ends.
+    pub fn listens_alone(&self) -> bool {
+        self.before.channels().alone || self.now.channels().alone
+    }
+
+    /// Nothing that it listens to was committed, nor is it about to be.
+    pub fn is_deaf(&self) -> bool {
+        self.before.channels().is_empty() && self.now.channels().is_empty()
     }
 
     /// Whether a rollback would change anything.

@@ -12,7 +12,7 @@ use crate::state::check::Check;
 
 /// What is to be asked, and was.
 #[derive(Debug, Default)]
-pub(super) struct Inspection {
+pub struct Inspection {
     stage: Stage,
     /// What the server has answered to the check.
     row: Option<Box<[u8]>>,
@@ -67,7 +67,7 @@ impl Inspection {
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.
-    pub(super) fn check_row(&mut self, row: &[u8]) {
+    pub fn check_row(&mut self, row: &[u8]) {
         self.row = Some(row.into());
     }
 

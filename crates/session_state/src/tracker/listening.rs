@@ -1,7 +1,7 @@
 //! What a session listens to, and the notifications for it.
 
 use super::Tracker;
-use crate::state::channels::{self, Channels, Overflow};
+use crate::state::channels::{self, Overflow};
 use crate::state::{Effect, Pins, SettingChange};
 
 impl Tracker {
@@ -24,40 +24,19 @@ impl Tracker {
         }
     }
 
-    /// The channels that it listens to, as far as that is committed.
-    pub fn channels(&self) -> &Channels {
-        self.journal.before().channels()
-    }
-
-    /// It listens on its own server, or has until its transaction ends.
-    pub fn listens_alone(&self) -> bool {
-        self.channels().alone || self.state().channels().alone
-    }
-
-    /// It listens to no channel, committed or not.
-    pub fn is_deaf(&self) -> bool {
-        self.channels().is_empty() && self.state().channels().is_empty()
-    }
-
-    /// A statement under way ends some of its subscriptions.
-    pub fn is_unlistening(&self) -> bool {
-        let ends = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
-        self.sent.any(ends)
-    }
-
-    /// Outside a transaction block with nothing under way: channels that it no longer listens to. What a batch without
-    /// Sync has ended may come back.
+    /// Outside of a transaction block, nothing under way: channels that it does not listen to any more. What an extended batch
+    /// without its Sync has taken away may come back.
     pub fn settle_channels(&mut self) -> Vec<Box<[u8]>> {
-        if !self.sent.is_empty() {
+        if !self.under_way.is_empty() {
             return Vec::new();
         }
-        let alone = self.listens_alone();
-        self.notifications.settle(self.journal.before().channels(), self.journal.now().channels(), alone)
+        let alone = self.journal.listens_alone();
+        self.notifications.settle(self.journal.channels(), self.journal.now().channels(), alone)
     }
 
     /// A complete NotificationResponse on a channel has come. False: it is not for this session.
     pub fn deliver(&mut self, channel: &[u8], message: &[u8]) -> Result<bool, Overflow> {
-        self.notifications.deliver(channel, message, self.journal.before().channels())
+        self.notifications.deliver(channel, message, self.journal.channels())
     }
 
     /// Why notifications for it may be lost, since its listener was.
@@ -65,7 +44,7 @@ impl Tracker {
         self.notifications
             .subscriptions()
             .and_then(|subscriptions| subscriptions.missed.as_deref())
-            .filter(|_| !self.is_deaf())
+            .filter(|_| !self.journal.is_deaf())
     }
 
     /// Outside a transaction: the notifications to send to the client.
@@ -75,7 +54,7 @@ impl Tracker {
 
     /// Listening on its own server pins it there.
     pub(super) fn pin_listener(&mut self) {
-        let pin = if self.listens_alone() { Pins::LISTEN } else { Pins::NONE };
+        let pin = if self.journal.listens_alone() { Pins::LISTEN } else { Pins::NONE };
         self.pinning.replace(Pins::LISTEN, pin);
     }
 }

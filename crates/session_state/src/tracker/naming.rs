@@ -52,28 +52,6 @@ fn is_between_words(byte: u8) -> bool {
 }
 
 impl Tracker {
-    /// Makes the server have, under the names that a text may speak of, what the session has.
-    pub fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
-        on_server.bring_own(name, self.statements.text(name), remedy);
-    }
-
-    /// Whether a statement under way prepares or deallocates: which names there are after it is not known.
-    pub fn is_naming(&self) -> bool {
-        let names = |effect: &Effect| {
-            matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)
-        };
-        self.sent.any(names)
-    }
-
-    /// Of all names.
-    fn bring_all(&self, seen: &Seen, on_server: &mut OnServer, remedy: &mut Remedy) {
-        let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
-        let strangers = strangers.iter().map(|name| &name[..]);
-        for name in strangers.chain(self.statements.names()).filter(|name| seen.has(name)) {
-            self.bring(name, on_server, remedy);
-        }
-    }
-
     /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
     /// leave behind.
     /// What is executed comes before what is deallocated: the one that is there serves both. `seen`: the names that it may see
@@ -88,7 +66,7 @@ impl Tracker {
     ) -> Remedy {
         let mut remedy = Remedy::new();
         if !matches!(seen, Seen::None) {
-            self.bring_all(seen, on_server, &mut remedy);
+            self.statements.bring_all(|name| seen.has(name), on_server, &mut remedy);
         }
         // A text of 64 kB may name a statement of two megabytes six thousand times.
         let (mut executed, mut brought) = (BTreeSet::new(), BTreeSet::new());
@@ -102,9 +80,9 @@ impl Tracker {
             if runs && !executed.insert(&**name) || !runs && brought.contains(&**name) {
                 continue;
             }
-            let of_protocol = names.filter(|_| !self.has_prepared(name)).and_then(|names| names.in_sql(name));
+            let of_protocol = names.filter(|_| !self.statements.has(name)).and_then(|names| names.in_sql(name));
             let Some((statement, text)) = of_protocol else {
-                self.bring(name, on_server, &mut remedy);
+                self.statements.bring(name, on_server, &mut remedy);
                 continue;
             };
             if runs {
@@ -128,7 +106,7 @@ impl Tracker {
     /// `names`: of the protocol; `rules`: those that the text is read by.
     pub fn add_executed(&self, effects: &mut Effects, names: Option<&StatementNames>, rules: Rules, tracked: &Tracked) {
         effects.add_executed(|name| {
-            if let Some(run) = self.sent.iter().filter_map(|effect| effect.prepares(name)).last() {
+            if let Some(run) = self.under_way.iter().filter_map(|effect| effect.prepares(name)).last() {
                 return run;
             }
             if let Some(statement) = self.statements.get(name) {
@@ -141,14 +119,5 @@ impl Tracker {
             // Too long to be kept, or prepared out of sight.
             names.and_then(|names| names.executed(name, rules, run)).unwrap_or(Effect::Unknown)
         });
-    }
-
-    /// The whole PREPARE of what SQL's EXECUTE names.
-    pub fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
-        self.statements.text(name).map(Arc::clone)
-    }
-
-    pub fn has_prepared(&self, name: &[u8]) -> bool {
-        self.statements.get(name).is_some()
     }
 }

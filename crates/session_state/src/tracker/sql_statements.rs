@@ -1,7 +1,7 @@
 //! The statements that a session has prepared by SQL's PREPARE, by name.
 //!
 //! Promises no more of them than [`limits::STATEMENTS_PER_CLIENT_MAX`], and no more bytes than [`limits::PREPARED_LEN_MAX`].
-//! Does not know which server has which.
+//! Which server has which is not known here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use units::limits;
 
 use crate::state::effects::{SqlPrepare, SqlStatement};
+use crate::state::prepared::{OnServer, Remedy};
 
 /// One session's.
 #[derive(Debug, Default)]
-pub(super) struct SqlStatements {
+pub struct SqlStatements {
     by_name: BTreeMap<Box<[u8]>, SqlStatement>,
     /// Of names and texts.
     len: usize,
@@ -27,13 +28,27 @@ impl SqlStatements {
         self.by_name.get(name)
     }
 
-    /// The whole PREPARE of a name.
-    pub(super) fn text(&self, name: &[u8]) -> Option<&Arc<[u8]>> {
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The whole PREPARE of what SQL's EXECUTE names.
+    pub fn text(&self, name: &[u8]) -> Option<&Arc<[u8]>> {
         self.by_name.get(name)?.text.as_ref()
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.by_name.keys().map(|name| &**name)
+    /// Makes a server have, under a name that a text may speak of, what the session has.
+    pub fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
+        on_server.bring_own(name, self.text(name), remedy);
+    }
+
+    /// The same under all names that are seen.
+    pub(super) fn bring_all(&self, is_seen: impl Fn(&[u8]) -> bool, on_server: &mut OnServer, remedy: &mut Remedy) {
+        let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
+        let strangers = strangers.iter().map(|name| &name[..]);
+        for name in strangers.chain(self.by_name.keys().map(|name| &**name)).filter(|name| is_seen(name)) {
+            self.bring(name, on_server, remedy);
+        }
     }
 
     /// A name stands for this now. False: it is not kept, nor what it stood for.
@@ -89,6 +104,21 @@ mod tests {
         assert!(statements.keep(kept("a", 1)));
         let too_long = SqlPrepare { name: (*b"a").into(), statement: SqlStatement { text: None, run: None } };
         assert!(!statements.keep(too_long) && statements.get(b"a").is_none());
+    }
+
+    #[test]
+    fn a_server_is_brought_what_is_seen_and_rid_of_what_is_another_sessions() {
+        let (mut statements, mut on_server) = (SqlStatements::default(), OnServer::default());
+        statements.keep(kept("seen", 1));
+        statements.keep(kept("unseen", 1));
+        let strange: Arc<[u8]> = (*b"y").into();
+        on_server.insert(b"seen", Arc::clone(&strange));
+        on_server.insert(b"strange", strange);
+        let mut remedy = Remedy::new();
+        statements.bring_all(|name| name != b"unseen", &mut on_server, &mut remedy);
+        let remedy: Vec<_> = remedy.iter().map(|text| String::from_utf8_lossy(text)).collect();
+        assert_eq!(remedy, [r#"DEALLOCATE "seen""#, "x", r#"DEALLOCATE "strange""#]);
+        assert!(on_server.has(b"seen") && !on_server.has(b"strange") && !on_server.has(b"unseen"));
     }
 
     #[test]

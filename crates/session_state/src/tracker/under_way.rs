@@ -18,7 +18,7 @@ struct Sent {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct UnderWay {
+pub struct UnderWay {
     /// Oldest first, in the order of the server's ledger.
     sent: VecDeque<Sent>,
     len: usize,
@@ -46,16 +46,29 @@ impl UnderWay {
     }
 
     /// The oldest message has been answered, or will not be.
-    pub(super) fn finished(&mut self) {
+    pub fn finished(&mut self) {
         let sent = self.sent.pop_front();
         self.len -= sent.map_or(0, |sent| sent.len);
     }
 
     /// The oldest message does nothing that is noted.
-    pub(super) fn void_front(&mut self) {
+    pub fn void_front(&mut self) {
         if let Some(sent) = self.sent.front_mut() {
             sent.effects.clear();
         }
+    }
+
+    /// A statement prepares or deallocates: which names there are after it is not known.
+    pub fn is_naming(&self) -> bool {
+        let names = |effect: &Effect| {
+            matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)
+        };
+        self.any(names)
+    }
+
+    /// One ends some of what its session listens to.
+    pub fn is_unlistening(&self) -> bool {
+        self.any(|effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll))
     }
 
     pub(super) fn clear(&mut self) {

@@ -153,7 +153,7 @@ impl Poisoner {
             };
             tracker.confirmed(b"SET\0", places);
         }
-        tracker.finished();
+        tracker.under_way.finished();
         link::checking::part(server, Some(tracker));
     }
 }

@@ -154,7 +154,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     if !matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. }) {
         return;
     }
-    let channels = tracker.channels().clone();
+    let channels = tracker.journal.channels().clone();
     let subscriptions = tracker.notifications.subscriptions_mut();
     (subscriptions.alone, subscriptions.listener_wait) = (true, ListenerWait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
@@ -297,7 +297,7 @@ pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
         let server = server.and_then(|server| tables.servers.get(server));
         let text = format!("{LOST}: {why}");
         let waits = matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. });
-        if tracker.is_deaf() && waits {
+        if tracker.journal.is_deaf() && waits {
             listen_alone(tables, step, conn);
         } else if tracker.notifications.listener_wait() != ListenerWait::ToBeReady
             && server.is_some_and(|server| !server.is_clean())

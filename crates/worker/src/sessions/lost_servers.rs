@@ -74,7 +74,7 @@ pub(crate) fn server_lost(
     let error_forwarded = server.end.fatal_error_forwarded;
     let answer_failed = server.transaction.answer_failed;
     let outlives = tables.view().outlives(server, session);
-    let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pins());
+    let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pinning.pins());
     let kept: Vec<&str> = kept.into_iter().flat_map(|pins| pins.words()).collect();
     let why: &str =
         &if kept.is_empty() { why.to_owned() } else { format!("{why} (lost with it: {})", kept.join(", ")) };

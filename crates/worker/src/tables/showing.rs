@@ -65,7 +65,7 @@ impl View<'_> {
 
     /// The process id that the client got.
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
-        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
         server.map_or_else(|| virtual_pid(conn), |server| server.backend.pid)
     }
