@@ -74,7 +74,6 @@ pub mod session;
 pub mod splitting;
 pub mod standings;
 pub mod stream;
-pub mod surplus;
 pub mod texts;
 pub mod unlinked;
 pub mod vacating;

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod servers;
 mod states;
 
-pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, Pins, PoolCounts, Servers, Welcome};
-use connections::databases::{Address, Database, LoadBalanceHosts};
+pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, Pins, PoolCounts, Welcome};
+use connections::databases::Database;
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
 use machine::{Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::Queue;
+pub use servers::{SURPLUS, Servers, YIELDED};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize};
 use units::deadline::Armed;
@@ -150,17 +152,7 @@ impl Pool {
         }
     }
 
-    /// The address for the next server.
-    pub fn take_host(&mut self) -> Address {
-        let hosts = &self.database.hosts;
-        let host = hosts[self.opening.next_host % hosts.len()].clone();
-        if self.database.load_balance_hosts == LoadBalanceHosts::RoundRobin {
-            self.opening.next_host = (self.opening.next_host + 1) % hosts.len();
-        }
-        host
-    }
-
-    /// A row of an answer to the pooler's own query.
+    /// A row of an answer to the pooler itself.
     pub fn answer_row(&mut self, server: ConnId, body: &[u8]) {
         match self.measured.wait_sampling.as_deref_mut().filter(|waits| waits.samples(server)) {
             Some(waits) => waits.row(body),
@@ -168,25 +160,7 @@ impl Pool {
         }
     }
 
-    pub fn count(&self, group: Group) -> u32 {
-        self.servers.groups[group as usize]
-    }
-
-    /// How many servers have logged in.
-    pub fn open(&self) -> u32 {
-        self.servers.groups.iter().sum::<u32>() - self.count(Group::Opening)
-    }
-
-    pub fn enter(&mut self, group: Group) {
-        self.servers.groups[group as usize] += 1;
-    }
-
-    pub fn leave(&mut self, group: Group) {
-        debug_assert!(self.servers.groups[group as usize] > 0, "counts per group have come apart");
-        self.servers.groups[group as usize] -= 1;
-    }
-
-    /// Moves one of its servers to another state, and updates the counts. `way`: a transition in [`states`].
+    /// Moves one of its servers to another state, and the counts with it. `way`: one of those in [`states`].
     ///
     /// [`states`]: connections::server::states
     #[inline]
@@ -202,10 +176,10 @@ impl Pool {
         way(server);
         let to = server.state().group();
         if from != to {
-            self.leave(from);
-            self.enter(to);
+            self.servers.leave(from);
+            self.servers.enter(to);
             if from == Group::Idle {
-                self.leave_idle(conn);
+                self.servers.leave_idle(conn);
             }
             if from == Group::Linked {
                 server.work.worked_at = now;
@@ -232,9 +206,9 @@ impl Pool {
         unpublished: &mut Vec<PoolId>,
     ) {
         assert!(matches!(server.state(), State::Idle), "I1: only an idle server is handed out");
-        self.leave(Group::Idle);
-        self.enter(Group::Linked);
-        self.leave_idle(conn);
+        self.servers.leave(Group::Idle);
+        self.servers.enter(Group::Linked);
+        self.servers.leave_idle(conn);
         if self.exchange.homes > 1 {
             unpublished.push(server.pool);
         }
@@ -246,8 +220,8 @@ impl Pool {
     #[inline]
     pub fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, unpublished: &mut Vec<PoolId>) {
         debug_assert!(matches!(server.state(), State::Linked(_)), "it has served a session");
-        self.leave(Group::Linked);
-        self.enter(Group::Idle);
+        self.servers.leave(Group::Linked);
+        self.servers.enter(Group::Idle);
         self.servers.idle.push_back(conn);
         self.settle(now, server);
         if self.exchange.homes > 1 {
@@ -285,19 +259,9 @@ impl Pool {
         }
     }
 
-    /// Removes a server from the idle list: usually it is the one used last.
-    pub fn leave_idle(&mut self, conn: ConnId) {
-        if self.servers.idle.back() == Some(&conn) {
-            self.servers.idle.pop_back();
-        } else {
-            self.servers.idle.retain(|&idle| idle != conn);
-        }
-    }
-
-    /// Whether the pool has no sessions, servers, waiters or cancels here, and no lent servers.
+    /// Whether nobody and nothing is here or on its way from here.
     pub fn is_deserted(&self) -> bool {
-        let servers: u32 = self.servers.groups.iter().sum();
-        self.counts.sessions + self.servers_needed() + servers + self.servers.lent + self.counts.cancels == 0
+        self.counts.sessions + self.servers_needed() + self.servers.all() + self.servers.lent + self.counts.cancels == 0
     }
 
     pub fn leave_queue(&mut self, wait_for: session::WaitFor, class: ClassId, ticket: u64) {
@@ -328,7 +292,7 @@ impl Pool {
     /// Whether there are more servers here than this worker's share of min_pool_size.
     pub fn has_surplus(&self) -> bool {
         let share = self.rules.min_pool_size.div_ceil(u32::from(self.exchange.homes.max(1)));
-        self.servers.groups.iter().sum::<u32>() > share
+        self.servers.all() > share
     }
 
     /// A session is about to wait in its class's queue.
@@ -344,7 +308,12 @@ impl Pool {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         // These serve no other session.
         let kept = self.pins.count + u32::from(listens);
-        self.queue.queue_begins(class, now, self.servers.service_us, self.count(Group::Linked).saturating_sub(kept));
+        self.queue.queue_begins(
+            class,
+            now,
+            self.servers.service_us(),
+            self.servers.count(Group::Linked).saturating_sub(kept),
+        );
     }
 
     /// The detail of a waiter's notice: its place, and how long it is expected to wait from now on.
@@ -363,25 +332,20 @@ impl Pool {
 
     /// Whether waiters can only get servers that other sessions release: servers were requested, and none is granted.
     pub fn has_all_it_gets(&self, now: Time, class: ClassId) -> bool {
-        let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening);
+        let coming = self.servers.coming();
         let refused = self.opening.requested > 0 && now.since(self.opening.requested_since) >= limits::GRANT;
         coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
-    /// How long a waiter waits before a server is lent to it by another worker.
-    pub fn patience(&self) -> Duration {
-        limits::STRANGER + Duration::from_micros(self.servers.service_us)
-    }
-
-    /// Servers here that serve its waiters: not lent ones, those of pinned sessions, or the listener.
+    /// Servers here that take turns with its waiters; those on their way here are told of when they have arrived.
     pub fn serving(&self) -> u32 {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-        self.open().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
+        self.servers.open().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
     }
 
     /// Idle servers that can be lent without loss, since there are more servers than clients.
     pub fn excess(&self) -> u32 {
-        self.serving().saturating_sub(self.counts.sessions).min(self.count(Group::Idle))
+        self.serving().saturating_sub(self.counts.sessions).min(self.servers.count(Group::Idle))
     }
 
     /// Whether a server should go to another worker whose waiter has waited since `since`, while this worker's has
@@ -392,7 +356,7 @@ impl Pool {
         let theirs = u64::from(cell.servers) + u64::from(self.servers.lent);
         let (left, waiting) = (u64::from(self.serving()).saturating_sub(1), u64::from(self.queue.len()));
         let is_worse_off = theirs == 0 || u64::from(cell.waiting) * left >= waiting * (theirs + 1);
-        is_worse_off || since + limits::LONG_PATIENCE * self.patience() < own
+        is_worse_off || since + limits::LONG_PATIENCE * self.servers.patience() < own
     }
 
     /// Since when a session has waited for a server, or for the first one to log in.
@@ -414,27 +378,21 @@ impl Pool {
 
     /// How many more servers should be requested now, if `lent` come from other workers.
     pub fn missing(&self, opening_max: u32, lent: u32) -> u32 {
-        let expected = self.count(Group::Opening) + self.opening.requested;
+        let expected = self.servers.count(Group::Opening) + self.opening.requested;
         let room = opening_max.saturating_sub(expected);
         if room == 0 {
             // The usual case: enough were requested before.
             return 0;
         }
-        let coming = lent + self.count(Group::Idle) + self.count(Group::Returning) + expected;
+        let coming = lent + self.servers.count(Group::Idle) + self.servers.count(Group::Returning) + expected;
         self.servers_needed().saturating_sub(coming).min(room)
     }
 
     /// Whether a reserve server is needed and not requested yet: more sessions wait than servers are idle or about to
     /// be, and they do not wait for the first catalogue read.
     pub fn lacks_reserve(&self) -> bool {
-        let coming = self.count(Group::Idle) + self.count(Group::Returning);
+        let coming = self.servers.count(Group::Idle) + self.servers.count(Group::Returning);
         let may_have = self.rules.reserve_pool_size > 0 && !self.opening.requested_reserve;
         may_have && !self.names.known.is_awaited() && self.servers_needed() > coming
-    }
-
-    /// Updates the mean with the duration of a link.
-    pub fn observe_service(&mut self, micros: u64) {
-        self.servers.service_us =
-            if self.servers.service_us == 0 { micros } else { (self.servers.service_us * 7 + micros) / 8 };
     }
 }

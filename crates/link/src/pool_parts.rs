@@ -1,9 +1,10 @@
 //! The parts of a pool: fields that change together.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::{Challenge, Keys};
+use connections::databases::{Address, Database, LoadBalanceHosts};
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
 use queueing::queue::ClassQueue;
@@ -17,26 +18,7 @@ use units::{ConnId, Time, WorkerId};
 use crate::experience::Experience;
 use crate::published::Published;
 
-/// The servers of a pool here.
-#[derive(Debug, Default)]
-pub struct Servers {
-    /// Least recently used first.
-    pub idle: VecDeque<ConnId>,
-    /// How many are in each group.
-    pub(crate) groups: [u32; 5],
-    /// Servers whose clients have prepared without a Sync and sent nothing since, as far as is known.
-    pub resting: Vec<ConnId>,
-    /// Servers to close when they are released, since a reload has made the pool smaller.
-    pub surplus: u32,
-    /// Servers to close when they are released, since it is another pool's turn at a cap.
-    pub yields: u32,
-    /// Servers on their way to other workers, counted here until they have arrived.
-    pub lent: u32,
-    /// Smoothed time from link to release, in microseconds.
-    pub service_us: u64,
-}
-
-/// How servers are requested and opened.
+/// How more servers are asked for and opened.
 #[derive(Debug, Default)]
 pub struct Opening {
     /// Tokens requested and not granted yet.
@@ -48,8 +30,8 @@ pub struct Opening {
     pub pause: Option<Pause>,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub spare_after: Time,
-    /// The index of the next host.
-    pub next_host: usize,
+    /// Which host is next.
+    next_host: usize,
     /// Keys that proved the password to PostgreSQL, so that a login derives them once.
     pub keys: Option<(Challenge, Keys)>,
     /// Keys from a client's own SCRAM proof.
@@ -61,6 +43,21 @@ impl Opening {
     #[inline]
     pub fn is_paused(&self, now: Time) -> bool {
         self.pause.is_some_and(|pause| now < pause.until)
+    }
+
+    /// Where the next server is to be opened.
+    pub fn take_host(&mut self, database: &Database) -> Address {
+        let hosts = &database.hosts;
+        let host = hosts[self.next_host % hosts.len()].clone();
+        if database.load_balance_hosts == LoadBalanceHosts::RoundRobin {
+            self.pass_host(database);
+        }
+        host
+    }
+
+    /// The next server is opened at another host than this one would have been.
+    pub fn pass_host(&mut self, database: &Database) {
+        self.next_host = (self.next_host + 1) % database.hosts.len();
     }
 }
 

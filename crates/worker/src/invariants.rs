@@ -50,7 +50,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         groups[Group::Recovering as usize] += pool.servers.lent;
         let counted = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
         for group in counted {
-            let (count, actual) = (pool.count(group), groups[group as usize]);
+            let (count, actual) = (pool.servers.count(group), groups[group as usize]);
             ensure(12, count == actual, || format!("{:?}: {group:?} counts {count}, there are {actual}", pool.key))?;
         }
         let idle = pool.servers.idle.len() as u32;
@@ -146,8 +146,8 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
     }
     for pool in &parts.pools {
         let both = pool.queue.has_waiters() && !pool.servers.idle.is_empty();
-        // Servers that were idle for long are checked before they are handed out.
-        let checking = pool.count(Group::Returning) > 0;
+        // Servers idle for long are checked one at a time before they are handed out.
+        let checking = pool.servers.count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
             format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.servers.idle.len())
         })?;

@@ -18,7 +18,7 @@ use crate::tables::{Tables, timers};
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     let pool = &mut tables.pools[lent.pool()];
-    pool.leave(Group::Recovering);
+    pool.servers.leave(Group::Recovering);
     pool.servers.lent -= 1;
     pool.exchange.fed.remove(&lent.to);
     // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
@@ -69,7 +69,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     // The versions that it has are the other worker's.
     server.statements.unnamed = session_state::unnamed::UNKNOWN;
     server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
-    pool.enter(Group::Recovering);
+    pool.servers.enter(Group::Recovering);
     let conn = tables.servers.insert_with(|_| server);
     step.actions.push(Action::Adopt { conn });
     match tables.settings.global.servers.server_check_query.0.clone() {

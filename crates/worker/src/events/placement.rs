@@ -25,7 +25,7 @@ use crate::tables::{Tables, timers};
 fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &tables.pools[id];
-        let returning = pool.count(Group::Returning);
+        let returning = pool.servers.count(Group::Returning);
         if pool.servers.idle.is_empty() || pool.queue.servable() <= returning || tables.stopping.refuses_new_work() {
             return;
         }
@@ -40,7 +40,7 @@ fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>,
                     tables.agenda.go_on(conn);
                 }
             }
-            None if tables.pools[id].count(Group::Returning) > returning => {}
+            None if tables.pools[id].servers.count(Group::Returning) > returning => {}
             None => return,
         }
     }

@@ -33,10 +33,10 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
                 pool.opening.requested_since = now;
                 pool.opening.requested_reserve = false;
             }
-            let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
+            let coming = pool.servers.count(Group::Idle) + pool.servers.count(Group::Opening);
             let spared = spare && now >= pool.opening.spare_after;
-            // A pool that has to close a server does not open one.
-            let goes = pool.takes_back().is_some();
+            // The one that has to go next need not be opened first.
+            let goes = pool.servers.takes_back().is_some();
             !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.servers_needed() > coming)
         }
         None => false,
@@ -57,8 +57,8 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial) {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
     let pool = &mut tables.pools[id];
-    let address = Arc::new(pool.take_host());
-    pool.enter(ServerState::Connecting.group());
+    let address = Arc::new(pool.opening.take_host(&pool.database));
+    pool.servers.enter(ServerState::Connecting.group());
     let opened_for = Arc::clone(&pool.database);
     let new = |name| Server::connecting(step.now, name, serial, id, Arc::clone(&address), opened_for, empty);
     let conn = tables.servers.insert_with(new);

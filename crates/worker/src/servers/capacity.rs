@@ -1,6 +1,5 @@
 //! Requests to the coordinator for servers, and whether they are still needed.
 
-use connections::server::Group;
 use machine::Step;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
@@ -37,7 +36,7 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 /// The coordinator asks whether requested servers are still needed.
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     let count = tables.pools.get(id).map_or(0, |pool| {
-        let coming = pool.count(Group::Idle) + pool.count(Group::Returning) + pool.count(Group::Opening);
+        let coming = pool.servers.coming();
         pool.servers_needed().saturating_sub(coming)
     });
     let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();

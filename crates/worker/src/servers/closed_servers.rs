@@ -1,7 +1,7 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
 use connections::server::{Group, State as ServerState};
-use link::surplus::SURPLUS;
+use link::pool::SURPLUS;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
@@ -34,8 +34,8 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     step.actions.push(Action::Close { conn, last_words: false });
     let pool = &mut tables.pools[id];
-    pool.closed(why);
-    pool.leave(group);
+    pool.servers.closed(why);
+    pool.servers.leave(group);
     pool.settle(step.now, &mut server);
     pool.servers.idle.retain(|&idle| idle != conn);
     pool.names.known.lost(conn, step.now);
@@ -71,12 +71,9 @@ pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>,
 pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, count: u32) {
     // The pool does not exist here yet, or any more.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
-    entry.servers.surplus = count;
-    while tables.pools[pool].servers.surplus > 0 {
-        let entry = &mut tables.pools[pool];
-        // The others are closed when they become free.
-        let Some(idle) = entry.servers.idle.front().copied() else { return };
-        entry.servers.surplus -= 1;
+    entry.servers.shrink(count);
+    // The others go when they come free.
+    while let Some(idle) = tables.pools[pool].servers.take_idle_surplus() {
         close_server(tables, step, idle, SURPLUS);
     }
 }
@@ -112,7 +109,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
         return;
     }
     let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
-    if groups.into_iter().all(|group| pool.count(group) == 0) {
+    if groups.into_iter().all(|group| pool.servers.count(group) == 0) {
         pool.welcome.base = None;
     }
 }
@@ -123,8 +120,8 @@ pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, bus
     if let Some(conn) = idle {
         return close_server(tables, step, conn, "evicted");
     }
-    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.unpromised() > 0) {
-        pool.servers.yields += 1;
+    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.servers.unpromised() > 0) {
+        pool.servers.yield_one();
         return;
     }
     let nothing = ToCoordinator::NothingIdle { pool: id, worker: tables.id, busy };

@@ -72,7 +72,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         return;
     }
     let server = &mut tables.servers[server_id];
-    if let Some(why) = tables.pools[server.pool].takes_back() {
+    if let Some(why) = tables.pools[server.pool].servers.takes_back() {
         server.end.close_needed = Some(why);
     }
     if server.ledger.is_doubtful() {

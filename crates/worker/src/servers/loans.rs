@@ -48,7 +48,7 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
     // After a panic this worker may have been made anew, and does not know of the loan.
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.lent > 0) else { return };
-    entry.leave(Group::Recovering);
+    entry.servers.leave(Group::Recovering);
     entry.servers.lent -= 1;
     if entry.servers.lent == 0 {
         // A session that waits from now on is another waiter, even if its time is the same.
@@ -79,7 +79,7 @@ pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     }
     let cell = Cell {
         waiting_since: entry.waiting_since(),
-        idle: entry.count(Group::Idle),
+        idle: entry.servers.count(Group::Idle),
         waiting: entry.queue.len(),
         servers: entry.serving(),
         excess: entry.excess(),
@@ -103,7 +103,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
     if waiting_since == Time::NEVER {
         return resting::rest_for_a_stranger(tables, step, pool);
     }
-    let patience = entry.patience();
+    let patience = entry.servers.patience();
     timers::arm_pool(tables, step, pool);
     if step.now < waiting_since + patience {
         return;

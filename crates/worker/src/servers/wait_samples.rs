@@ -34,8 +34,9 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     let server = &tables.servers[server_id];
     let id = server.pool;
     let pool = &mut tables.pools[id];
-    let fits = !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.count(Group::Linked) > 0;
-    // No sample was requested, or this server does not fit.
+    let fits =
+        !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.servers.count(Group::Linked) > 0;
+    // The coordinator does not want to know, or not of this server.
     let Some(waits) = pool.measured.wait_sampling.as_deref_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };
@@ -84,7 +85,7 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
         counted.transaction_us = pool.counts.totals.transaction_us;
         counted.wait_us = pool.counts.totals.wait_us;
         counted.waiting = pool.queue.len();
-        counted.open = pool.open();
+        counted.open = pool.servers.open();
         counted.wait_events = pool.measured.wait_sampling.as_deref_mut().and_then(WaitSampling::take);
     }
     let mail = ToCoordinator::Counted(Box::new(counted));

@@ -90,7 +90,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
             Leaves::ReturnsPinPermit => returns_pin_permit = true,
         }
     }
-    pool.observe_service(lasted);
+    pool.servers.observe_service(lasted);
     session.unlink(step.now);
     let resets =
         tables.settings.global.servers.server_reset_query_always || server.traces.needs_reset || server.traces.listens;
@@ -116,7 +116,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     }
     (server.hold.is_on, server.hold.flushed, server.statements.verdict, server.transaction.began_at) =
         (false, false, Verdict::None, None);
-    if let Some(why) = pool.takes_back() {
+    if let Some(why) = pool.servers.takes_back() {
         server.end.close_needed = Some(why);
     }
     let is_armed = is_armed_idle(step.now, server, pool, &tables.settings);

@@ -142,7 +142,7 @@ impl View<'_> {
             (since != Time::NEVER && !fed()).then_some((worker, since))
         });
         let (worker, since) = waiting.min_by_key(|&(_, since)| since)?;
-        let head_start = pool.patience();
+        let head_start = pool.servers.patience();
         let own = pool.waiting_since();
         // A session that has waited for less gets a server of its own worker sooner than a lent one.
         let patient = since + head_start <= now;
@@ -158,7 +158,7 @@ impl View<'_> {
         let own = pool.queue.next_class(now);
         let head_start = |class| match own {
             Some(own) if own != class => limits::STRANGER,
-            Some(_) | None => pool.patience(),
+            Some(_) | None => pool.servers.patience(),
         };
         let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
         let strangers = workers.flat_map(|worker| {
@@ -215,7 +215,7 @@ impl View<'_> {
     /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
     #[must_use]
     pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {
-        self.pools.get(pool).map(Pool::patience)
+        self.pools.get(pool).map(|pool| pool.servers.patience())
     }
 
     /// Whether a pool's first clients wait until the side effects in its database have been read.

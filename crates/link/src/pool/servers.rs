@@ -1,0 +1,223 @@
+//! The servers of a pool on one worker: which are idle, how many are in each group, how many have to be closed, and how long
+//! a link lasts.
+//!
+//! Servers have to be closed where the pool has become smaller, or where another pool is entitled to them under a cap that
+//! both share. What a server is doing is in `connections::server`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use connections::server::Group;
+use units::{ConnId, limits};
+
+/// Why a server of a pool that has become smaller is closed.
+pub const SURPLUS: &str = "too many servers in the pool";
+
+/// Why a server is closed that was in use when another pool became entitled to it.
+pub const YIELDED: &str = "another pool's turn";
+
+/// The servers of one pool here.
+#[derive(Debug, Default)]
+pub struct Servers {
+    /// Least recently used first.
+    pub idle: VecDeque<ConnId>,
+    /// Servers whose clients have prepared without a Sync and sent nothing since, as far as is known.
+    pub resting: Vec<ConnId>,
+    /// Servers on their way to other workers, counted here until they have arrived.
+    pub lent: u32,
+    /// How many are in each group.
+    groups: [u32; 5],
+    /// Servers to close when they are released, since a reload has made the pool smaller.
+    surplus: u32,
+    /// Servers to close when they are released, since it is another pool's turn at a cap.
+    yields: u32,
+    /// Smoothed time from link to release, in microseconds.
+    service_us: u64,
+}
+
+impl Servers {
+    #[inline]
+    pub fn count(&self, group: Group) -> u32 {
+        self.groups[group as usize]
+    }
+
+    /// Of all groups.
+    pub fn all(&self) -> u32 {
+        self.groups.iter().sum()
+    }
+
+    /// How many servers have logged in.
+    pub fn open(&self) -> u32 {
+        self.all() - self.count(Group::Opening)
+    }
+
+    /// How many are idle, or will be so soon. Requested ones do not count.
+    pub fn coming(&self) -> u32 {
+        self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening)
+    }
+
+    /// Servers here that do not have to be closed already, and are not idle.
+    pub fn unpromised(&self) -> u32 {
+        (self.all() - self.count(Group::Idle)).saturating_sub(self.lent + self.yields + self.surplus)
+    }
+
+    #[inline]
+    pub fn enter(&mut self, group: Group) {
+        self.groups[group as usize] += 1;
+    }
+
+    #[inline]
+    pub fn leave(&mut self, group: Group) {
+        debug_assert!(self.groups[group as usize] > 0, "counts per group have come apart");
+        self.groups[group as usize] -= 1;
+    }
+
+    /// Removes a server from the idle list: usually it is the one used last.
+    #[inline]
+    pub(super) fn leave_idle(&mut self, conn: ConnId) {
+        if self.idle.back() == Some(&conn) {
+            self.idle.pop_back();
+        } else {
+            self.idle.retain(|&idle| idle != conn);
+        }
+    }
+
+    /// The pool has become smaller: so many have to be closed here.
+    pub fn shrink(&mut self, count: u32) {
+        self.surplus = count;
+    }
+
+    /// The one that has been idle longest, if a server has to be closed.
+    pub fn take_idle_surplus(&mut self) -> Option<ConnId> {
+        let idle = *self.idle.front()?;
+        self.surplus = self.surplus.checked_sub(1)?;
+        Some(idle)
+    }
+
+    /// Another pool is entitled to one of them.
+    pub fn yield_one(&mut self) {
+        self.yields += 1;
+    }
+
+    /// Why a server that is released now is closed, if one has to be.
+    #[inline]
+    pub fn takes_back(&mut self) -> Option<&'static str> {
+        if self.yields + self.surplus == 0 {
+            return None;
+        }
+        if self.yields > 0 {
+            self.yields -= 1;
+            return Some(YIELDED);
+        }
+        self.surplus -= 1;
+        Some(SURPLUS)
+    }
+
+    /// A server was closed for any reason: one fewer has to be closed.
+    pub fn closed(&mut self, why: &str) {
+        if why == SURPLUS || why == YIELDED {
+            return;
+        }
+        if self.yields > 0 {
+            self.yields -= 1;
+        } else {
+            self.surplus = self.surplus.saturating_sub(1);
+        }
+    }
+
+    /// Updates the mean with the duration of a link.
+    #[inline]
+    pub fn observe_service(&mut self, micros: u64) {
+        self.service_us = if self.service_us == 0 { micros } else { (self.service_us * 7 + micros) / 8 };
+    }
+
+    /// The smoothed time from link to release, in microseconds.
+    pub fn service_us(&self) -> u64 {
+        self.service_us
+    }
+
+    /// How long a waiter waits before a server is lent to it by another worker.
+    pub fn patience(&self) -> Duration {
+        limits::STRANGER + Duration::from_micros(self.service_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Kind;
+
+    use super::*;
+
+    fn conn(number: u32) -> ConnId {
+        ConnId::new(Kind::Server, 0, number, 0)
+    }
+
+    #[test]
+    fn another_pools_turn_comes_before_what_is_too_many() {
+        let mut servers = Servers::default();
+        servers.shrink(1);
+        servers.yield_one();
+        let why: Vec<_> = std::iter::from_fn(|| servers.takes_back()).collect();
+        assert_eq!(why, [YIELDED, SURPLUS]);
+    }
+
+    #[test]
+    fn a_server_that_closes_by_itself_is_one_less_that_has_to_go() {
+        let mut servers = Servers::default();
+        servers.shrink(2);
+        servers.yield_one();
+        servers.closed("server conn crashed?");
+        servers.closed("server conn crashed?");
+        assert_eq!((servers.yields, servers.surplus), (0, 1));
+        // These were counted when it was said why.
+        servers.closed(SURPLUS);
+        servers.closed(YIELDED);
+        assert_eq!((servers.yields, servers.surplus), (0, 1));
+        servers.closed("server lifetime over");
+        servers.closed("server lifetime over");
+        assert_eq!(servers.takes_back(), None);
+    }
+
+    #[test]
+    fn the_longest_idle_go_first_and_only_as_many_as_are_too_many() {
+        let mut servers = Servers { idle: [conn(1), conn(2), conn(3)].into(), ..Servers::default() };
+        assert_eq!(servers.take_idle_surplus(), None);
+        servers.shrink(2);
+        assert_eq!(servers.take_idle_surplus(), Some(conn(1)));
+        servers.leave_idle(conn(1));
+        assert_eq!(servers.take_idle_surplus(), Some(conn(2)));
+        servers.leave_idle(conn(2));
+        assert_eq!(servers.take_idle_surplus(), None);
+        servers.shrink(2);
+        servers.leave_idle(conn(3));
+        assert_eq!(
+            (servers.take_idle_surplus(), servers.takes_back()),
+            (None, Some(SURPLUS)),
+            "the others when they come"
+        );
+    }
+
+    #[test]
+    fn what_is_unpromised_is_at_work_and_nobodys() {
+        let mut servers = Servers::default();
+        for group in [Group::Idle, Group::Opening, Group::Linked, Group::Linked, Group::Recovering] {
+            servers.enter(group);
+        }
+        assert_eq!((servers.all(), servers.open(), servers.coming(), servers.unpromised()), (5, 4, 2, 4));
+        servers.lent = 1;
+        servers.yield_one();
+        assert_eq!(servers.unpromised(), 2);
+        servers.shrink(9);
+        assert_eq!(servers.unpromised(), 0);
+    }
+
+    #[test]
+    fn patience_follows_how_long_servers_serve() {
+        let mut servers = Servers::default();
+        assert_eq!(servers.patience(), limits::STRANGER);
+        servers.observe_service(800);
+        assert_eq!(servers.service_us(), 800, "the first says all that is known");
+        servers.observe_service(1600);
+        assert_eq!(servers.patience(), limits::STRANGER + Duration::from_micros(900));
+    }
+}
