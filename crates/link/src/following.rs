@@ -29,10 +29,10 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
         tag::DESCRIBE | tag::CLOSE => at_hand.get(HEADER_LEN) == Some(&Target::Statement.byte()),
         _ => is_text || message == tag::BIND,
     };
-    // What is brought within a batch is skipped with what comes behind it there.
+    // What the pooler prepares within a batch is skipped if something before it in the batch fails.
     let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.owed().awaits_own_ready();
     let in_doubt = names
-        && (is_brought || tracker.under_way.is_naming() || must_mend(requests.server, requests.session, tracker))
+        && (is_brought || tracker.under_way.is_naming() || must_restore(requests.server, requests.session, tracker))
         || is_text && tracker.is_deciding(&requests.caches.tracked, message == tag::PARSE)
         || is_text && tracker.meaning.is_vague() && requests.server.ledger.owed().awaits_own_ready();
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()

@@ -67,7 +67,7 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         return true;
     }
     if listens && tracker.notifications.has_said() && requests.server.ledger.owed().awaits_own_ready() {
-        // It may have been said in a transaction of before: then it is out before anybody listens for this one.
+        // The NOTIFY may belong to an earlier transaction: then it must be committed before the LISTEN is.
         requests.call_for_answers();
         return false;
     }
@@ -80,7 +80,7 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         .subscriptions()
         .is_some_and(|subscriptions| subscriptions.has_more_than(tracker.journal.channels()));
     let uncommitted = has_more || tracker.notifications.subscriptions().is_some() && tracker.under_way.is_unlistening();
-    // What is under way may end the transaction that the server was in when it told last.
+    // What is under way may end the transaction that the last ReadyForQuery reported.
     let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.owed().awaits_own_ready();
     let commits = uncommitted && (ends || alone);
     match tracker.notifications.listener_wait() {
@@ -112,7 +112,7 @@ fn leaves_listener(server: &Server, session: &Session, pool: &Pool, effects: &Ef
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some())
     };
     let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
-    // What is under way may end the transaction that the server was in when it told last.
+    // What is under way may end the transaction that the last ReadyForQuery reported.
     let may_be_alone = server.transaction.status == Status::Idle || server.ledger.owed().awaits_own_ready();
     effects.iter().any(leaves) && may_be_alone && session.tracker.as_deref().is_some_and(is_subscribed) && is_shared()
 }

@@ -152,7 +152,7 @@ impl Pool {
         }
     }
 
-    /// A row of an answer to the pooler itself.
+    /// A row of an answer to the pooler's own query.
     pub fn answer_row(&mut self, server: ConnId, body: &[u8]) {
         match self.measured.wait_sampling.as_deref_mut().filter(|waits| waits.samples(server)) {
             Some(waits) => waits.row(body),
@@ -160,7 +160,7 @@ impl Pool {
         }
     }
 
-    /// Moves one of its servers to another state, and the counts with it. `way`: one of those in [`states`].
+    /// Moves one of its servers to another state, and updates the counts. `way`: a transition in [`states`].
     ///
     /// [`states`]: connections::server::states
     #[inline]
@@ -259,7 +259,7 @@ impl Pool {
         }
     }
 
-    /// Whether nobody and nothing is here or on its way from here.
+    /// Whether the pool has no sessions, servers, waiters or cancels here, and no lent servers.
     pub fn is_deserted(&self) -> bool {
         self.counts.sessions + self.servers_needed() + self.servers.all() + self.servers.lent + self.counts.cancels == 0
     }
@@ -337,7 +337,7 @@ impl Pool {
         coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
-    /// Servers here that take turns with its waiters; those on their way here are told of when they have arrived.
+    /// Servers here that serve its waiters: not lent ones, those of pinned sessions, or the listener.
     pub fn serving(&self) -> u32 {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         self.servers.open().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))

@@ -30,7 +30,7 @@ pub struct Opening {
     pub pause: Option<Pause>,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub spare_after: Time,
-    /// Which host is next.
+    /// The index of the next host.
     next_host: usize,
     /// Keys that proved the password to PostgreSQL, so that a login derives them once.
     pub keys: Option<(Challenge, Keys)>,
@@ -45,7 +45,7 @@ impl Opening {
         self.pause.is_some_and(|pause| now < pause.until)
     }
 
-    /// Where the next server is to be opened.
+    /// The address for the next server.
     pub fn take_host(&mut self, database: &Database) -> Address {
         let hosts = &database.hosts;
         let host = hosts[self.next_host % hosts.len()].clone();

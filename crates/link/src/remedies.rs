@@ -64,7 +64,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
     if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
-        // What it is depends on whether a batch under way fails, of which the rest is skipped.
+        // Which statement has the name depends on whether a batch under way fails.
         requests.call_for_answers();
         return None;
     }
@@ -83,7 +83,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
     for name in executed.collect::<BTreeSet<_>>() {
         let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name).cloned());
-        // No statement is called so: the server says it.
+        // There is no such statement: the server reports it.
         let Some(text) = text else { continue };
         let reading = texts::read_text(requests, Some(&text));
         texts::suspect(requests.session, requests.pool, reading, &text);

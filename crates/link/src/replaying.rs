@@ -120,7 +120,7 @@ pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, se
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     let stays = server.hold.is_on || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
-    // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
+    // A failed transaction takes no SET, and a Query would end a batch that has no Sync yet.
     let takes = server.transaction.status != Status::Failed
         && !server.ledger.owed().awaits_own_ready()
         && !server.ledger.is_open();

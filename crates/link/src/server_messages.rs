@@ -412,7 +412,7 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
         && answers.server.ledger.front().is_some_and(Expect::is_extended)
         && answers.is_error_answer()
     {
-        // What follows up to the Sync is skipped, and has its own time.
+        // Everything up to the Sync is skipped, and its timeout begins anew.
         answers.server.query_answered();
         answers.server.transaction.query_at = answers.now;
     }

@@ -122,7 +122,7 @@ impl Unlinked<'_> {
             }
             tag::CLOSE if self.mapped => {
                 let close = Close::decode(body)?;
-                // SQL may have prepared one of that name: a server has it.
+                // If SQL has prepared a statement of that name, a server must close it.
                 let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(close.name));
                 if close.target != Target::Statement || close.name.is_empty() || of_sql {
                     return Ok(false);

@@ -1,4 +1,4 @@
-//! What every room shares: ids, time, deadlines, tables by id, ways between states, random numbers, weights of memory, and all
+//! What every room shares: ids, time, deadlines, tables by id, transitions between states, random numbers, weights of memory, and all
 //! bounds.
 //!
 //! Knows no session, no server, no queue. Nothing here decides.
@@ -11,7 +11,7 @@ pub mod names;
 pub mod random;
 pub mod table;
 pub mod time;
-pub mod ways;
+pub mod transitions;
 
 pub use id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 pub use time::{Time, milliseconds};

@@ -146,7 +146,7 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
     }
     for pool in &parts.pools {
         let both = pool.queue.has_waiters() && !pool.servers.idle.is_empty();
-        // Servers idle for long are checked one at a time before they are handed out.
+        // Servers that were idle for long are checked before they are handed out.
         let checking = pool.servers.count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
             format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.servers.idle.len())

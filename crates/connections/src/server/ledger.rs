@@ -216,7 +216,7 @@ impl Ledger {
         true
     }
 
-    /// Whose answer is being read; `None`: nothing is owed.
+    /// The owner of the answer being read; `None`: nothing is owed.
     #[inline]
     pub fn owner(&self) -> Option<Answerer> {
         self.owed.front().map(|entry| entry.owner)
@@ -382,8 +382,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without its
-    /// Sync comes after them.
+    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without Sync
+    /// comes after them.
     pub fn owing(&self) -> (usize, bool) {
         let (mut answers, mut batch) = (0, false);
         for entry in self.owed.iter().filter(|entry| entry.owner == Answerer::Client) {

@@ -1,7 +1,8 @@
 //! The states of a server, with one function for each transition.
 //!
-//! The ways are drawn in `docs/states.md`. What a server does beyond its state, and how its pool counts it, is
-//! not known here.
+//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
+//! function checks that its transition is in the table. The callers do what a transition means for the rest of the
+//! server and for its pool's counts.
 
 use auth::{Challenge, ClientExchange};
 use session_state::parameters::Reported;
@@ -72,7 +73,7 @@ impl State {
     }
 }
 
-units::ways! {State, drawn under "Servers":
+units::transitions! {State, drawn under "Servers":
     Connecting { log_in => LoggingIn }
     LoggingIn { ask => Busy, free => Idle, withhold => Held }
     Idle { link => Linked, ask => Busy, listen => Listening, withhold => Held }
@@ -89,7 +90,7 @@ impl Server {
         &self.state
     }
 
-    /// Its connection stands, and it has been told who we are.
+    /// Its connection is open, and the startup packet is sent.
     pub fn log_in(&mut self) {
         self.state.go("log_in", State::LoggingIn(Box::default()));
     }

@@ -1,6 +1,8 @@
 //! The states of a pool on one worker, with one function for each transition.
 //!
-//! The ways are drawn in `docs/states.md`. What is done to the pool's sessions and servers is not known here.
+//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
+//! function checks that its transition is in the table. The callers do what a transition means for the pool's sessions
+//! and servers.
 
 use units::Time;
 
@@ -22,7 +24,7 @@ pub(crate) enum Life {
     Retired,
 }
 
-units::ways! {Life, drawn under "Pools":
+units::transitions! {Life, drawn under "Pools":
     Used { vacate => Vacating, remove => Removed, retire => Retired }
     Vacating { vacate => Vacating, remove => Removed, retire => Retired }
     Removed { restore => Used, retire => Retired }
@@ -30,8 +32,8 @@ units::ways! {Life, drawn under "Pools":
 }
 
 impl Pool {
-    /// A client wants its database to be empty, and PostgreSQL waits so long for that. Where the database is not configured
-    /// any more its servers leave anyway.
+    /// A client needs its database to have no connections, and PostgreSQL waits until then for that. If the database
+    /// was removed, its servers are closed anyway.
     pub fn vacate(&mut self, until: Time) {
         if matches!(self.life, Life::Used | Life::Vacating { .. }) {
             self.life.go("vacate", Life::Vacating { until });

@@ -1,6 +1,7 @@
 //! The states of a session, with one function for each transition.
 //!
-//! The ways are drawn in `docs/states.md`.
+//! `docs/states.md` has a drawing of them, which a test compares with the table. In builds with assertions each
+//! function checks that its transition is in the table.
 
 use machine::arrival::ConsoleRights;
 use units::{ConnId, Time};
@@ -37,7 +38,7 @@ pub enum WaitFor {
     Limit,
 }
 
-units::ways! {State, drawn under "Sessions":
+units::transitions! {State, drawn under "Sessions":
     Welcoming { let_in => Idle, wait => Waiting, link => Linked, leave => Leaving }
     Idle { wait => Waiting, link => Linked, leave => Leaving }
     Waiting { stop_waiting => Idle, link => Linked, leave => Leaving }
@@ -52,7 +53,7 @@ impl Session {
         self.state
     }
 
-    /// The parameters of its pool's servers are known: it has been told that it is logged in.
+    /// The parameters of its pool's servers are known: its login is complete.
     pub fn let_in(&mut self, now: Time) {
         self.state.go("let_in", State::Idle { since: now });
     }

@@ -13,7 +13,6 @@
 use super::base;
 use super::body::Body;
 use super::row::{Land, Row, Take};
-use crate::side_effects::SideEffects;
 use super::{Catalogue, Entry};
 use crate::side_effects::SideEffects;
 use sql::Word;

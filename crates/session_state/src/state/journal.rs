@@ -43,17 +43,17 @@ impl Journal {
         &self.now
     }
 
-    /// What it listens to as far as that is committed.
+    /// The channels that it listens to, as far as that is committed.
     pub fn channels(&self) -> &Channels {
         self.before.channels()
     }
 
-    /// It listens to something on its own server, or has until its transaction ends.
+    /// It listens on its own server, or has until its transaction ends.
     pub fn listens_alone(&self) -> bool {
         self.before.channels().alone || self.now.channels().alone
     }
 
-    /// Nothing that it listens to was committed, nor is it about to be.
+    /// It listens to no channel, committed or not.
     pub fn is_deaf(&self) -> bool {
         self.before.channels().is_empty() && self.now.channels().is_empty()
     }

@@ -24,8 +24,8 @@ impl Tracker {
         }
     }
 
-    /// Outside of a transaction block, nothing under way: channels that it does not listen to any more. What an extended batch
-    /// without its Sync has taken away may come back.
+    /// Outside a transaction block with nothing under way: channels that it no longer listens to. What a batch without
+    /// Sync has ended may come back.
     pub fn settle_channels(&mut self) -> Vec<Box<[u8]>> {
         if !self.under_way.is_empty() {
             return Vec::new();

@@ -66,7 +66,7 @@ impl UnderWay {
         self.any(names)
     }
 
-    /// One ends some of what its session listens to.
+    /// A statement under way ends some of its session's subscriptions.
     pub fn is_unlistening(&self) -> bool {
         self.any(|effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll))
     }

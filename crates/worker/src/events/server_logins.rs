@@ -35,7 +35,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             }
             let coming = pool.servers.count(Group::Idle) + pool.servers.count(Group::Opening);
             let spared = spare && now >= pool.opening.spare_after;
-            // The one that has to go next need not be opened first.
+            // A pool that has to close a server does not open one.
             let goes = pool.servers.takes_back().is_some();
             !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.servers_needed() > coming)
         }

@@ -20,7 +20,7 @@ use wire::{HEADER_LEN, Header};
 
 use crate::tables::{Tables, timers};
 
-/// Whether a session without a server has to wait until fewer sessions of its pool are pinned; then it does.
+/// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];

@@ -72,7 +72,7 @@ pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, cou
     // The pool does not exist here yet, or any more.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
     entry.servers.shrink(count);
-    // The others go when they come free.
+    // The others are closed when they become free.
     while let Some(idle) = tables.pools[pool].servers.take_idle_surplus() {
         close_server(tables, step, idle, SURPLUS);
     }

@@ -36,7 +36,7 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     let pool = &mut tables.pools[id];
     let fits =
         !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.servers.count(Group::Linked) > 0;
-    // The coordinator does not want to know, or not of this server.
+    // No sample was requested, or this server does not fit.
     let Some(waits) = pool.measured.wait_sampling.as_deref_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };

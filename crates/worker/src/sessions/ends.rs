@@ -110,7 +110,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     let (pool, user) = (session.pool, session.identity.user.clone());
     let torn = session.is_torn();
     let tracker = session.tracker.take();
-    let seated = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
+    let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
     if tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID)) {
         tables.cancels.forget_key(conn);
     }

@@ -139,7 +139,7 @@ pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn:
     let Some(server) = tables.servers.get(conn) else { return };
     let pool = &mut tables.pools[server.pool];
     if pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable {
-        // This one has failed; going round, the next one is the next anyhow.
+        // This host has failed: try the next. With round robin the next login takes the next host anyway.
         pool.opening.pass_host(&pool.database);
     }
     login_failed(tables, step, conn, &format!("connect failed: {why}"));

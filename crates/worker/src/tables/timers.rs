@@ -56,7 +56,7 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
     let waiting_since = pool.waiting_since();
     if pool.exchange.homes > 1 && waiting_since != Time::NEVER {
-        // Once the oldest waiter has been patient for long enough, and again while it waits.
+        // When the oldest waiter has waited for the pool's patience, and again while it waits.
         let patience = pool.servers.patience();
         let first = waiting_since + patience;
         let at = if first > step.now { first } else { step.now + patience };

@@ -4,8 +4,8 @@
 //!                 in COPY IN                               after it has failed
 //!  CopyData       a piece of the data                      ignored
 //!  CopyDone, -Fail ends it                                 ignored
-//! Flush, Sync ignored as usual
-//! other messages end it with 08P01, and the server as usual; of the extended protocol, skipped
+//!  Flush, Sync    ignored                                  as usual
+//!  other messages end it with 08P01, and the server        as usual; of the extended protocol, skipped
 //!                 with FATAL                               with all others up to the next Sync
 //! ```
 //!
@@ -50,17 +50,17 @@ enum CopyIn {
 struct Unsure {
     count: u32,
     owner: Answerer,
-    /// The next ReadyForQuery may be of one of them; if not, it is of the Query that has failed.
+    /// The next ReadyForQuery may answer one of them. Otherwise it belongs to the Query that has failed.
     here: bool,
 }
 
 impl Copying {
-    /// The server reads copy data and nothing that ends it has been sent.
+    /// The server reads COPY data, and neither CopyDone nor CopyFail has been sent.
     pub fn is_open(&self) -> bool {
         self.stage == CopyIn::Open
     }
 
-    /// A message that is not of a copy was sent where the server may have read it in one.
+    /// A message that does not belong to a COPY was sent where the server may have read it within one.
     pub fn is_cut(&self) -> bool {
         self.stage == CopyIn::Cut
     }
@@ -88,7 +88,7 @@ impl Copying {
         self.unsure.is_some()
     }
 
-    /// What comes next tells whether they were.
+    /// The next message tells whether they were.
     fn is_about_to_be_told(&self) -> bool {
         self.unsure.is_some_and(|unsure| unsure.here)
     }
@@ -108,7 +108,8 @@ impl Copying {
         was_on
     }
 
-    /// The message being answered has failed, and with it its COPY. Returns how many Syncs may have been read in it.
+    /// The statement being answered has failed, and its COPY with it. Returns how many Syncs may have been read within
+    /// the COPY.
     pub(super) fn failed(&mut self) -> u32 {
         self.leave();
         std::mem::take(&mut self.syncs)
@@ -121,7 +122,7 @@ impl Copying {
         }
     }
 
-    /// What comes now tells whether such Syncs were answered: of what was sent behind them.
+    /// A message that answers something sent after such Syncs shows that they were not answered.
     pub(super) fn learn_from(&mut self, message: u8) {
         match &mut self.unsure {
             Some(unsure) if message == tag::READY_FOR_QUERY => unsure.here = true,
@@ -146,7 +147,7 @@ impl Copying {
 }
 
 impl Ledger {
-    /// Nothing but a question shows whether Syncs were answered.
+    /// Only a query of the pooler's own can show whether Syncs were answered.
     pub fn needs_question(&self) -> bool {
         self.copying.is_about_to_be_told() && self.owed.is_empty() && !self.open && !self.skipping
     }
@@ -219,9 +220,9 @@ impl Ledger {
         }
     }
 
-    /// Syncs behind a Query whose COPY has failed.
+    /// Syncs sent after a Query whose COPY has failed.
     pub(super) fn sync_in_failed_query(&mut self, syncs: u32) {
-        // An answer that is given here has no place before theirs, and there is none to tell it by.
+        // An answer of the pooler's would have to come after theirs, and it is not known whether theirs come.
         self.doubtful |= syncs > 0 && self.owed.iter().any(|entry| entry.expect.is_fake());
         self.copying.doubt_syncs(syncs, false);
     }
@@ -239,7 +240,7 @@ impl Ledger {
             return;
         }
         if self.owed.front().is_some_and(|entry| entry.expect == Expect::Sync) {
-            // Of that one or of this: they are alike, and one of them is left.
+            // It may answer that Sync or this one: they are alike, and one of them remains.
             return;
         }
         let Some(owner) = self.copying.take_answered() else { return };

@@ -13,8 +13,8 @@ use super::{Answerer, Entry, Expect};
 pub struct Owed {
     /// `None` only if nothing is owed.
     front: Option<Entry>,
-    behind: VecDeque<Entry>,
-    /// Of all of them.
+    later: VecDeque<Entry>,
+    /// Counts over all entries.
     pub(super) counts: Counts,
 }
 

@@ -1,32 +1,32 @@
-//! States as a table: which there are, and which ways lead from one to another.
+//! A table of states and of the transitions between them.
 //!
-//! [`ways!`](crate::ways!) takes the table, and promises that every state of the type stands in it, that in builds with
-//! assertions nothing goes a way that does not, and that the drawing in `docs/states.md` shows the same. What a way does is
-//! its function's, beside the table.
+//! [`transitions!`](crate::transitions!) takes the table, and promises that every state of the type is in it, that in builds
+//! with assertions there is no other transition, and that the drawing in `docs/states.md` shows the same. What a transition
+//! does is written in its function, beside the table.
 
 /// A state, the function that leads out of it, and the state that it leads to.
-pub type Way<'a> = (&'a str, &'a str, &'a str);
+pub type Transition<'a> = (&'a str, &'a str, &'a str);
 
-/// The ways of an `enum`, drawn in `docs/states.md` under a heading: each state once, and behind it the ways out of it.
-/// A function goes one by `go`, which only the module of the table can call.
+/// The transitions of an `enum`, drawn in `docs/states.md` under a heading: each state once, with the transitions out of it.
+/// A function makes one by `go`, which only the module of the table can call.
 #[macro_export]
-macro_rules! ways {
+macro_rules! transitions {
     ($State:ident, drawn under $heading:literal: $($table:tt)+) => {
-        $crate::ways!(@table $State: $($table)+);
+        $crate::transitions!(@table $State: $($table)+);
 
         #[cfg(test)]
         #[test]
-        fn the_drawing_shows_the_ways() {
+        fn the_drawing_shows_the_transitions() {
             let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/states.md"));
-            assert_eq!($crate::ways::drawn(page, $heading), $State::WAYS);
+            assert_eq!($crate::transitions::drawn(page, $heading), $State::TRANSITIONS);
         }
     };
-    (@table $State:ident: $($from:ident { $($way:ident => $to:ident),* })+) => {
+    (@table $State:ident: $($from:ident { $($by:ident => $to:ident),* })+) => {
         impl $State {
-            const WAYS: &[$crate::ways::Way<'static>] =
-                &[$($((stringify!($from), stringify!($way), stringify!($to)),)*)+];
+            const TRANSITIONS: &[$crate::transitions::Transition<'static>] =
+                &[$($((stringify!($from), stringify!($by), stringify!($to)),)*)+];
 
-            /// Without what belongs to it, as it is drawn.
+            /// The name in the drawing.
             fn name(&self) -> &'static str {
                 match self {
                     $($State::$from { .. } => stringify!($from),)+
@@ -34,10 +34,10 @@ macro_rules! ways {
             }
 
             #[inline]
-            fn go(&mut self, way: &str, to: $State) {
+            fn go(&mut self, by: &str, to: $State) {
                 debug_assert!(
-                    $State::WAYS.contains(&(self.name(), way, to.name())),
-                    "{way} does not lead from {self:?} to {to:?}"
+                    $State::TRANSITIONS.contains(&(self.name(), by, to.name())),
+                    "{by} does not lead from {self:?} to {to:?}"
                 );
                 *self = to;
             }
@@ -45,16 +45,16 @@ macro_rules! ways {
     };
 }
 
-/// The ways that a page of Markdown draws under a heading, in their order; where they begin and end is none.
-pub fn drawn<'p>(page: &'p str, heading: &str) -> Vec<Way<'p>> {
+/// The transitions that a page of Markdown draws under a heading, in their order, but for the first and the last of a life.
+pub fn drawn<'p>(page: &'p str, heading: &str) -> Vec<Transition<'p>> {
     let behind = page.lines().skip_while(|line| line.strip_prefix("## ") != Some(heading)).skip(1);
     let section = behind.take_while(|line| !line.starts_with("## "));
-    let way = |line: &'p str| {
+    let transition = |line: &'p str| {
         let (from, rest) = line.trim().split_once(" --> ")?;
-        let (to, way) = rest.split_once(": ")?;
-        Some((from, way, to))
+        let (to, by) = rest.split_once(": ")?;
+        Some((from, by, to))
     };
-    section.filter_map(way).collect()
+    section.filter_map(transition).collect()
 }
 
 #[cfg(test)]
@@ -67,13 +67,13 @@ mod tests {
         Shut { turns: u8 },
     }
 
-    ways! {@table Lock:
+    transitions! {@table Lock:
         Open { shut => Shut }
         Shut { shut => Shut, unlock => Open }
     }
 
     #[test]
-    fn a_way_of_the_table_is_gone() {
+    fn a_transition_of_the_table_is_made() {
         let mut lock = Lock::Open;
         lock.go("shut", Lock::Shut { turns: 1 });
         lock.go("shut", Lock::Shut { turns: 2 });
