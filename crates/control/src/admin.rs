@@ -28,6 +28,7 @@ mod show_version;
 mod show_workers;
 mod socket;
 
+use crate::show_input::ShowInput;
 use crate::table::Table;
 
 /// One `SHOW`.
@@ -36,7 +37,7 @@ struct Shown {
     word: &'static str,
     looks_at: Detail,
     /// None for what is shown as a notice.
-    table: Option<fn(&View<'_>) -> Table>,
+    table: Option<fn(&ShowInput<'_>) -> Table>,
 }
 
 macro_rules! shows {
@@ -45,7 +46,7 @@ macro_rules! shows {
         #[derive(Copy, Clone, Debug, PartialEq, Eq)]
         pub enum Show {
             $($($(#[$doc])* $name,)+)+
-            /// Known to PgBouncer, and not to us yet.
+            /// A table of PgBouncer that is not supported yet.
             NotYet(&'static str),
         }
 
@@ -70,24 +71,24 @@ shows! {
     [
         Lists "LISTS" Connections Some(show_lists::table);
         State "STATE" Nothing Some(show_state::table);
-        /// Ours: one row a worker.
+        /// Not in PgBouncer: one row for each worker.
         Workers "WORKERS" Pools Some(show_workers::table);
     ]
     [
-        /// Ours: what each class of clients may claim, and what came of it.
+        /// Not in PgBouncer: the classes of clients, their limits and counts.
         Classes "CLASSES" Pools Some(show_classes::table);
-        /// Ours: what each lane of a queue has had.
+        /// Not in PgBouncer: one row for each lane of a pool's queue.
         Lanes "LANES" Pools Some(show_lanes::table);
-        /// Ours: what classes may do in a second and at a time, and what is left of it.
+        /// Not in PgBouncer: the limits of classes and statements, and what is left of them.
         Limits "LIMITS" Pools Some(show_limits::table);
-        /// Ours: statements that transactions begin with, where limits tell them apart.
+        /// Not in PgBouncer: statements that transactions begin with, if statements have limits.
         Fingerprints "FINGERPRINTS" Pools Some(show_fingerprints::table);
-        /// Ours: what keeping sessions came to, by pool, and by pool and reason.
+        /// Not in PgBouncer: counts of pins, replays and checks by pool; the next one by pool and reason.
         Fidelity "FIDELITY" Pools Some(show_fidelity::table);
         FidelityReasons "FIDELITY_REASONS" Pools Some(show_fidelity_reasons::table);
-        /// Ours: who keeps a server between transactions.
+        /// Not in PgBouncer: clients that keep a server between transactions.
         Pins "PINS" Connections Some(show_pins::table);
-        /// Ours: how large pools are whose size is found, and why.
+        /// Not in PgBouncer: the sizes of pools with `pool_size = auto`, and why.
         Sizing "SIZING" Pools Some(show_sizing::table);
     ]
     [
@@ -95,7 +96,7 @@ shows! {
         StatsTotals "STATS_TOTALS" Pools Some(show_stats_totals::table);
         StatsAverages "STATS_AVERAGES" Pools Some(show_stats_averages::table);
         Totals "TOTALS" Pools Some(show_totals::table);
-        /// Ours: what was refused, and the like, since the start.
+        /// Not in PgBouncer: counts of refused requests and similar events since the start.
         Events "EVENTS" Pools Some(show_events::table);
     ]
 }
@@ -133,10 +134,10 @@ impl Show {
         SHOWN.iter().copied().flatten().find(|shown| shown.show == self)
     }
 
-    /// The table; `None` for what is no table, or not there yet.
+    /// The table; `None` for SHOW HELP, and for what is not supported yet.
     #[must_use]
-    pub fn table(self, view: &View<'_>) -> Option<Table> {
-        Some(self.shown()?.table?(view))
+    pub fn table(self, input: &ShowInput<'_>) -> Option<Table> {
+        Some(self.shown()?.table?(input))
     }
 
     /// How detailed the snapshots must be.

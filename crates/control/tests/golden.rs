@@ -61,7 +61,7 @@ fn folder() -> PathBuf {
 
 /// Whether it is as its file has it.
 fn is_as_written(word: &str, show: Show, world: &world::World) -> bool {
-    let answer = show.table(&world.view()).map_or(Answer::Help, Answer::Rows);
+    let answer = show.table(&world.show_input()).map_or(Answer::Help, Answer::Rows);
     let found = read(&answer.encode());
     let path = folder().join(format!("show_{}.txt", word.to_lowercase()));
     if std::env::var_os("UPDATE").is_some() {

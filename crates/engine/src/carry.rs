@@ -28,9 +28,9 @@ impl Host {
         acted
     }
 
-    pub(crate) fn tell_aftermath_to_owner(&mut self, conn: ConnId) {
-        if let Some(who) = self.residents.owner_of(conn) {
-            self.tell_aftermath(who);
+    pub(crate) fn deliver_aftermath_to_owner(&mut self, conn: ConnId) {
+        if let Some(resident) = self.residents.owner_of(conn) {
+            self.deliver_aftermath(resident);
         }
     }
 
@@ -140,7 +140,7 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
-            Action::Finished => self.shared.finish(self.residents[who].place),
+            Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => self.shared.tell(self.now, *fact),
         }
     }
@@ -188,7 +188,7 @@ impl Host {
         }
     }
 
-    /// Gives the socket that came with the message its new name. Without a socket the connection broke on its way.
+    /// Gives the socket that came with the message its new id. Without a socket, the connection has broken on its way.
     fn adopt(&mut self, conn: ConnId) {
         let adopted = self
             .in_hand

@@ -102,7 +102,7 @@ impl Connections {
         (socket.id == id && socket.fd.is_some()).then_some((socket.conn, socket.phase, socket.interest))
     }
 
-    /// Whom an event is about, if it is a client that still stands.
+    /// The client that an event is about, if it is still open.
     #[inline]
     pub(crate) fn client(&self, token: Token) -> Option<(SocketId, ConnId, Phase, Interest)> {
         let Token::Socket(socket) = token else { return None };

@@ -129,7 +129,8 @@ impl Gate {
         }
     }
 
-    /// Closes listeners: TCP ones, and with them Unix ones unless they are kept for the console. Where clients can come in then.
+    /// Closes listeners: TCP ones, and with them Unix ones unless they are kept for the console.
+    /// Returns the addresses that are still listened on.
     pub(crate) fn close(&mut self, keep_unix: bool) -> Vec<Listening> {
         for slot in &mut self.listeners {
             if slot.as_ref().is_some_and(|listener| !(keep_unix && listener.is_unix())) {

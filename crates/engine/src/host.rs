@@ -203,8 +203,8 @@ impl Host {
                 if arrives { self.inbox.add_arrival(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
-                if let Some(who) = self.residents.owner_of(conn) {
-                    self.tell(who, Event::Computed { conn, done });
+                if let Some(resident) = self.residents.owner_of(conn) {
+                    self.deliver_event(resident, Event::Computed { conn, done });
                 }
             }
             Letter::Resolved { conn, resolved } => {
@@ -275,9 +275,9 @@ impl Host {
                 self.serve_one(socket, conn, phase, wanted, ready);
             }
         }
-        if passers > 0 {
+        if visitors > 0 {
             let is_alone = others == 0 && !self.poll.has_servers_ready();
-            self.serve_passers(if is_alone { PASSERS_ALONE_MAX } else { PASSERS_MAX });
+            self.serve_visitors(if is_alone { VISITORS_ALONE_MAX } else { VISITORS_MAX });
         }
         if self.inbox.arrivals() > 0 {
             self.let_arrive(VISITORS_MAX);

@@ -116,7 +116,7 @@ impl Shared {
         [Place::Door(DOOR), Place::Coordinator].into_iter().chain(workers)
     }
 
-    /// Writes to the log. What must not happen has happened if it is fatal: the process ends before anything else can.
+    /// Logs a fact. A FATAL one means a broken promise: the process ends at once.
     pub(crate) fn tell(&self, now: Time, fact: Fact) {
         let is_fatal = fact.level == Level::Fatal;
         self.log.tell(now, fact);
@@ -126,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// A machine has nothing left to wait for. After the last of them all threads end.
+    /// A machine has ended. After the last one, all threads end.
     pub(crate) fn finish(&self, place: Place) {
         if self.end.finish(place, self.places().count()) {
             self.leave();

@@ -23,8 +23,10 @@ impl Host {
     /// Reads once and delivers the bytes.
     #[inline]
     pub(crate) fn receive(&mut self, socket: SocketId, conn: ConnId) {
-        let (Some(fd), Some(who)) = (self.connections.fd_at(socket), self.residents.owner_of(conn)) else { return };
-        // Taken out so that the machine may be told of its bytes; a panic loses it, and `recover` makes another.
+        let (Some(fd), Some(resident)) = (self.connections.fd_at(socket), self.residents.owner_of(conn)) else {
+            return;
+        };
+        // Taken out so that the machine can be stepped with its bytes. A panic loses it, and `recover` makes another.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.counters.recvs += 1;
         match recv(fd, &mut buffer[..], RecvFlags::DONTWAIT) {
@@ -38,7 +40,7 @@ impl Host {
 
     /// Delivers the end of a connection, once. From then on it is not watched.
     pub(crate) fn hang_up(&mut self, conn: ConnId, why: Hangup) {
-        let Some(who) = self.residents.owner_of(conn) else { return };
+        let Some(resident) = self.residents.owner_of(conn) else { return };
         let why = if self.connections.phase(conn) == Some(Phase::Deaf) { Hangup::Broken } else { why };
         self.connections.set_phase(conn, Phase::Ended);
         self.deliver_event(resident, Event::Hangup { conn, why });
@@ -76,8 +78,8 @@ impl Host {
 
     /// Sends what the socket did not take before.
     pub(crate) fn drain(&mut self, conn: ConnId) {
-        let (Some(fd), Some(who)) = (self.connections.fd(conn), self.residents.owner_of(conn)) else { return };
-        let backlog = self.residents[who].machine().backlog(conn);
+        let (Some(fd), Some(resident)) = (self.connections.fd(conn), self.residents.owner_of(conn)) else { return };
+        let backlog = self.residents[resident].machine().backlog(conn);
         if backlog.is_empty() {
             self.connections.set_has_backlog(conn, false);
             // There is nothing to send. If it were still watched, it would be reported again and again, and the thread
