@@ -8,7 +8,7 @@ use machine::mail::Counted;
 use queueing::sizing::{Seen, Sizing, SizingSnapshot};
 use queueing::wait_events::WaitCounts;
 use settings::{Effective, PoolMode, PoolSize};
-use units::Time;
+use units::{Time, WorkerId};
 
 use crate::rules::Rules;
 
@@ -59,6 +59,12 @@ impl Auto {
         let pause = if self.sizing.settled().is_some() { WAITS_SELDOM } else { Duration::ZERO };
         self.wait_sampling_at = now + pause;
         true
+    }
+
+    /// A worker has panicked: the next one counts from nothing, and is to show the size.
+    pub(crate) fn worker_lost(&mut self, worker: WorkerId) {
+        self.reported[usize::from(worker.0)] = None;
+        self.shown = None;
     }
 
     /// Adds what a worker has counted since its last report.

@@ -1,5 +1,8 @@
 //! One pool, as the coordinator knows it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use machine::Settings;
 use machine::sabotage::{Fault, does};
 use queueing::classes::ClassSet;
@@ -18,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) homes: Vec<WorkerId>,
     /// Sessions, by worker.
     pub(crate) sessions: Vec<u32>,
+    /// The same, by the users that logged in too.
+    users: BTreeMap<(WorkerId, Arc<str>), u32>,
     /// Classes with work at the last request, by worker.
     pub(crate) at_work: Vec<ClassSet>,
     pub(crate) rules: Rules,
@@ -48,6 +53,7 @@ impl Entry {
             key,
             homes: Vec::new(),
             sessions: vec![0; workers],
+            users: BTreeMap::new(),
             at_work: vec![ClassSet::default(); workers],
             rules: Rules::default(),
             size: 0,
@@ -79,6 +85,28 @@ impl Entry {
             rules.max_user = own.max_user_connections;
         }
         (self.size, self.auto) = auto::found(self.auto.take(), &self.rules, self.sessions.len(), settings, &own);
+    }
+
+    /// A session lives there from now on.
+    pub(crate) fn session_came(&mut self, worker: WorkerId, user: &Arc<str>) {
+        self.sessions[usize::from(worker.0)] += 1;
+        *self.users.entry((worker, Arc::clone(user))).or_default() += 1;
+    }
+
+    pub(crate) fn session_left(&mut self, worker: WorkerId, user: &Arc<str>) {
+        self.sessions[usize::from(worker.0)] -= 1;
+        let key = (worker, Arc::clone(user));
+        let count = self.users.get_mut(&key).expect("a session leaves that has come");
+        *count -= 1;
+        if *count == 0 {
+            self.users.remove(&key);
+        }
+    }
+
+    /// A user for each session that lives there.
+    pub(crate) fn users_of(&self, worker: WorkerId) -> Vec<Arc<str>> {
+        let there = self.users.iter().filter(|((home, _), _)| *home == worker);
+        there.flat_map(|((_, user), count)| (0..*count).map(|_| Arc::clone(user))).collect()
     }
 
     /// Servers that it may have, its reserve among them.
@@ -123,18 +151,7 @@ pub(crate) enum Life {
     Unused {
         since: Time,
     },
-    /// So many homes have not forgotten it yet.
-    Retired {
-        homes: usize,
-    },
+    /// Its homes have not forgotten it yet.
+    Retired,
     Free,
-}
-
-impl Life {
-    /// One of its homes has forgotten it. Whether that was the last.
-    pub(crate) fn is_forgotten_by_one(&mut self) -> bool {
-        let Life::Retired { homes } = *self else { unreachable!("a pool is forgotten on request: {self:?}") };
-        *self = if homes > 1 { Life::Retired { homes: homes - 1 } } else { Life::Free };
-        *self == Life::Free
-    }
 }

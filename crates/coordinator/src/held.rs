@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use units::{Time, WorkerId, limits};
+use units::{Life, Time, WorkerId, limits};
 
 use crate::sharing::SLICE;
 
@@ -13,6 +13,10 @@ pub(crate) struct Held {
     /// What workers tell of a server that travels may overtake each other, so a single count can be below zero for a moment; the
     /// sum never is, and limits are about the sum.
     by_worker: Vec<i32>,
+    /// Of workers that have panicked, until it is known which of them are of servers that are on their way elsewhere.
+    lapsing: Vec<(WorkerId, u32)>,
+    /// What has gone from workers that are not known here yet, though others know them.
+    gone_later: Vec<(WorkerId, Life)>,
     /// Beyond the size, since that is smaller than it was: they come back one by one.
     over: u32,
     /// When they were given out, the oldest first.
@@ -23,12 +27,24 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(workers: usize) -> Held {
-        Held { by_worker: vec![0; workers], over: 0, granted_at: VecDeque::new(), yields: Vec::new() }
+        Held {
+            by_worker: vec![0; workers],
+            lapsing: Vec::new(),
+            gone_later: Vec::new(),
+            over: 0,
+            granted_at: VecDeque::new(),
+            yields: Vec::new(),
+        }
     }
 
     pub(crate) fn total(&self) -> u32 {
         let sum: i32 = self.by_worker.iter().sum();
-        u32::try_from(sum).expect("I12: more tokens came back than were given out")
+        let gone = self.gone_later.len() as i32;
+        u32::try_from(sum + self.lapsing_count() as i32 - gone).expect("I12: more tokens came back than were given out")
+    }
+
+    fn lapsing_count(&self) -> u32 {
+        self.lapsing.iter().map(|(_, count)| count).sum()
     }
 
     pub(crate) fn over(&self) -> u32 {
@@ -44,14 +60,54 @@ impl Held {
     pub(crate) fn freed(&mut self, worker: WorkerId) {
         assert!(self.total() > 0, "I12: a token came back that was not out");
         self.by_worker[usize::from(worker.0)] -= 1;
+        self.came_back();
+        self.has_yielded(worker);
+    }
+
+    fn came_back(&mut self) {
         self.over = self.over.saturating_sub(1);
         self.granted_at.pop_front();
-        self.has_yielded(worker);
+    }
+
+    /// A worker has panicked: what it has lapses. `life`: of the next one.
+    pub(crate) fn lapse(&mut self, worker: WorkerId, life: Life) {
+        self.yields.retain(|(asked, _)| *asked != worker);
+        let held = std::mem::take(&mut self.by_worker[usize::from(worker.0)]);
+        // What it has got from others it has told itself, and before.
+        let held = u32::try_from(held).expect("I12: only what a worker has is lent by it");
+        if held > 0 {
+            self.lapsing.push((worker, held));
+        }
+        let gone = self.gone_later.iter().filter(|gone| **gone == (worker, life)).count() as i32;
+        self.gone_later.retain(|gone| *gone != (worker, life));
+        self.by_worker[usize::from(worker.0)] = -gone;
+    }
+
+    /// The servers are closed whose tokens have lapsed and are not held elsewhere: how many are free for that.
+    pub(crate) fn release_lapsed(&mut self, worker: WorkerId) -> u32 {
+        let of_worker = self.lapsing.iter().filter(|(lapsed, _)| *lapsed == worker);
+        let count = of_worker.map(|(_, count)| count).sum();
+        self.lapsing.retain(|(lapsed, _)| *lapsed != worker);
+        (0..count).for_each(|_| self.came_back());
+        count
+    }
+
+    /// A server has arrived that a worker has lent which has panicked since.
+    pub(crate) fn moved_from_lapsed(&mut self, from: WorkerId, to: WorkerId) {
+        let lapsed = self.lapsing.iter_mut().find(|(worker, count)| *worker == from && *count > 0);
+        lapsed.expect("I12: only what a worker had is lent by it").1 -= 1;
+        self.by_worker[usize::from(to.0)] += 1;
     }
 
     /// A server is another worker's now.
     pub(crate) fn moved(&mut self, from: WorkerId, to: WorkerId) {
         self.by_worker[usize::from(from.0)] -= 1;
+        self.by_worker[usize::from(to.0)] += 1;
+    }
+
+    /// A server has arrived that a worker has lent which is in the place of the one that is known here.
+    pub(crate) fn moved_from_later(&mut self, from: WorkerId, life: Life, to: WorkerId) {
+        self.gone_later.push((from, life));
         self.by_worker[usize::from(to.0)] += 1;
     }
 
@@ -99,7 +155,7 @@ impl Held {
 
     /// Whether no worker is counted to have any, or to owe one.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.by_worker.iter().all(|&held| held == 0)
+        self.by_worker.iter().all(|&held| held == 0) && self.lapsing_count() == 0 && self.gone_later.is_empty()
     }
 
     /// Workers that have some.
@@ -112,7 +168,8 @@ impl Held {
     pub(crate) fn shrink(&mut self, most: u32) -> impl Iterator<Item = (WorkerId, u32)> {
         self.over = self.total().saturating_sub(most);
         let mut left = self.by_worker.clone();
-        for _ in 0..self.over {
+        // What lapses comes back by itself.
+        for _ in 0..self.over.saturating_sub(self.lapsing_count()) {
             if let Some(most) = left.iter_mut().max_by_key(|held| **held) {
                 *most -= 1;
             }
@@ -150,6 +207,37 @@ mod tests {
         held.freed(THERE);
         held.moved(HERE, THERE);
         assert_eq!((held.total(), held.holders().count()), (0, 0));
+    }
+
+    #[test]
+    fn what_lapses_counts_until_it_is_known_to_be_closed() {
+        let mut held = Held::new(2);
+        for worker in [HERE, HERE, THERE] {
+            held.granted(Time::ZERO, worker);
+        }
+        held.lapse(HERE, Life::default().next());
+        assert_eq!((held.total(), held.holders().collect::<Vec<_>>()), (3, vec![THERE]));
+        assert_eq!(held.shrink(1).map(|(_, count)| count).collect::<Vec<_>>(), [0, 0], "two come back by themselves");
+        // One of the two was on its way.
+        held.moved_from_lapsed(HERE, THERE);
+        assert_eq!((held.release_lapsed(HERE), held.total()), (1, 2));
+        held.freed(THERE);
+        held.freed(THERE);
+        assert!(held.is_nothing() && held.release_lapsed(HERE) == 0);
+    }
+
+    #[test]
+    fn what_a_worker_lends_that_is_not_known_yet_is_not_of_the_one_before() {
+        let mut held = Held::new(2);
+        let life = Life::default().next();
+        held.granted(Time::ZERO, HERE);
+        held.granted(Time::ZERO, THERE);
+        // The other lends to the next one here, and gets it back; of that the next one's word comes last.
+        held.moved_from_later(HERE, life, THERE);
+        assert_eq!(held.total(), 2);
+        held.lapse(HERE, life);
+        held.moved(THERE, HERE);
+        assert_eq!((held.release_lapsed(HERE), held.total(), held.holders().collect::<Vec<_>>()), (1, 1, vec![THERE]));
     }
 
     #[test]

@@ -25,7 +25,9 @@ mod failures;
 mod held;
 mod homes;
 mod limits;
+mod panicked;
 mod pools;
+mod renewals;
 mod rules;
 mod server_requests;
 mod sharing;
@@ -53,6 +55,7 @@ use queueing::board::Board;
 use queueing::limiting::Limit;
 use queueing::refusals::News;
 use queueing::sizing::Sizing;
+use renewals::Renewals;
 use server_requests::{ServerRequest, ServerRequests, View};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
@@ -76,6 +79,7 @@ pub struct Coordinator {
     sizes: Sizes,
     limits: Limits,
     unused: Unused,
+    renewals: Renewals,
     /// The last number given to a client or a server.
     serial: Serial,
     /// Some pool has a min_pool_size, and when servers are opened next for that.
@@ -99,6 +103,7 @@ impl Coordinator {
             requests: ServerRequests::default(),
             sizes: Sizes::default(),
             unused: Unused::default(),
+            renewals: Renewals::new(workers),
             serial: Serial::default(),
             maintains: false,
             maintain_at: Time::ZERO,
@@ -223,8 +228,8 @@ impl Coordinator {
                 }
                 let worker = self.settle(pool, &user);
                 let homes = self.pools[pool].homes.len() as u16;
-                let serial = self.serial.advance();
-                ToDoor::Placed { login, pool, homes, worker, user, serial }
+                let (life, serial) = (self.renewals.life(worker), self.serial.advance());
+                ToDoor::Placed { login, pool, homes, worker, life, user, serial }
             }
         };
         actions.post_to_door(door, answer);
@@ -263,7 +268,7 @@ impl Coordinator {
     fn settle(&mut self, pool: PoolId, user: &Arc<str>) -> WorkerId {
         let entry = &mut self.pools[pool];
         let worker = entry.home_for_session();
-        entry.sessions[usize::from(worker.0)] += 1;
+        entry.session_came(worker, user);
         self.homes.session_came(worker);
         self.unused.comes_into_use(pool, entry);
         self.clients.came(&entry.key.database, user);
@@ -272,7 +277,7 @@ impl Coordinator {
 
     fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
         let entry = &mut self.pools[pool];
-        entry.sessions[usize::from(worker.0)] -= 1;
+        entry.session_left(worker, user);
         self.homes.session_left(worker);
         self.clients.left(&entry.key.database, user);
     }
@@ -281,7 +286,7 @@ impl Coordinator {
         let entry = &mut self.pools[pool];
         let reserve = entry.held.total() >= entry.size;
         entry.held.granted(now, worker);
-        self.tokens.granted(now, pool, &entry.key);
+        self.tokens.granted(now, pool, worker, &entry.key);
         self.unused.comes_into_use(pool, entry);
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
@@ -483,13 +488,13 @@ impl Coordinator {
                 self.requests.push(ServerRequest::new(pool, worker, reserve, now));
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::Opened { pool } => {
-                self.tokens.login_over(pool);
+            ToCoordinator::Opened { pool, worker } => {
+                self.tokens.login_over(pool, worker);
                 self.grant_requests(now, actions);
             }
             ToCoordinator::Freed { pool, worker, fresh } => {
                 if fresh {
-                    self.tokens.login_over(pool);
+                    self.tokens.login_over(pool, worker);
                 }
                 self.freed(pool, worker);
                 self.note_use(now, pool);
@@ -498,7 +503,7 @@ impl Coordinator {
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
             ToCoordinator::Moved { pool, from, to } => {
-                self.pools[pool].held.moved(from, to);
+                self.moved(pool, from, to);
                 self.note_use(now, pool);
             }
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
@@ -511,11 +516,15 @@ impl Coordinator {
                 self.requests.confirm(now, pool, worker, count, actions);
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::Departed { pool, worker, user } => {
+            // With a worker that has panicked all of its sessions have departed.
+            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {}
+            ToCoordinator::Departed { pool, worker, life: _, user } => {
                 self.departed(pool, worker, &user);
                 self.note_use(now, pool);
             }
-            ToCoordinator::Forgotten { pool } => self.pools.forgotten(pool),
+            ToCoordinator::Renewed { worker, life } => self.renewed(now, worker, life, actions),
+            ToCoordinator::LoansArrived { from, life, to } => self.loans_arrived(now, from, life, to, actions),
+            ToCoordinator::Forgotten { pool, worker } => self.pools.forgotten(pool, worker),
             ToCoordinator::Empty { pool, names } => {
                 for pool in empty_databases::empty(&mut self.pools, &self.settings, now, pool, &names) {
                     let homes = &self.pools[pool].homes;

@@ -289,6 +289,17 @@ impl Limits {
         None
     }
 
+    /// A worker has panicked: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
+    pub(crate) fn worker_lost(&mut self, worker: WorkerId, actions: &mut Actions) {
+        self.rate_sources.values_mut().for_each(|rate_source| rate_source.worker_lost(worker));
+        for (limit, permits) in &mut self.permits {
+            post_changes(limit, permits.worker_lost(worker), actions);
+        }
+        self.permits.retain(|limit, permits| {
+            !(permits.is_unused() && (permits.is_lifted() || matches!(limit, Limit::Statement(_))))
+        });
+    }
+
     /// An applicant has gone. It may have been answered meanwhile.
     pub(crate) fn login_withdrawn(&mut self, login: ConnId) {
         if self.logins.values_mut().any(|logins| logins.waiting.leave(login)) {

@@ -69,18 +69,25 @@ impl Pools {
         let entry = &mut self.entries[pool.0 as usize];
         self.by_database.lower(&entry.key.database);
         self.ids.remove(&entry.key);
-        entry.life = Life::Retired { homes: entry.homes.len() };
+        entry.life = Life::Retired;
         (entry.rules.min, entry.rules.forced, entry.auto) = (0, false, None);
         &entry.homes
     }
 
     /// A home has nothing of this pool any more.
-    pub(crate) fn forgotten(&mut self, pool: PoolId) {
+    pub(crate) fn forgotten(&mut self, pool: PoolId, worker: WorkerId) {
         let entry = &mut self.entries[pool.0 as usize];
         assert!(entry.is_empty(), "I12: a pool that is forgotten has neither sessions nor tokens");
-        if entry.life.is_forgotten_by_one() {
+        assert_eq!(entry.life, Life::Retired, "a pool is forgotten on request");
+        entry.homes.retain(|home| *home != worker);
+        if entry.homes.is_empty() {
+            entry.life = Life::Free;
             self.free.push(pool);
         }
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PoolId> + use<> {
+        (0..self.entries.len() as u32).map(PoolId)
     }
 }
 

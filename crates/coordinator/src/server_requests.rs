@@ -382,6 +382,15 @@ impl ServerRequests {
         }
     }
 
+    /// A worker has panicked: nobody waits for what it has requested, and it answers nothing that it was asked.
+    pub(crate) fn drop_of_worker(&mut self, worker: WorkerId) {
+        self.requests.retain(|request| request.worker != worker);
+        for contest in self.contests.values_mut() {
+            contest.sweep.open.retain(|(_, asked)| *asked != worker);
+            contest.sweep.left.retain(|(_, holder)| *holder != worker);
+        }
+    }
+
     /// Nobody waits any more for what pools without sessions have requested.
     pub(crate) fn drop_of_unused(&mut self, pools: &BTreeSet<PoolId>, actions: &mut Actions) {
         let mut dropped: BTreeMap<(PoolId, WorkerId), (u32, bool)> = BTreeMap::new();

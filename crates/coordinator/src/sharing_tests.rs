@@ -321,7 +321,7 @@ impl Play {
                 if there { entry.wanted().saturating_sub(coming).min(4_u32.saturating_sub(coming)) } else { 0 };
             entry.asked += missing;
             for _ in 0..ready {
-                self.tell(ToCoordinator::Opened { pool });
+                self.tell(ToCoordinator::Opened { pool, worker });
             }
             for _ in 0..freed {
                 self.tell(ToCoordinator::Freed { pool, worker, fresh: false });
@@ -522,7 +522,7 @@ fn so_many_log_in_at_once_and_no_more() {
     let (mut play, granted) = storm(40);
     assert_eq!(granted, units::limits::OPENING_PROCESS_MAX, "of 160 that are asked for");
     // One is done: one more.
-    play.tell(ToCoordinator::Opened { pool: PoolId(1) });
+    play.tell(ToCoordinator::Opened { pool: PoolId(1), worker: WorkerId(0) });
     let opening = |play: &Play| play.pools.iter().map(|pool| pool.opening.len()).sum::<usize>();
     assert_eq!(opening(&play), granted + 1);
     // Those that take longer than a second are waited for no more: their host may be down.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use machine::Settings;
-use units::{PoolId, PoolKey, Time, limits};
+use units::{PoolId, PoolKey, Time, WorkerId, limits};
 
 use crate::counts::Counts;
 use crate::entry::Entry;
@@ -39,13 +39,13 @@ pub(crate) struct Tokens {
     /// Pools that have some.
     holders: BTreeSet<PoolId>,
     /// Logins under way, in order of their grants.
-    opening: VecDeque<(PoolId, Time)>,
+    opening: VecDeque<(PoolId, WorkerId, Time)>,
 }
 
 impl Tokens {
-    pub(crate) fn granted(&mut self, now: Time, pool: PoolId, key: &PoolKey) {
+    pub(crate) fn granted(&mut self, now: Time, pool: PoolId, worker: WorkerId, key: &PoolKey) {
         self.holders.insert(pool);
-        self.opening.push_back((pool, now));
+        self.opening.push_back((pool, worker, now));
         self.out.raise(&key.database, &key.user);
     }
 
@@ -71,15 +71,20 @@ impl Tokens {
     }
 
     /// A login has come to an end, this or that way.
-    pub(crate) fn login_over(&mut self, pool: PoolId) {
-        if let Some(index) = self.opening.iter().position(|(opening, _)| *opening == pool) {
+    pub(crate) fn login_over(&mut self, pool: PoolId, worker: WorkerId) {
+        if let Some(index) = self.opening.iter().position(|(opening, home, _)| (*opening, *home) == (pool, worker)) {
             self.opening.remove(index);
         }
     }
 
+    /// A worker has panicked: none of its logins goes on.
+    pub(crate) fn forget_logins(&mut self, worker: WorkerId) {
+        self.opening.retain(|(_, home, _)| *home != worker);
+    }
+
     /// Whether as many logins are under way as may be at once.
     pub(crate) fn is_opening_enough(&self, now: Time) -> bool {
-        let recent = self.opening.iter().rev().take_while(|(_, began)| now < *began + limits::OPENING_SLOW);
+        let recent = self.opening.iter().rev().take_while(|(.., began)| now < *began + limits::OPENING_SLOW);
         recent.count() >= limits::OPENING_PROCESS_MAX
     }
 
@@ -120,11 +125,11 @@ mod tests {
         let mut tokens = Tokens::default();
         for _ in 0..limits::OPENING_PROCESS_MAX {
             assert!(!tokens.is_opening_enough(Time::ZERO));
-            tokens.granted(Time::ZERO, PoolId(1), &key);
+            tokens.granted(Time::ZERO, PoolId(1), WorkerId(0), &key);
         }
         assert!(tokens.is_opening_enough(Time::ZERO));
         assert!(!tokens.is_opening_enough(Time::ZERO + limits::OPENING_SLOW));
-        tokens.login_over(PoolId(1));
+        tokens.login_over(PoolId(1), WorkerId(0));
         assert!(!tokens.is_opening_enough(Time::ZERO));
     }
 }

@@ -24,7 +24,7 @@ use connections::flow::Flow;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::event::Event;
-use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, Lost, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::work::Done;
 use machine::{Settings, pids};
@@ -37,7 +37,7 @@ use strangers::Strangers;
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
-use units::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
 use wire::{SqlState, frontend, sqlstate};
@@ -285,7 +285,7 @@ impl Door {
         conn: ConnId,
         pool: PoolId,
         homes: u16,
-        worker: WorkerId,
+        (worker, life): (WorkerId, Life),
         serial: Serial,
         actions: &mut Actions,
     ) {
@@ -305,6 +305,7 @@ impl Door {
             identity: Arc::new(identity),
             pool,
             worker,
+            life,
             key,
             homes,
             console: wish.console,
@@ -431,12 +432,12 @@ impl Door {
 
     fn delivered(&mut self, now: Time, mail: ToDoor, actions: &mut Actions) {
         match mail {
-            ToDoor::Placed { login, pool, homes, worker, user, serial } => {
+            ToDoor::Placed { login, pool, homes, worker, life, user, serial } => {
                 if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
-                    self.placed(login, pool, homes, worker, serial, actions);
+                    self.placed(login, pool, homes, (worker, life), serial, actions);
                 } else {
                     // The client left meanwhile: nobody will live there.
-                    depart(pool, worker, user, actions);
+                    depart(pool, worker, life, user, actions);
                 }
             }
             ToDoor::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
@@ -465,8 +466,8 @@ impl Door {
 }
 
 /// A home that was given is not needed.
-fn depart(pool: PoolId, worker: WorkerId, user: Arc<str>, actions: &mut Actions) {
-    actions.post_to_coordinator(ToCoordinator::Departed { pool, worker, user });
+fn depart(pool: PoolId, worker: WorkerId, life: Life, user: Arc<str>, actions: &mut Actions) {
+    actions.post_to_coordinator(ToCoordinator::Departed { pool, worker, life, user });
 }
 
 impl machine::Machine for Door {
@@ -486,6 +487,12 @@ impl machine::Machine for Door {
             Event::Computed { conn, done } => self.computed(now, conn, done, actions),
             Event::Mail(Mail::ToDoor(_, mail)) => self.delivered(now, mail, actions),
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
+            Event::Renewed { life, lost } => {
+                self.logins.begin_life(life);
+                if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
+                    depart(pool, worker, life, user, actions);
+                }
+            }
             Event::Returned(mail) => unreachable!("a door posts nothing that may be returned: {mail:?}"),
             Event::DeadlineReached => self.deadline_reached(now, actions),
             Event::RoundEnded => {

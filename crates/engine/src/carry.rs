@@ -3,13 +3,13 @@
 //! All actions of a step are carried out before the next step of that machine. Events that they cause (a socket is
 //! blocked or broken, a connection is open at once, a message was returned) are delivered after the last action.
 
-use machine::{Action, Event, Hangup, Mail};
+use machine::{Action, Event, Hangup, Mail, ToWorker};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
 
 use crate::connect::{Dial, ends};
 use crate::connections::{Parcel, Phase};
-use crate::host::{Aftermath, Host};
+use crate::host::{Aftermath, AtStake, Host};
 use crate::inbox::LocalMail;
 use crate::letter::Letter;
 use crate::poll::Interest;
@@ -69,7 +69,7 @@ impl Host {
     /// Steps a machine with bytes that a connection has sent, and carries out its actions.
     #[inline]
     pub(crate) fn deliver_received(&mut self, resident: usize, conn: ConnId, bytes: &[u8]) {
-        self.serving = Some((resident, Some(conn)));
+        self.under_way.serving = Some((resident, Some(conn)));
         self.counters.steps += 1;
         let (machine, actions) = self.residents.stepping(resident);
         let list = machine.take_in(self.now, self.board.board(), conn, bytes, actions);
@@ -81,7 +81,8 @@ impl Host {
 
     fn step(&mut self, resident: usize, event: Event<'_>) -> bool {
         let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
-        self.serving = Some((resident, subject(&event)));
+        self.under_way.serving = Some((resident, subject(&event)));
+        self.under_way.at_stake = at_stake(&event);
         self.counters.steps += 1;
         let (machine, actions) = self.residents.stepping(resident);
         let list = machine.decide(self.now, self.board.board(), event, actions);
@@ -93,7 +94,9 @@ impl Host {
     /// Carries out the actions of a step, and gives their memory back.
     #[inline]
     fn see_through(&mut self, resident: usize, mut list: Vec<Action>, chunk: &[u8]) {
+        self.under_way.at_stake = AtStake::Actions;
         self.carry_out(resident, &mut list, chunk);
+        self.under_way.at_stake = AtStake::Nothing;
         let (machine, actions) = self.residents.stepping(resident);
         actions.put_back(list);
         actions.clear(|buffer| machine.recycle(buffer));
@@ -230,6 +233,17 @@ fn subject(event: &Event<'_>) -> Option<ConnId> {
         | Event::Opened { conn, .. }
         | Event::OpenFailed { conn, .. }
         | Event::Computed { conn, .. } => Some(*conn),
-        Event::Mail(_) | Event::Returned(_) | Event::DeadlineReached | Event::RoundEnded => None,
+        Event::Mail(_) | Event::Returned(_) | Event::Renewed { .. } | Event::DeadlineReached | Event::RoundEnded => {
+            None
+        }
+    }
+}
+
+/// What a panic at this event loses that is not the machine's yet.
+fn at_stake(event: &Event<'_>) -> AtStake {
+    match event {
+        Event::Mail(Mail::ToWorker(_, ToWorker::Arrive(_))) => AtStake::Client,
+        Event::Mail(mail) => mail.if_lost().map_or(AtStake::Nothing, AtStake::Mail),
+        _ => AtStake::Nothing,
     }
 }

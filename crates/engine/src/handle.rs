@@ -87,6 +87,7 @@ impl Handle {
     /// open for the console, unless the stop is immediate.
     //= pgbouncer usage.md#SHUTDOWN
     pub fn stop(&self, stop: Stop) {
+        self.shared.set_stop(stop);
         self.mailbox(0, Letter::CloseListeners { keep_unix: stop != Stop::Immediate });
         self.post_all(|place| Mail::stop(place, stop));
         if stop == Stop::Immediate {

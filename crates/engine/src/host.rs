@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use machine::{Event, Exchange, Hangup, Mail, Place, ToWorker};
+use machine::{Event, Exchange, Hangup, Lost, Mail, Place, ToWorker};
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
 
@@ -65,6 +65,24 @@ pub(crate) enum Aftermath {
     Returned(Exchange, Option<Parcel>),
 }
 
+/// The step under way.
+pub(crate) struct UnderWay {
+    /// Whom a panic would be blamed on.
+    pub(crate) serving: Option<(usize, Option<ConnId>)>,
+    pub(crate) at_stake: AtStake,
+}
+
+/// What would be lost with a panic, beside what the machine itself has.
+pub(crate) enum AtStake {
+    Nothing,
+    /// What the next machine in its place must see to.
+    Mail(Box<Lost>),
+    /// The client that is in hand.
+    Client,
+    /// What was asked for is being done: of that nobody knows how much is.
+    Actions,
+}
+
 pub(crate) struct Host {
     pub(crate) residents: Residents,
     pub(crate) connections: Connections,
@@ -83,8 +101,7 @@ pub(crate) struct Host {
     pub(crate) aftermath: VecDeque<Aftermath>,
     /// The socket that came with the mail being delivered, until it is adopted.
     pub(crate) in_hand: Option<Parcel>,
-    /// The machine and connection that are being served: they are blamed for a panic.
-    pub(crate) serving: Option<(usize, Option<ConnId>)>,
+    pub(crate) under_way: UnderWay,
     pub(crate) counters: Counters,
     pub(crate) leaving: bool,
 }
@@ -123,7 +140,7 @@ impl Host {
             buffer: vec![0; CHUNK_LEN_MAX],
             aftermath: VecDeque::new(),
             in_hand: None,
-            serving: None,
+            under_way: UnderWay { serving: None, at_stake: AtStake::Nothing },
             counters: Counters::default(),
             leaving: false,
         })
@@ -142,7 +159,7 @@ impl Host {
         }
         self.deliver_deadlines();
         self.end_round();
-        self.serving = None;
+        self.under_way.serving = None;
     }
 
     fn wait(&mut self) {

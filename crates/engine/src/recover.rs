@@ -1,17 +1,23 @@
 //! After a panic in a machine: checks the machine, closes the connection that was being served, or replaces the
 //! machine.
 //!
-//! Only one connection ends, unless the machine's invariants do not hold: then all its connections end. The coordinator
+//! Only one connection ends, unless the machine's invariants do not hold or the step in which it panicked leaves
+//! something half done: then all its connections end. Their clients are told why where they have no part of a message.
+//! Whoever counts what the machine had is notified by the machine that replaces it (`Event::Renewed`). The coordinator
 //! is never replaced, because only it knows what it counts: if it cannot go on, the process ends.
 
 use std::any::Any;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use machine::{Event, Hangup, Level, Place};
+use machine::{Action, Event, Hangup, Level, Lost, Mail, Place};
+use pooling::Worker;
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use units::ConnId;
 use units::limits::CHUNK_LEN_MAX;
 
-use crate::host::Host;
+use crate::connections::Phase;
+use crate::host::{AtStake, Host};
 use crate::residents::kinds_of;
 
 /// A machine that panics in so many rounds in a row is replaced, even if its invariants hold.
@@ -22,6 +28,17 @@ pub(crate) struct Supervisor {
     host: Host,
     /// Panics without a good round between them.
     panics_in_a_row: u32,
+}
+
+/// What a step leaves in which a machine panicked.
+struct Wreck {
+    /// What it had asked for, of which nothing is done; `None`: some of it is.
+    asked: Option<Vec<Action>>,
+    served: Option<ConnId>,
+    /// What it was told, for the next machine in its place.
+    lost: Option<Box<Lost>>,
+    /// Others wait for what it had asked for, or it is to be told what came of that.
+    is_half_done: bool,
 }
 
 impl Supervisor {
@@ -43,12 +60,9 @@ impl Supervisor {
         self.host.counters.panics += 1;
         self.panics_in_a_row += 1;
         let words = words(panic);
-        // What was half done is dropped. Readiness is level-triggered, so it is reported again, and so are deadlines.
         self.host.buffer = vec![0; CHUNK_LEN_MAX];
-        self.host.aftermath.clear();
-        self.host.in_hand = None;
-        self.host.residents.drop_actions();
-        let Some((resident, conn)) = self.host.serving.take() else {
+        let wreck = self.wreck();
+        let Some((resident, conn)) = self.host.under_way.serving.take() else {
             self.say(Level::Error, format!("panic in the event loop: {words}"));
             if self.panics_in_a_row >= PANICS_MAX {
                 self.host.shared.leave();
@@ -56,16 +70,39 @@ impl Supervisor {
             return;
         };
         let place = self.host.residents[resident].place;
-        match self.fault(resident) {
-            None if self.panics_in_a_row >= PANICS_MAX => {
-                self.renew(resident, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
+        match (self.fault(resident), conn) {
+            (None, Some(_)) if self.panics_in_a_row >= PANICS_MAX => {
+                self.renew(resident, wreck, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
             }
-            None => {
+            (None, Some(conn)) if !wreck.is_half_done => {
                 self.say(Level::Error, format!("panic in {place:?} while serving {conn:?}, which is closed: {words}"));
                 self.end_served(resident, conn);
             }
-            Some(fault) => self.renew(resident, &format!("{words}; {fault}")),
+            (None, _) if kinds_of(place).is_empty() => {
+                self.say(Level::Error, format!("panic in {place:?}: {words}"));
+            }
+            (None, _) => self.renew(resident, wreck, &format!("{words}; what it was about is half done")),
+            (Some(fault), _) => self.renew(resident, wreck, &format!("{words}; {fault}")),
         }
+    }
+
+    /// Drops what was half done. Readiness is level-triggered, so it is reported again, and so are deadlines.
+    fn wreck(&mut self) -> Wreck {
+        let host = &mut self.host;
+        let at_stake = std::mem::replace(&mut host.under_way.at_stake, AtStake::Nothing);
+        let asked =
+            host.under_way.serving.map(|(resident, _)| host.residents.take_actions(resident)).unwrap_or_default();
+        let asked = if matches!(at_stake, AtStake::Actions) { None } else { Some(asked) };
+        let aftermath = std::mem::take(&mut host.aftermath);
+        let is_half_done = !aftermath.is_empty() || asked.as_ref().is_none_or(|asked| !asked.is_empty());
+        host.residents.drop_actions();
+        let client = host.in_hand.take().filter(|_| matches!(at_stake, AtStake::Client));
+        if let Some(client) = client {
+            say_last_words(client.fd.as_fd());
+        }
+        let lost = if let AtStake::Mail(lost) = at_stake { Some(lost) } else { None };
+        let served = host.under_way.serving.and_then(|(_, conn)| conn);
+        Wreck { asked, served, lost, is_half_done }
     }
 
     /// What is wrong with a machine. A panic in its check counts as a fault.
@@ -76,22 +113,20 @@ impl Supervisor {
     }
 
     /// Ends the one connection whose event led to the panic.
-    fn end_served(&mut self, resident: usize, conn: Option<ConnId>) {
-        let Some(conn) = conn else { return };
+    fn end_served(&mut self, resident: usize, conn: ConnId) {
         drop(self.host.connections.remove(conn));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.host.deliver_event(resident, Event::Hangup { conn, why: Hangup::Broken });
         }));
         if outcome.is_err() {
             self.host.counters.panics += 1;
-            self.host.residents.drop_actions();
-            self.host.aftermath.clear();
-            self.renew(resident, "it panicked again when the connection ended");
+            let wreck = self.wreck();
+            self.renew(resident, wreck, "it panicked again when the connection ended");
         }
     }
 
     /// Closes everything of an unsound machine and starts an empty one.
-    fn renew(&mut self, resident: usize, why: &str) {
+    fn renew(&mut self, resident: usize, wreck: Wreck, why: &str) {
         let place = self.host.residents[resident].place;
         let kinds = kinds_of(place);
         if kinds.is_empty() {
@@ -103,6 +138,7 @@ impl Supervisor {
             return;
         }
         self.say(Level::Error, format!("panic in {place:?}, which is unsound: all its connections are closed: {why}"));
+        self.say_farewell(resident, &wreck);
         for &kind in kinds {
             self.host.connections.close_all(kind);
         }
@@ -110,12 +146,48 @@ impl Supervisor {
             self.host.dialer.give_up_all();
             self.host.shared.board.forget(worker);
         }
-        self.host.residents.renew(resident, &self.host.shared.settings());
+        let begun = catch_unwind(AssertUnwindSafe(|| self.begin_anew(resident, place, wreck.lost)));
+        if begun.is_err() {
+            self.say(Level::Error, format!("panic in {place:?} when it was made anew, so the process ends"));
+            self.host.shared.leave();
+        }
+    }
+
+    fn begin_anew(&mut self, resident: usize, place: Place, lost: Option<Box<Lost>>) {
+        let host = &mut self.host;
+        let life = host.residents.renew(resident, &host.shared.settings());
+        host.deliver_event(resident, Event::Renewed { life, lost });
+        if let Some(stop) = host.shared.stop() {
+            host.deliver_event(resident, Event::Mail(Mail::stop(place, stop)));
+        }
+        host.under_way.serving = None;
+    }
+
+    /// Tells clients of an unsound machine why they are closed, as far as it is known who can be told.
+    fn say_farewell(&self, resident: usize, wreck: &Wreck) {
+        let machine = self.host.residents[resident].machine();
+        let Some(asked) = &wreck.asked else { return };
+        let to_tell = catch_unwind(AssertUnwindSafe(|| machine.clients_to_tell(asked, wreck.served)));
+        for conn in to_tell.unwrap_or_default() {
+            if let Some(outlet) = self.host.connections.outlet(conn)
+                && outlet.phase == Phase::Open
+                && !outlet.has_backlog
+            {
+                say_last_words(outlet.fd);
+            }
+        }
     }
 
     fn say(&self, level: Level, text: String) {
         self.host.shared.log.say(level, text);
     }
+}
+
+/// Says why a client is closed, as far as its socket takes it at once.
+fn say_last_words(fd: BorrowedFd<'_>) {
+    // Fails if the client is gone already.
+    let _ = send(fd, &Worker::last_words(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    let _ = shutdown(fd, Shutdown::Write);
 }
 
 /// The message of a panic.

@@ -5,8 +5,8 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use machine::{Actions, LogFilter, Place, Settings};
-use units::{ConnId, Kind, Time};
+use machine::{Action, Actions, LogFilter, Place, Settings};
+use units::{ConnId, Kind, Life, Time};
 
 use crate::shared::Builder;
 use crate::tenant::Tenant;
@@ -14,6 +14,7 @@ use crate::tenant::Tenant;
 /// A machine and its list of actions.
 pub(crate) struct Resident {
     pub(crate) place: Place,
+    life: Life,
     machine: Box<dyn Tenant>,
     pub(crate) actions: Actions,
 }
@@ -53,7 +54,12 @@ pub(crate) struct Residents {
 
 impl Residents {
     pub(crate) fn new(places: &[Place], builder: Builder, settings: &Arc<Settings>) -> Residents {
-        let resident = |place| Resident { place, machine: builder(place, settings), actions: Actions::new() };
+        let resident = |place| Resident {
+            place,
+            life: Life::default(),
+            machine: builder(place, settings),
+            actions: Actions::new(),
+        };
         let all = places.iter().copied().map(resident).collect();
         Residents { all, owners: owners(places), builder, awaits: None, log_filter: None }
     }
@@ -87,6 +93,11 @@ impl Residents {
             self.log_filter = Some(filter);
             self.all.iter_mut().for_each(|resident| resident.actions.set_log_filter(filter));
         }
+    }
+
+    /// The actions of a step that did not come to its end.
+    pub(crate) fn take_actions(&mut self, resident: usize) -> Vec<Action> {
+        self.all[resident].actions.take()
     }
 
     /// Drops actions that were not carried out.
@@ -123,10 +134,13 @@ impl Residents {
         self.all[resident].awaits()
     }
 
-    /// Replaces a machine by an empty one.
-    pub(crate) fn renew(&mut self, resident: usize, settings: &Arc<Settings>) {
-        self.all[resident].machine = (self.builder)(self.all[resident].place, settings);
+    /// Replaces a machine by an empty one. Returns the life of the new one.
+    pub(crate) fn renew(&mut self, resident: usize, settings: &Arc<Settings>) -> Life {
+        let entry = &mut self.all[resident];
+        entry.machine = (self.builder)(entry.place, settings);
+        entry.life = entry.life.next();
         self.awaits = None;
+        self.all[resident].life
     }
 }
 

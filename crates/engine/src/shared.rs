@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use machine::{Fact, Level, Place, Question, Settings, Snapshot};
+use machine::{Fact, Level, Place, Question, Settings, Snapshot, Stop};
 use units::{ConnId, DoorId, Time, WorkerId};
 
 use crate::clock::Clock;
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
+    /// How the machines were told to stop, if they were.
+    stop: Mutex<Option<Stop>>,
     /// Numbers of requests to the threads.
     tickets: AtomicU64,
 }
@@ -75,6 +77,7 @@ impl Shared {
             end: End::default(),
             listening: Mutex::default(),
             settings: Mutex::new(settings),
+            stop: Mutex::default(),
             tickets: AtomicU64::new(1),
         })
     }
@@ -85,6 +88,16 @@ impl Shared {
 
     pub(crate) fn set_settings(&self, settings: Arc<Settings>) {
         *self.settings.lock().expect("nothing panics while it holds this lock") = settings;
+    }
+
+    /// How the machines were told to stop, if they were.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        *self.stop.lock().expect("nothing panics while it holds this lock")
+    }
+
+    pub(crate) fn set_stop(&self, stop: Stop) {
+        let mut told = self.stop.lock().expect("nothing panics while it holds this lock");
+        *told = (*told).max(Some(stop));
     }
 
     pub(crate) fn listening(&self) -> Vec<Listening> {

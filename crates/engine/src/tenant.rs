@@ -28,6 +28,12 @@ pub(crate) trait Tenant: Machine {
         &[]
     }
 
+    /// After a panic in a step: the clients that can be told. `asked`: the actions that the step had asked for, none of
+    /// which was done; `served`: the connection that the step was about.
+    fn clients_to_tell(&self, _asked: &[Action], _served: Option<ConnId>) -> Vec<ConnId> {
+        Vec::new()
+    }
+
     /// Checks itself after a panic: describes the first invariant that does not hold.
     fn fault(&self) -> Option<String> {
         None
@@ -47,6 +53,10 @@ impl Tenant for Coordinator {
 }
 
 impl Tenant for Worker {
+    fn clients_to_tell(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+        Worker::clients_to_tell(self, asked, served)
+    }
+
     fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {
         self.receive(now, board, conn, bytes, actions);
         actions.take()

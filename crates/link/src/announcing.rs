@@ -9,14 +9,15 @@
 //!
 //! So no session of any pool of that database can call what was defined without being suspected, not even while the
 //! answer to the definition is on its way. A pool that is opened, or begins anew, while such a transaction is open is
-//! in doubt until that is over. No session waits for ever: mail to workers is never lost, and each answers in the step
-//! in which the mail arrives.
+//! in doubt until that is over. No session waits for ever: mail to workers is never lost, each answers in the step
+//! in which the mail arrives, and a worker made anew after a panic is notified again of what it may not have answered.
 //!
 //! Where texts are not read, the statement does not wait for the other workers. In a `classic` or session-mode pool the
 //! command tag shows the definition, and in a text of more than 64 kB its end: the others are notified before the
 //! following bytes are passed on. What a trigger, a view or a made-up text defines is not announced. The poll of the
 //! catalogue finds it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use connections::server::Answerer;
@@ -24,7 +25,7 @@ use machine::mail::ToWorker;
 use session_state::catalogue::{Announcement, Definition, SideEffects, What, of_tag};
 use session_state::state::Reading;
 use sql::{Marks, Rules};
-use units::ConnId;
+use units::{ConnId, WorkerId};
 use wire::backend::Status;
 
 use crate::answers::Answers;
@@ -66,17 +67,18 @@ pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, readi
         && made.definition.server == requests.server_id
         && change.affects(&made.definition.what)
     {
-        return made.missing == 0;
+        return made.missing.is_empty();
     }
     let what = change.read();
     if !requests.pool.names.known.learn(&what, requests.server_id, requests.now) {
         return true;
     }
     let definition = announce(requests, what, Some(requests.conn));
-    let missing = requests.others.count();
-    let announcement = (missing > 0).then(|| Box::new(Announcement { definition, missing }));
+    let missing: BTreeSet<WorkerId> = requests.others.iter().collect();
+    let is_known = missing.is_empty();
+    let announcement = (!is_known).then(|| Box::new(Announcement { definition, missing }));
     requests.session.tracker.get_or_insert_default().announcement = announcement;
-    missing == 0
+    is_known
 }
 
 /// The announced text is sent.

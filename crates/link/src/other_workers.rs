@@ -18,15 +18,13 @@ impl OtherWorkers {
         OtherWorkers { own, workers: workers.max(1) }
     }
 
-    /// How many there are.
-    #[must_use]
-    pub fn count(self) -> u16 {
-        self.workers - 1
+    pub fn iter(self) -> impl Iterator<Item = WorkerId> {
+        (0..self.workers).map(WorkerId).filter(move |worker| *worker != self.own)
     }
 
     /// Posts the same mail to each of them.
     pub fn post(self, actions: &mut Actions, mail: impl Fn() -> ToWorker) {
-        for worker in (0..self.workers).map(WorkerId).filter(|worker| *worker != self.own) {
+        for worker in self.iter() {
             actions.post_to_worker(worker, mail());
         }
     }

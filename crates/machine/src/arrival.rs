@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auth::Keys;
-use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::observe::Peer;
 use crate::startup_parameters::StartupParameters;
@@ -48,6 +48,8 @@ pub struct Arrival {
     pub pool: PoolId,
     /// Its home.
     pub worker: WorkerId,
+    /// Of that worker, when it was chosen.
+    pub life: Life,
     pub key: PoolKey,
     /// On how many workers the pool lives.
     pub homes: u16,

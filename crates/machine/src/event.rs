@@ -2,9 +2,9 @@
 //!
 //! If something can happen to the pooler, it is a line here.
 
-use units::ConnId;
+use units::{ConnId, Life};
 
-use crate::mail::{Exchange, Mail};
+use crate::mail::{Exchange, Lost, Mail};
 use crate::observe::Ends;
 use crate::work::Done;
 
@@ -29,6 +29,10 @@ pub enum Event<'a> {
     Mail(Mail),
     /// A worker's message that could not be delivered because the other mailbox was full, and its connection with it.
     Returned(Exchange),
+    /// The machine is in the place of one that has panicked: the first that it is told, while nothing is left of what that one had.
+    /// What that one asked for in the step in which it panicked was not done, and of what it was told then `lost` is still to
+    /// be seen to.
+    Renewed { life: Life, lost: Option<Box<Lost>> },
     /// `Machine::next_deadline` has passed.
     DeadlineReached,
     /// The machine has been stepped with all events of this round of the loop. It is stepped with this again after its actions were

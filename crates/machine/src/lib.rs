@@ -21,7 +21,7 @@ use units::{ConnId, Time};
 
 pub use action::{Action, Actions, Piece, Question, Source};
 pub use event::{Event, Hangup};
-pub use mail::{Exchange, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, Topic};
 pub use settings::Settings;
 pub use snapshot::Snapshot;

@@ -14,7 +14,7 @@ use queueing::sizing::SizingSnapshot;
 use queueing::wait_events::WaitCounts;
 use session_state::catalogue::Definition;
 use sql::Word;
-use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::Settings;
 use crate::arrival::Arrival;
@@ -87,6 +87,22 @@ impl Mail {
         }
     }
 
+    /// What its receiver must see to all the same, if it was lost.
+    #[must_use]
+    pub fn if_lost(&self) -> Option<Box<Lost>> {
+        let lost = match self {
+            Mail::ToWorker(_, ToWorker::Exchange(Exchange::Lend(lent))) => {
+                Lost::Loan { pool: lent.pool(), from: lent.from, life: lent.life }
+            }
+            Mail::ToWorker(_, ToWorker::Renewed { worker, life }) => Lost::Renewal { worker: *worker, life: *life },
+            Mail::ToDoor(_, ToDoor::Placed { pool, worker, life, user, .. }) => {
+                Lost::Home { pool: *pool, worker: *worker, life: *life, user: Arc::clone(user) }
+            }
+            Mail::ToDoor(..) | Mail::ToCoordinator(_) | Mail::ToWorker(..) => return None,
+        };
+        Some(Box::new(lost))
+    }
+
     /// A server that travels with this message.
     #[must_use]
     pub fn lent(&self) -> Option<&Lent> {
@@ -97,11 +113,22 @@ impl Mail {
     }
 }
 
+/// What a machine was told in the step in which it panicked, where others rely on it. The next machine in its place sees to it.
+#[derive(Clone, Debug)]
+pub enum Lost {
+    /// A server that was lent to it. Its connection is closed.
+    Loan { pool: PoolId, from: WorkerId, life: Life },
+    /// That another worker has panicked.
+    Renewal { worker: WorkerId, life: Life },
+    /// A home for a client of the door's.
+    Home { pool: PoolId, worker: WorkerId, life: Life, user: Arc<str> },
+}
+
 /// What a door is sent.
 #[derive(Debug)]
 pub enum ToDoor {
     // From the coordinator: where a login lives.
-    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId, user: Arc<str>, serial: Serial },
+    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId, life: Life, user: Arc<str>, serial: Serial },
     NotPlaced { login: ConnId, why: Refusal },
 
     // From the control plane.
@@ -144,6 +171,7 @@ pub enum ToCoordinator {
     /// A server has logged in.
     Opened {
         pool: PoolId,
+        worker: WorkerId,
     },
     /// A server could not be opened, or did not let us in, and will be tried again. For the log.
     Failed(Box<Failure>),
@@ -175,16 +203,32 @@ pub enum ToCoordinator {
         missing: u32,
     },
 
+    // After a panic.
+    /// This worker is in the place of one that has panicked, of which nothing is left but servers on their way to others. What
+    /// that one had to tell has come before this.
+    Renewed {
+        worker: WorkerId,
+        life: Life,
+    },
+    /// What the worker before this life of `from` had lent to `to`, which tells this, has all arrived there.
+    LoansArrived {
+        from: WorkerId,
+        life: Life,
+        to: WorkerId,
+    },
+
     // What has happened.
-    /// A session has ended.
+    /// A session has ended. `life`: of the worker that was chosen for it.
     Departed {
         pool: PoolId,
         worker: WorkerId,
+        life: Life,
         user: Arc<str>,
     },
     /// Nothing is left of this pool here.
     Forgotten {
         pool: PoolId,
+        worker: WorkerId,
     },
     /// A statement was sent that needs databases with some of these names empty: DROP DATABASE.
     Empty {
@@ -216,6 +260,12 @@ pub enum ToWorker {
     Cancel {
         pid: i32,
         secret: i32,
+    },
+
+    // From the coordinator: after a panic.
+    /// The answer to `Renewed`: what comes from here was meant for the worker before until now, and is for this one from now on.
+    RenewalNoted {
+        life: Life,
     },
 
     // From the coordinator: tokens, one a server connection.
@@ -274,8 +324,15 @@ pub enum ToWorker {
     // From other workers.
     /// A server, or the wish for one.
     Exchange(Exchange),
+    /// It has arrived. `life`: of the worker that lent it.
     Received {
         pool: PoolId,
+        life: Life,
+    },
+    /// That worker is in the place of one that has panicked. What that one had sent has come before this.
+    Renewed {
+        worker: WorkerId,
+        life: Life,
     },
     /// A client of the worker that sends this is about to define something. `session`: it waits for `Noted`; `None`: it has done
     /// so, and does not wait.
@@ -287,6 +344,7 @@ pub enum ToWorker {
     Noted {
         definition: Arc<Definition>,
         session: ConnId,
+        by: WorkerId,
     },
     /// The transaction is over that has defined something on this server; `lost`: or its server is gone.
     Settled {
@@ -308,6 +366,40 @@ pub enum ToWorker {
         bytes: Vec<u8>,
         close: bool,
     },
+}
+
+impl ToWorker {
+    /// Whether the coordinator sends it, by what it knows of a worker.
+    #[must_use]
+    pub fn is_by_coordinator(&self) -> bool {
+        match self {
+            ToWorker::Granted(_)
+            | ToWorker::Recall { .. }
+            | ToWorker::Inquire { .. }
+            | ToWorker::Dropped { .. }
+            | ToWorker::Shrink { .. }
+            | ToWorker::Vacate { .. }
+            | ToWorker::Forget { .. }
+            | ToWorker::Allow(_)
+            | ToWorker::CallBack(_)
+            | ToWorker::LoginsCounted(_)
+            | ToWorker::Count { .. }
+            | ToWorker::Sized { .. } => true,
+            ToWorker::Arrive(_)
+            | ToWorker::Cancel { .. }
+            | ToWorker::RenewalNoted { .. }
+            | ToWorker::Exchange(_)
+            | ToWorker::Received { .. }
+            | ToWorker::Renewed { .. }
+            | ToWorker::Defines { .. }
+            | ToWorker::Noted { .. }
+            | ToWorker::Settled { .. }
+            | ToWorker::Configure(_)
+            | ToWorker::Stop(_)
+            | ToWorker::Look { .. }
+            | ToWorker::Answer { .. } => false,
+        }
+    }
 }
 
 /// How workers share idle servers. A full mailbox returns it to its sender.

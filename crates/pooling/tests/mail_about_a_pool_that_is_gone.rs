@@ -6,14 +6,14 @@ use machine::mail::{Exchange, ToWorker};
 use machine::{Actions, Event, Machine, Mail, Settings};
 use pooling::Worker;
 use queueing::board::Board;
-use units::{PoolId, Time, WorkerId};
+use units::{Life, PoolId, Time, WorkerId};
 
 #[test]
 fn it_is_passed_over() {
     let pool = PoolId(7);
     let about_it = || {
         [
-            ToWorker::Received { pool },
+            ToWorker::Received { pool, life: Life::default() },
             ToWorker::Recall { pool, busy: false },
             ToWorker::Recall { pool, busy: true },
             ToWorker::Inquire { pool },

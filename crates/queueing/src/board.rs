@@ -112,6 +112,17 @@ impl Board {
         row.cells.extend(cells);
     }
 
+    /// Nothing is shown of a worker any more.
+    pub fn forget(&mut self, worker: WorkerId) {
+        for cell in self.cells.iter_mut().skip(usize::from(worker.0)).step_by(self.workers) {
+            *cell = Cell::CALM;
+        }
+        for (_, row) in self.classes.iter_mut().filter(|((_, shown_by), _)| *shown_by == worker) {
+            row.version += 1;
+            row.cells.clear();
+        }
+    }
+
     fn index(&self, pool: PoolId, worker: WorkerId) -> usize {
         debug_assert!(usize::from(worker.0) < self.workers);
         pool.0 as usize * self.workers + usize::from(worker.0)
@@ -131,5 +142,9 @@ mod tests {
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(0)), Cell::CALM);
         assert!(cell.has_waiters() && !Cell::CALM.has_waiters());
+        board.forget(WorkerId(0));
+        assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
+        board.forget(WorkerId(1));
+        assert_eq!(board.cell(PoolId(3), WorkerId(1)), Cell::CALM);
     }
 }

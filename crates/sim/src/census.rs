@@ -37,6 +37,8 @@ census! {
         /// Databases that a reload has removed.
         databases_removed = "databases_removed",
         stops = "stops",
+        /// Steps of workers that ended in a panic.
+        panics = "panics",
         quiet_ends = "quiet_ends",
     }
 

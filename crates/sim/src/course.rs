@@ -42,6 +42,8 @@ pub(crate) struct Course {
     pub(crate) stage: Stage,
     /// When a server last died, or a login at PostgreSQL last failed.
     trouble_at: Option<u64>,
+    /// When a worker last panicked.
+    fault_at: Option<u64>,
     pub(crate) census: Census,
     pub(crate) trace: Trace,
     failure: Option<Failure>,
@@ -55,6 +57,7 @@ impl Course {
             agenda: Agenda::default(),
             stage: Stage::Working,
             trouble_at: None,
+            fault_at: None,
             census: Census { world: WorldCounts { worlds: 1, ..WorldCounts::default() }, ..Census::default() },
             trace,
             failure: None,
@@ -90,6 +93,15 @@ impl Course {
 
     pub(crate) fn trouble_at(&self) -> Option<u64> {
         self.trouble_at
+    }
+
+    /// A worker has panicked.
+    pub(crate) fn note_fault(&mut self) {
+        self.fault_at = Some(self.now());
+    }
+
+    pub(crate) fn fault_at(&self) -> Option<u64> {
+        self.fault_at
     }
 
     pub(crate) fn fail(&mut self, invariant: u8, text: impl Into<String>) {

@@ -211,6 +211,8 @@ pub struct Link {
     /// Connected, so that it may be read and written.
     pub stands: bool,
     pub broken: bool,
+    /// It is a server's, and no cancel's.
+    pub serves: bool,
 }
 
 impl Link {
@@ -237,6 +239,7 @@ impl Link {
             opened_at: 0,
             stands: false,
             broken: false,
+            serves: false,
         }
     }
 

@@ -9,7 +9,7 @@ use machine::work::{Done, Job};
 use machine::{Actions, Event, Machine, Mail, Peer as Address, Place, Stop};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
-use units::{ConnId, DoorId, Kind, Time, WorkerId};
+use units::{ConnId, DoorId, Kind, Life, Time, WorkerId};
 
 use crate::agenda::Happening;
 use crate::course::Course;
@@ -56,6 +56,8 @@ pub(crate) struct Letter {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) place: Place,
+    /// Which machine it is of those that this node has had.
+    pub(crate) life: Life,
     pub(crate) machinery: Machinery,
     /// By kind, then by slot.
     conns: [Vec<Option<(ConnId, LinkId)>>; 4],
@@ -77,6 +79,7 @@ impl Node {
     pub(crate) fn new(place: Place, machinery: Machinery, workers: u16) -> Node {
         Node {
             place,
+            life: Life::default(),
             machinery,
             conns: Default::default(),
             ready: Vec::new(),
@@ -108,6 +111,11 @@ impl Node {
         if let Some(slot) = self.conns[conn.kind() as usize].get_mut(conn.slot()) {
             *slot = None;
         }
+    }
+
+    /// Its connections of a kind.
+    pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = (ConnId, LinkId)> {
+        self.conns[kind as usize].iter().flatten().copied()
     }
 
     /// Connections of a kind that it has.
@@ -313,6 +321,13 @@ impl Machines {
     pub(crate) fn show(&mut self, node: u16, show: impl FnOnce(&mut Board, WorkerId)) {
         if let Place::Worker(worker) = self.node(node).place {
             show(&mut self.board, worker);
+        }
+    }
+
+    /// What a worker has shown is taken from the board.
+    pub(crate) fn forget_shown(&mut self, node: u16) {
+        if let Place::Worker(worker) = self.node(node).place {
+            self.board.forget(worker);
         }
     }
 

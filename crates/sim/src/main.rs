@@ -13,7 +13,7 @@ use sim::census::Census;
 use sim::run;
 use sim::wishes::Wishes;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--set NAME=VALUE] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--panics] [--sizes] [--fidelity NAME] [--set NAME=VALUE] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -167,6 +167,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--calm" => arguments.wishes.calm = true,
             "--shares" => arguments.wishes.shares = true,
             "--classes" => arguments.wishes.classes = true,
+            "--panics" => arguments.wishes.panics = true,
             "--promises" => arguments.wishes.promises = true,
             "--sizes" => arguments.wishes.sizes = Some(PoolSize::Auto),
             "--fidelity" => {

@@ -55,6 +55,7 @@ impl Pooler {
             Event::Computed { conn, .. } => (7, Some(*conn), 0),
             Event::Mail(_) => (8, None, 0),
             Event::Returned(_) => (9, None, 0),
+            Event::Renewed { life, .. } => (12, None, u64::from(life.0)),
             Event::DeadlineReached => (10, None, 0),
             Event::RoundEnded => (11, None, 0),
         };

@@ -20,6 +20,8 @@ pub struct Wishes {
     pub sizes: Option<PoolSize>,
     /// Worlds in which settings promise more than in others come four times as often.
     pub promises: bool,
+    /// Workers panic.
+    pub panics: bool,
     /// What becomes of session state; otherwise the seed decides.
     pub fidelity: Option<Fidelity>,
     /// Settings that hold whatever the seed decides.

@@ -43,6 +43,19 @@ impl fmt::Debug for PoolKey {
     }
 }
 
+/// Which of the machines in one place it is, one after another: one that panicked is followed by another, which has nothing
+/// of what that one had.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Life(pub u32);
+
+impl Life {
+    /// Of whoever comes after it.
+    #[must_use]
+    pub fn next(self) -> Life {
+        Life(self.0.wrapping_add(1))
+    }
+}
+
 /// A small number for people to tell clients and servers by, all over the process and for as long as they live: one
 /// sequence for both, in the order in which the coordinator let them in.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +89,8 @@ pub struct ConnId(u64);
 const GENERATION_BITS: u32 = 27;
 const SLOT_BITS: u32 = 24;
 const OWNER_BITS: u32 = 10;
+/// Of the generation: so many lives follow one another before ids come again.
+const LIFE_BITS: u32 = 7;
 
 impl ConnId {
     /// Slots a table may have.
@@ -87,6 +102,11 @@ impl ConnId {
         let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
         let head = (kind as u64) << OWNER_BITS | u64::from(owner);
         ConnId((head << SLOT_BITS | u64::from(slot)) << GENERATION_BITS | generation)
+    }
+
+    /// The generation that a life's ids begin with: far above those of the life before.
+    pub(crate) fn first_generation(life: Life) -> u32 {
+        (life.0 << (GENERATION_BITS - LIFE_BITS)) & ((1 << GENERATION_BITS) - 1)
     }
 
     /// The 64 bits, for an epoll token.

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
-use crate::id::{ConnId, Kind};
+use crate::id::{ConnId, Kind, Life};
 
 const BLOCK: usize = 64;
 
@@ -38,6 +38,15 @@ const KEPT: usize = 8;
 impl<T> Table<T> {
     pub fn new(kind: Kind, owner: u16) -> Table<T> {
         Table { kind, owner, blocks: Vec::new(), free: VecDeque::new(), len: 0, generation: 0 }
+    }
+
+    /// What it gives out from now on was not given out in an earlier life.
+    ///
+    /// # Panics
+    /// If it has given out ids in this life.
+    pub fn begin_life(&mut self, life: Life) {
+        assert!(self.blocks.is_empty(), "a life begins with an empty table");
+        self.generation = ConnId::first_generation(life);
     }
 
     pub fn len(&self) -> usize {
@@ -148,6 +157,17 @@ impl<T> IndexMut<ConnId> for Table<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_of_an_earlier_life_finds_nothing() {
+        let mut before: Table<&str> = Table::new(Kind::Client, 3);
+        let stale = before.insert_with(|_| "before");
+        let mut after: Table<&str> = Table::new(Kind::Client, 3);
+        after.begin_life(Life::default().next());
+        let fresh = after.insert_with(|_| "after");
+        assert_eq!((stale.slot(), fresh.slot()), (0, 0));
+        assert_eq!((after.get(stale), after.get(fresh)), (None, Some(&"after")));
+    }
 
     #[test]
     fn a_stale_id_finds_nothing() {

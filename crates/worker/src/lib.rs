@@ -35,15 +35,17 @@ use machine::mail::{Exchange, Mail, ToWorker};
 use machine::{Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
 use units::deadline::Owner;
-use units::{ConnId, Kind, PoolId, Time, WorkerId};
+use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 
 use crate::chaos::chaos;
 use crate::events::reloads::concerns_servers;
-use crate::events::{due, forgotten_pools, loans_received, placement, reloads, rounds, server_logins, sockets, stops};
+use crate::events::{
+    due, forgotten_pools, loans_received, placement, reloads, renewals, rounds, server_logins, sockets, stops,
+};
 use crate::limits::limiters::Limiters;
 use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
-use crate::sessions::{cancel_requests, console, definitions, ends, lost_servers, welcome};
+use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_servers, welcome};
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
@@ -60,6 +62,8 @@ pub struct Worker {
     limiters: Limiters,
     definitions: OpenDefinitions,
     halves: Halves,
+    /// The life that the coordinator has not heard of yet: what it sends is meant for the worker before.
+    unnoted: Option<Life>,
 }
 
 impl Worker {
@@ -72,6 +76,7 @@ impl Worker {
             tables: Tables::new(id, settings, seed),
             definitions: OpenDefinitions::default(),
             halves: Halves::default(),
+            unnoted: None,
         }
     }
 
@@ -94,6 +99,19 @@ impl Worker {
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
         invariants::check(&self.tables)
+    }
+
+    /// The message that clients of a worker get that has panicked.
+    #[must_use]
+    pub fn last_words() -> Vec<u8> {
+        faults::last_words()
+    }
+
+    /// After a panic in a step: the clients that can be told. `asked`: the actions that the step had asked for, none of
+    /// which was done; `served`: the connection that the step was about.
+    #[must_use]
+    pub fn clients_to_tell(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+        faults::clients_to_tell(&self.tables, asked, served)
     }
 
     /// The bytes that it keeps for its connections, and the buffers that it keeps to use again.
@@ -180,6 +198,10 @@ impl Worker {
             Event::Computed { conn, done } => server_logins::login_computed(&mut self.tables, step, conn, done),
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
+            Event::Renewed { life, lost } => {
+                self.unnoted = Some(life);
+                renewals::begin(&mut self.tables, step, life, lost.map(|lost| *lost));
+            }
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => rounds::round_ended(&mut self.tables, step),
@@ -187,7 +209,14 @@ impl Worker {
     }
 
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
+        if self.unnoted.is_some() && mail.is_by_coordinator() {
+            return;
+        }
         match mail {
+            ToWorker::RenewalNoted { life } => self.unnoted = self.unnoted.filter(|unnoted| *unnoted != life),
+            ToWorker::Renewed { worker, life } => {
+                renewals::renewed(&mut self.tables, &mut self.definitions, step, worker, life)
+            }
             ToWorker::Arrive(arrival) => welcome::arrived(&mut self.tables, &mut self.definitions, step, *arrival),
             ToWorker::Cancel { pid, secret } => {
                 cancel_requests::cancel_requested(&mut self.tables, &mut self.limiters, step, pid, secret)
@@ -213,14 +242,14 @@ impl Worker {
             ToWorker::Exchange(Exchange::Lend(lent)) => {
                 loans_received::lent_to_us(&mut self.tables, &mut self.definitions, step, *lent)
             }
-            ToWorker::Received { pool } => loans::lend_received(&mut self.tables, pool),
+            ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
             ToWorker::Configure(settings) => self.configure(step, settings),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
             }
-            ToWorker::Noted { definition, session } => {
-                definitions::definition_noted(&mut self.tables, step, session, &definition)
+            ToWorker::Noted { definition, session, by } => {
+                definitions::definition_noted(&mut self.tables, step, session, &definition, by)
             }
             ToWorker::Settled { server, lost } => {
                 self.definitions.settle(self.tables.pools.iter_mut(), step.now, server, lost)

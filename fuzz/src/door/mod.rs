@@ -159,7 +159,7 @@ impl DoorWorld {
                     Some(conn) => self.arrive(mail, conn),
                     None if let ToWorker::Forget { pool } = mail => {
                         // Who was let in has left since, or the coordinator would not ask.
-                        self.letters.push_back(Mail::ToCoordinator(ToCoordinator::Forgotten { pool }));
+                        self.letters.push_back(Mail::ToCoordinator(ToCoordinator::Forgotten { pool, worker }));
                     }
                     // The door's cancels, and what the coordinator tells workers after a reload.
                     None => assert!(matches!(mail, ToWorker::Cancel { .. } | ToWorker::Shrink { .. }), "{mail:?}"),
@@ -292,7 +292,7 @@ impl DoorWorld {
     fn depart(&mut self) {
         let Some(arrival) = self.welcomed.pop() else { return };
         let user = Arc::clone(&arrival.identity.user);
-        let mail = ToCoordinator::Departed { pool: arrival.pool, worker: arrival.worker, user };
+        let mail = ToCoordinator::Departed { pool: arrival.pool, worker: arrival.worker, life: arrival.life, user };
         self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 

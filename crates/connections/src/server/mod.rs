@@ -16,7 +16,7 @@ use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::{Defines, OnServer};
 use units::deadline::Armed;
-use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 use wire::backend::Status;
 
 use crate::Verdict;
@@ -213,6 +213,7 @@ pub struct Lent {
     pub base: Option<Arc<Base>>,
     /// The worker that counts it until the receiver acknowledges.
     pub from: WorkerId,
+    pub life: Life,
     pub to: WorkerId,
 }
 

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use machine::{Event, Mail, Place, Stop};
+use machine::{Event, Lost, Mail, Place, Stop, ToWorker};
+use units::{Life, WorkerId};
 
 use super::{Script, Stage, ping, rest};
 
@@ -73,8 +74,8 @@ fn a_panic_of_an_unsound_coordinator_ends_the_process() {
 }
 
 #[test]
-fn a_machine_that_panics_for_ever_is_made_anew() {
-    // Its deadline has always passed, and it panics at every deadline event.
+fn a_panic_over_what_is_not_one_connections_makes_the_machine_anew() {
+    // Its deadline has passed, and it panics when it is told so.
     let made = std::sync::atomic::AtomicU32::new(0);
     let stage = Stage::open(1, move |place| {
         let is_first = matches!(place, Place::Door(_)) && made.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
@@ -91,5 +92,33 @@ fn a_machine_that_panics_for_ever_is_made_anew() {
     stream.write_all(b"x").expect("it reads");
     assert_eq!(rest(&mut stream), b"x");
     ping(&mut stage.tcp(), b"anew");
-    assert_eq!(stage.counters().panics, 4);
+    assert_eq!(stage.counters().panics, 1);
+}
+
+#[test]
+fn the_next_machine_learns_what_was_lost_with_the_one_before_and_that_it_is_to_stop() {
+    let stage = Stage::open(1, |place| {
+        matches!(place, Place::Worker(_)).then(|| -> Script {
+            Box::new(|actor, event| {
+                match event {
+                    Event::Mail(Mail::ToWorker(_, ToWorker::Renewed { .. })) => panic!("asked for"),
+                    Event::Mail(Mail::ToWorker(_, ToWorker::Stop(stop))) => actor.note(format!("stop {stop:?}")),
+                    Event::Renewed { life, lost } => match lost.as_deref() {
+                        Some(Lost::Renewal { worker, .. }) => actor.note(format!("{life:?} lost news of {worker:?}")),
+                        other => actor.note(format!("{other:?}")),
+                    },
+                    _ => {}
+                }
+                Vec::new()
+            })
+        })
+    });
+    let handle = stage.engine().handle();
+    handle.stop(Stop::WaitForClients);
+    stage.expect("stop WaitForClients");
+    let news = ToWorker::Renewed { worker: WorkerId(1), life: Life(1) };
+    handle.post(Mail::ToWorker(WorkerId(0), news));
+    assert_eq!(stage.expect("Life(1) lost"), "Life(1) lost news of WorkerId(1)");
+    stage.expect("stop WaitForClients");
+    assert_eq!(stage.counters().panics, 1);
 }

@@ -10,7 +10,7 @@ use auth::Secret;
 use machine::arrival::{Arrival, Identity};
 use machine::startup_parameters::StartupParameters;
 use machine::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, ToCoordinator, ToWorker};
-use units::{Kind, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
 use crate::host::{VISITORS_ALONE_MAX, VISITORS_MAX};
@@ -144,6 +144,7 @@ fn arriving() -> Mail {
         identity: Arc::new(identity),
         pool: PoolId(0),
         worker: WorkerId(0),
+        life: Life::default(),
         key: PoolKey { database, user },
         homes: 1,
         console: None,
@@ -328,22 +329,23 @@ fn a_deadline_is_reported_when_it_has_passed_and_not_before() {
 fn neighbours_on_one_thread_write_to_each_other_without_a_wait() {
     let stage = Stage::open(1, |_| {
         Some(Box::new(move |actor, event| match event {
-            Event::Mail(Mail::ToWorker(_, ToWorker::Received { pool })) => {
-                let mail = Mail::ToCoordinator(ToCoordinator::Opened { pool: PoolId(pool.0 + 1) });
+            Event::Mail(Mail::ToWorker(_, ToWorker::Received { pool, .. })) => {
+                let mail = Mail::ToCoordinator(ToCoordinator::Opened { pool: PoolId(pool.0 + 1), worker: WorkerId(0) });
                 vec![Action::Post { mail, carrying: None }]
             }
-            Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool })) if pool.0 < 99 => {
-                let mail = Mail::ToWorker(WorkerId(0), ToWorker::Received { pool: PoolId(pool.0 + 1) });
+            Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool, .. })) if pool.0 < 99 => {
+                let mail =
+                    Mail::ToWorker(WorkerId(0), ToWorker::Received { pool: PoolId(pool.0 + 1), life: Life::default() });
                 vec![Action::Post { mail, carrying: None }]
             }
-            Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool })) => {
+            Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool, .. })) => {
                 actor.note(format!("done {}", pool.0));
                 Vec::new()
             }
             _ => Vec::new(),
         }))
     });
-    let mail = Mail::ToWorker(WorkerId(0), ToWorker::Received { pool: PoolId(0) });
+    let mail = Mail::ToWorker(WorkerId(0), ToWorker::Received { pool: PoolId(0), life: Life::default() });
     stage.engine().handle().post(mail);
     stage.expect("done 99");
     assert!(stage.counters().rounds < 10);

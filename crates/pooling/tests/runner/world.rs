@@ -9,7 +9,7 @@ use std::sync::Arc;
 use machine::{Action, Actions, Event, Machine, Mail, Place, Settings, ToWorker};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
-use units::{ConnId, DoorId, Kind, Time, WorkerId, limits};
+use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
 
 use super::report::Report;
 use super::socket::{Role, Socket};
@@ -40,6 +40,7 @@ pub(crate) struct World {
     pub(crate) door: Door,
     pub(crate) coordinator: Coordinator,
     pub(crate) workers: Vec<Worker>,
+    lives: Vec<Life>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) report: Report,
     /// Servers log in by themselves.
@@ -79,6 +80,7 @@ impl World {
             door,
             coordinator: Coordinator::new(count, Arc::clone(&shared)),
             workers: (0..count).map(worker).collect(),
+            lives: vec![Life::default(); usize::from(count)],
             sockets: Vec::new(),
             report: Report::default(),
             automatic: true,
@@ -345,6 +347,28 @@ impl World {
             }
             _ => self.letters.push_back(Letter { mail, carrying: socket }),
         }
+    }
+
+    /// A worker panics between two steps: another is in its place, and clients that can be told are told.
+    pub(crate) fn panic(&mut self, worker: WorkerId) {
+        let at = usize::from(worker.0);
+        let told = self.workers[at].clients_to_tell(&[], None);
+        let is_its = |conn: &ConnId| World::place(*conn) == Place::Worker(worker);
+        let conns: Vec<ConnId> = self.by_id.keys().copied().filter(is_its).collect();
+        for conn in conns {
+            let Some(socket) = self.by_id.remove(&conn) else { continue };
+            if told.contains(&conn) {
+                self.receive(socket, &Worker::last_words());
+            }
+            self.note(format!("close {}", self.sockets[socket].name));
+            (self.sockets[socket].id, self.sockets[socket].closed) = (None, true);
+        }
+        let (count, settings) = (self.settings.workers, Arc::new(self.settings.clone()));
+        self.workers[at] = Worker::new(worker, count, settings, [at as u8 + 1; 32]);
+        self.lives[at] = self.lives[at].next();
+        self.written.forget(worker);
+        let life = self.lives[at];
+        self.step(Place::Worker(worker), Event::Renewed { life, lost: None });
     }
 
     /// Everything that follows by itself: mail, hashing, logins of servers, the end of the round.

@@ -128,7 +128,7 @@ impl Stage {
             ToWorker::Granted(_) => {
                 self.held[at] += 1;
                 self.granted += 1;
-                self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool: POOL })));
+                self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool: POOL, worker })));
                 self.ask(worker);
             }
             ToWorker::Shrink { count, .. } => {

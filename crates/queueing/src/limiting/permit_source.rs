@@ -118,6 +118,16 @@ impl PermitSource {
         changes
     }
 
+    /// A worker is gone with all that it had and requested.
+    pub fn worker_lost(&mut self, worker: WorkerId) -> PermitChanges {
+        let index = usize::from(worker.0);
+        (self.held[index], self.called[index], self.inquired[index]) = (0, 0, 0);
+        self.requests.retain(|(asker, _)| *asker != worker);
+        let mut changes = PermitChanges::default();
+        self.serve(&mut changes);
+        changes
+    }
+
     fn serve(&mut self, changes: &mut PermitChanges) {
         let mut free = self.limit.saturating_sub(self.out());
         while free > 0 {

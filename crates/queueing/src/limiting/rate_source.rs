@@ -63,6 +63,11 @@ impl RateSource {
         self.serve(now)
     }
 
+    /// A worker is gone: nobody waits for what it has requested.
+    pub fn worker_lost(&mut self, worker: WorkerId) {
+        self.requests.retain(|(asker, _)| *asker != worker);
+    }
+
     /// Some were not used.
     pub fn unspent(&mut self, now: Time, count: u32) -> Vec<Allowance> {
         self.bucket.refill(now, !self.requests.is_empty());

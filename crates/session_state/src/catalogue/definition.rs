@@ -5,10 +5,11 @@
 //!
 //! Does not do: telling DROP, GRANT or COMMENT apart from nothing. They add no side effects.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sql::{Rules, Summary, Text, Word};
-use units::{ConnId, Time};
+use units::{ConnId, Time, WorkerId};
 
 use super::statement::StatementWords;
 use super::{Known, SideEffects};
@@ -28,7 +29,7 @@ pub struct Definition {
 pub struct Announcement {
     pub definition: Arc<Definition>,
     /// Workers that have not noted it yet.
-    pub missing: u16,
+    pub missing: BTreeSet<WorkerId>,
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -68,7 +68,7 @@ impl Strangers {
 
     /// A letter is opened. Once a lender knows that its server has arrived, it may lend another.
     pub(crate) fn arrived(&mut self, to: u16, letter: &Letter) {
-        if let Mail::ToWorker(_, ToWorker::Received { pool }) = letter.mail
+        if let Mail::ToWorker(_, ToWorker::Received { pool, .. }) = letter.mail
             && let Some(flights) = self.flights.get_mut(&(pool, to, letter.from))
         {
             flights.under_way -= 1;

@@ -256,6 +256,7 @@ impl Client {
             "password authentication failed" | "SASL authentication failed" => {
                 self.habits.wrong_password || self.habits.lost == Some(Nowhere::User)
             }
+            "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),
             // Whoever listens may be idle when the one goes that listens for it.
             _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
             _ => (code == "08006" || code.starts_with("57P")) && trouble,
@@ -267,7 +268,7 @@ impl Client {
     /// # Errors
     /// It was not told why.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
-        if self.fatal_error.is_some() || matches!(self.phase, ClientPhase::Hostile { .. }) {
+        if self.fatal_error.is_some() || self.cut_off || matches!(self.phase, ClientPhase::Hostile { .. }) {
             return Ok(());
         }
         // In the middle of a message there is no place for an error; a server's end may cut one.

@@ -74,6 +74,8 @@ pub struct Circumstances {
     pub now: u64,
     /// When a server last died, or a login at PostgreSQL last failed.
     pub trouble_at: Option<u64>,
+    /// When a worker last panicked.
+    pub fault_at: Option<u64>,
     pub closing_time: bool,
 }
 
@@ -128,6 +130,8 @@ pub struct Client {
     debt: Debt,
     /// The FATAL it was told.
     fatal_error: Option<String>,
+    /// Its worker panicked where it could not be told.
+    cut_off: bool,
     news: News,
 }
 
@@ -162,6 +166,7 @@ impl Client {
             losses: Losses::default(),
             debt: Debt::default(),
             fatal_error: None,
+            cut_off: false,
             news: News::default(),
         }
     }
@@ -341,6 +346,11 @@ impl Client {
             Some(console) => console.is_asking(number, hostile, question),
             None => Err((2, format!("client {number} is no console's and asks {question:?}"))),
         }
+    }
+
+    /// Its worker has panicked, and it cannot be told: it has part of a message, or may have.
+    pub fn is_cut_off(&mut self) {
+        self.cut_off = true;
     }
 
     /// What the desk has answered.

@@ -158,6 +158,9 @@ impl Plan {
         let is_plain =
             wishes.calm || plan.purpose.shares || plan.purpose.contest.is_some() || plan.purpose.curve.is_some();
         plan.promises = Promises::draw(wishes, is_plain);
+        if !is_plain {
+            plan.faults.panics = panics(wishes);
+        }
         plan.promise();
         plan.set.apply(Arc::make_mut(&mut plan.settings));
         plan
@@ -320,6 +323,12 @@ fn crowded(wishes: &Wishes) -> bool {
 fn together(seed: u64) -> u32 {
     let mut random = Random::new(seed ^ 0x746f_6765_7468);
     if random.chance(200) { random.range(1, 12) as u32 } else { 0 }
+}
+
+/// From a stream of its own too.
+fn panics(wishes: &Wishes) -> u64 {
+    let mut random = Random::new(wishes.seed ^ 0x7061_6e69_6300);
+    if random.chance(30) || wishes.panics { random.skewed(200, 20_000) } else { 0 }
 }
 
 /// What the seed decides between. Other fidelities must be asked for: about one fresh world in a thousand still finds

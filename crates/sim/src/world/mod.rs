@@ -9,6 +9,7 @@
 //!
 //! The world owns who is in it, and they do not know each other: what one does that concerns another goes through here.
 
+mod panics;
 mod peers;
 mod rounds;
 
@@ -26,6 +27,7 @@ use crate::link::{LinkId, Peer};
 use crate::plan::Plan;
 use crate::pooler::Pooler;
 use crate::postgres::Postgres;
+use crate::random::Random;
 use crate::trace::Trace;
 use crate::trouble;
 
@@ -54,12 +56,15 @@ pub struct World {
     adopting: Option<LinkId>,
     /// A round is at its clients' events.
     serving_clients: bool,
+    /// When workers panic, so that all else stays as it is.
+    panics: Random,
 }
 
 impl World {
     #[must_use]
     pub fn new(plan: Plan, trace: Trace) -> World {
         let book = Rc::default();
+        let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
         let mut course = Course::new(plan, trace);
         let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
         begin(&mut course, &mut pooler, crowd.visits_left());
@@ -75,6 +80,7 @@ impl World {
             chunk: Vec::new(),
             adopting: None,
             serving_clients: false,
+            panics,
         }
     }
 

@@ -30,8 +30,12 @@ impl World {
 
     pub(super) fn client_awakes(&mut self, index: u32, number: u32) {
         let World { course, pooler, crowd, .. } = self;
-        let facts =
-            Circumstances { now: course.now(), trouble_at: course.trouble_at(), closing_time: !course.is_working() };
+        let facts = Circumstances {
+            now: course.now(),
+            trouble_at: course.trouble_at(),
+            fault_at: course.fault_at(),
+            closing_time: !course.is_working(),
+        };
         let Some(client) = crowd.at_mut(index, number) else { return };
         let id = client.link;
         let Some(link) = pooler.network.get_mut(id) else { return };

@@ -8,6 +8,7 @@ use machine::{Action, Actions, Event, Hangup, Mail, Source, ToCoordinator};
 use units::{ConnId, Kind};
 
 use super::World;
+use super::panics::{self, AtStake};
 use crate::agenda::Happening;
 use crate::checks::{Checks, View, i08_last_words, i10_memory, i14_classes};
 use crate::course::Finding;
@@ -178,7 +179,7 @@ impl World {
     }
 
     /// One step of a machine, and what it asks for. Says whether it asked for anything.
-    fn step(&mut self, node: u16, event: Event<'_>, chunk: &[u8]) -> bool {
+    pub(super) fn step(&mut self, node: u16, event: Event<'_>, chunk: &[u8]) -> bool {
         if self.course.failure().is_some() {
             return false;
         }
@@ -186,7 +187,13 @@ impl World {
         self.course.census.world.steps += 1;
         self.stepped_at = now;
         self.pooler.note_event(&mut self.course, node, &event);
+        let at_stake = AtStake::of(&event);
+        let panics = panics::is_now(self, node, &at_stake);
         let mut actions = self.pooler.machines.node_mut(node).step(now, event);
+        if panics {
+            panics::happen(self, node, at_stake, &actions);
+            return true;
+        }
         let any = !actions.is_empty();
         let blocked = self.carry_out(node, &mut actions, chunk);
         self.pooler.machines.node_mut(node).stepped(actions);
@@ -308,14 +315,8 @@ impl World {
 
     fn close(&mut self, node: u16, conn: ConnId) {
         let Some(id) = self.pooler.named(&mut self.course, node, conn, "Close") else { return };
-        let World { course, pooler, checks, .. } = self;
-        pooler.machines.node_mut(node).forget(conn);
-        if let Some(link) = pooler.network.get_mut(id).filter(|_| conn.kind() == Kind::Server)
-            && let Peer::Postgres { database, .. } = link.peer.who
-        {
-            checks.limits.closed(database, link.pooler.counted.take());
-        }
-        pooler.network.close_pooler(course, id);
+        self.pooler.machines.node_mut(node).forget(conn);
+        close_link(self, id);
     }
 
     fn open(&mut self, node: u16, conn: ConnId, port: u16) {
@@ -328,6 +329,9 @@ impl World {
         }
         pooler.adopt(node, conn, id);
         if conn.kind() == Kind::Server {
+            if let Some(link) = pooler.network.get_mut(id) {
+                link.serves = true;
+            }
             let counted = checks.limits.opened(&course.plan, database);
             course.judge(counted);
         }
@@ -393,6 +397,17 @@ impl World {
         checks.strangers.adopted(conn, course.now());
         pooler.list(course, id);
     }
+}
+
+/// The pooler closes its end.
+pub(super) fn close_link(world: &mut World, id: LinkId) {
+    let World { course, pooler, checks, .. } = world;
+    if let Some(link) = pooler.network.get_mut(id).filter(|link| link.serves)
+        && let Peer::Postgres { database, .. } = link.peer.who
+    {
+        checks.limits.closed(database, link.pooler.counted.take());
+    }
+    pooler.network.close_pooler(course, id);
 }
 
 /// The pooler sends something to PostgreSQL.

@@ -31,6 +31,6 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
         tables.pools.remove(id);
     }
     tables.refusals.forget(id);
-    let forgotten = ToCoordinator::Forgotten { pool: id };
+    let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.id };
     step.actions.post_to_coordinator(forgotten);
 }

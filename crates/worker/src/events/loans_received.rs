@@ -42,7 +42,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
-    step.actions.post_to_worker(from, ToWorker::Received { pool });
+    step.actions.post_to_worker(from, ToWorker::Received { pool, life: lent.life });
     let mut server = lent.server;
     server.work.travelled_at = Some(step.now);
     if does(&tables.settings, Fault::RejuvenateLent) {

@@ -7,6 +7,7 @@ pub(crate) mod forgotten_pools;
 pub(crate) mod loans_received;
 pub(crate) mod placement;
 pub(crate) mod reloads;
+pub(crate) mod renewals;
 pub(crate) mod rounds;
 pub(crate) mod server_logins;
 pub(crate) mod sockets;

@@ -121,7 +121,7 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let pool = &mut tables.pools[id];
     // Only now: a connect_query that fails is a failed login too.
     pool.opening.pause = None;
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);
     // One login fewer is under way: another server may be requested.

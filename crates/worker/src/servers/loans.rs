@@ -10,7 +10,7 @@ use machine::action::Action;
 use machine::mail::{Exchange, Mail, ToWorker};
 use queueing::board::Cell;
 use units::deadline::Owner;
-use units::{ConnId, PoolId, Time, WorkerId, limits};
+use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
 use crate::tables::{Tables, timers};
@@ -38,15 +38,20 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
     // This worker's waiters may need another server now.
     tables.agenda.feed(pool.id);
     let (key, homes, base) = (pool.key.clone(), pool.exchange.homes, pool.welcome.base.clone());
-    let lent = Lent { key, homes, base, from, to, server, idle_since };
+    let life = tables.life;
+    let lent = Lent { key, homes, base, from, life, to, server, idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
     let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
     step.actions.push(Action::Post { mail, carrying: Some(server_id) });
 }
 
 /// A lent server has arrived: from now on the other worker counts it.
-pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
-    // After a panic this worker may have been made anew, and does not know of the loan.
+pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId, life: Life) {
+    // Otherwise an earlier worker in this place has lent it, which has panicked since.
+    if life != tables.life {
+        return;
+    }
+    // A pool with a lent server is not forgotten.
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.lent > 0) else { return };
     entry.servers.leave(Group::Recovering);
     entry.servers.lent -= 1;

@@ -27,13 +27,19 @@ pub(crate) fn note_definition(
 ) {
     definitions.note(tables.pools.iter_mut(), step.now, &definition);
     if let Some(session) = session {
-        let to = WorkerId(session.owner());
-        step.actions.post_to_worker(to, ToWorker::Noted { definition, session });
+        let (to, by) = (WorkerId(session.owner()), tables.id);
+        step.actions.post_to_worker(to, ToWorker::Noted { definition, session, by });
     }
 }
 
 /// Another worker has noted what a session here is about to define.
-pub(crate) fn definition_noted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, definition: &Arc<Definition>) {
+pub(crate) fn definition_noted(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    definition: &Arc<Definition>,
+    by: WorkerId,
+) {
     // The session may have ended meanwhile.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let linked_to = session.server();
@@ -44,8 +50,8 @@ pub(crate) fn definition_noted(tables: &mut Tables, step: &mut Step<'_>, conn: C
     if !Arc::ptr_eq(&announcement.definition, definition) {
         return;
     }
-    announcement.missing -= 1;
-    if announcement.missing > 0 || session.waits_for_listener() {
+    announcement.missing.remove(&by);
+    if !announcement.missing.is_empty() || session.waits_for_listener() {
         return;
     }
     if let Some(server) = linked_to

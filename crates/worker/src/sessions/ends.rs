@@ -151,7 +151,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
         listener::listens_no_more(tables, step, pool, conn, &names);
     }
     tables.counts.departing += 1;
-    let departed = ToCoordinator::Departed { pool, worker: tables.id, user };
+    let departed = ToCoordinator::Departed { pool, worker: tables.id, life: tables.life, user };
     step.actions.post_to_coordinator(departed);
 }
 

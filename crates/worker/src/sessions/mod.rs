@@ -4,6 +4,7 @@ pub(crate) mod cancel_requests;
 pub(crate) mod console;
 pub(crate) mod definitions;
 pub(crate) mod ends;
+pub(crate) mod faults;
 pub(crate) mod halves;
 pub(crate) mod links;
 pub(crate) mod lost_servers;

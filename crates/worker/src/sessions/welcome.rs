@@ -24,7 +24,7 @@ use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::classes;
 use crate::servers::{disturbances, idle_servers, new_pools};
-use crate::sessions::{console, links, waiters};
+use crate::sessions::{console, faults, links, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, backpressure, timers};
@@ -39,7 +39,11 @@ const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
 pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrival: Arrival) {
     let pool = arrival.pool;
     let own_user = arrival.key.user == arrival.identity.user;
-    let entry = new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes);
+    let is_expected = arrival.life == tables.life;
+    let entry = match is_expected {
+        true => new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes),
+        false => None,
+    };
     // A login that waited may arrive after a reload has removed its database.
     let configured = entry.as_ref().is_some_and(|entry| !entry.is_removed());
     let mut identity = arrival.identity;
@@ -67,6 +71,9 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let session = Session::new(step.now, newcomer);
     let conn = tables.sessions.insert_with(|_| session);
     step.actions.push(Action::Adopt { conn });
+    if !is_expected {
+        return faults::turn_away(tables, step, conn);
+    }
     if let Some(entry) = tables.pools.get_mut(pool) {
         entry.counts.sessions += 1;
         entry.counts.totals.logins += 1;

@@ -9,7 +9,7 @@ use machine::action::Action;
 use machine::{Settings, Step};
 use units::deadline::Armed;
 use units::table::Table;
-use units::{ConnId, Kind, PoolId, Time, limits};
+use units::{ConnId, Kind, Life, PoolId, Time, limits};
 use wire::backend::{ErrorResponse, Status};
 use wire::frontend::{CancelRequest, tag};
 use wire::{Header, backend, sqlstate};
@@ -60,6 +60,11 @@ pub(crate) struct Cancels {
 impl Cancels {
     pub(crate) fn new(owner: u16) -> Cancels {
         Cancels { under_way: Table::new(Kind::Cancel, owner), real_keys: BTreeMap::new() }
+    }
+
+    /// As [`Table::begin_life`].
+    pub(crate) fn begin_life(&mut self, life: Life) {
+        self.under_way.begin_life(life);
     }
 
     /// The session whose client got its server's process id and this secret.

@@ -41,7 +41,7 @@ use queueing::refusals::Refusals;
 use units::deadline::Deadlines;
 use units::random::Random;
 use units::table::Table;
-use units::{ConnId, Kind, WorkerId};
+use units::{ConnId, Kind, Life, WorkerId};
 
 use crate::chaos::{Chaos, chaos};
 use crate::tables::agenda::Agenda;
@@ -64,6 +64,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) id: WorkerId,
+    pub(crate) life: Life,
     pub(crate) settings: Arc<Settings>,
     pub(crate) random: Random,
     pub(crate) sessions: Table<Session>,
@@ -85,6 +86,7 @@ impl Tables {
     pub(crate) fn new(id: WorkerId, settings: Arc<Settings>, seed: [u8; 32]) -> Tables {
         Tables {
             id,
+            life: Life::default(),
             chaos: chaos(&settings, id.0),
             caches: Caches::new(&settings, seed),
             refusals: Refusals::default(),
@@ -99,6 +101,14 @@ impl Tables {
             agenda: Agenda::default(),
             counts: Counts::default(),
         }
+    }
+
+    /// No id that is given out from now on was given out in an earlier life.
+    pub(crate) fn begin_life(&mut self, life: Life) {
+        self.life = life;
+        self.sessions.begin_life(life);
+        self.servers.begin_life(life);
+        self.cancels.begin_life(life);
     }
 
     /// A waiting session leaves its queue.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use link::pool::Pool;
 use session_state::catalogue::{Definition, What};
-use units::{ConnId, Time};
+use units::{ConnId, Time, WorkerId};
 
 /// Servers whose open transactions have defined something that other pools know of, and their databases.
 #[derive(Debug, Default)]
@@ -19,6 +19,17 @@ impl OpenDefinitions {
         if definition.what != What::Relation {
             self.0.insert(definition.server, definition.database.clone());
         }
+    }
+
+    /// Servers of this worker with such a transaction.
+    pub(crate) fn of_worker(&self, worker: WorkerId) -> Vec<ConnId> {
+        self.0.keys().copied().filter(|server| server.owner() == worker.0).collect()
+    }
+
+    /// The same, and what their databases are called.
+    pub(crate) fn all_of_worker(&self, worker: WorkerId) -> Vec<(ConnId, Box<str>)> {
+        let open = self.0.iter().filter(|(server, _)| server.owner() == worker.0);
+        open.map(|(server, database)| (*server, database.clone())).collect()
     }
 
     pub(crate) fn is_of(&self, server: ConnId) -> bool {

@@ -16,6 +16,7 @@
 //! after 10s                                  every deadline on the way is reached
 //! reload pool|database|user|secret …         stop wait_for_clients|wait_for_servers|immediate
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events
+//! panic in worker 1
 //! mailbox of worker 1 is full|has room       mail waits|goes on     board is late|is read     hashing waits|goes on
 //! servers wait|log in                        show startup     show mail     show log
 //! ```

@@ -36,6 +36,12 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         world.settle();
         return words.end();
     }
+    if words.eat("panic in worker") {
+        let worker: u16 = words.number("the worker")?;
+        world.panic(WorkerId(worker - 1));
+        world.settle();
+        return words.end();
+    }
     if words.eat("mailbox of worker") {
         let worker: u16 = words.number("the worker")?;
         let worker = WorkerId(worker - 1);

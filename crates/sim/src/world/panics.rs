@@ -1,0 +1,104 @@
+//! A worker panics in a step: nothing of what the step asks for is done, all its connections are closed, and another is in its place.
+//!
+//! As the engine does it (`engine::recover`), but that a step is always taken to its end before: what is left of a worker that
+//! panics is given up with all that it asked for, so where in the step it panics shows nowhere but in who can be told.
+
+use std::sync::Arc;
+
+use machine::mail::Lost;
+use machine::{Actions, Event, Mail, Place, ToWorker};
+use pooling::Worker;
+use units::{ConnId, Kind};
+
+use super::World;
+use super::rounds::close_link;
+use crate::link::{LinkId, Peer};
+use crate::machines::Machinery;
+
+/// What is to be known of an event before a machine is told of it.
+pub(super) struct AtStake {
+    served: Option<ConnId>,
+    lost: Option<Box<Lost>>,
+    /// The connection in hand is a client's.
+    client: bool,
+    /// Whoever has asked this waits for the answer, until it has waited for too long: of time-outs of the control plane there is
+    /// no model.
+    question: bool,
+}
+
+impl AtStake {
+    pub(super) fn of(event: &Event<'_>) -> AtStake {
+        let served = match event {
+            Event::Received { conn, .. }
+            | Event::Hangup { conn, .. }
+            | Event::Blocked { conn }
+            | Event::Drained { conn, .. }
+            | Event::Opened { conn, .. }
+            | Event::OpenFailed { conn, .. }
+            | Event::Computed { conn, .. } => Some(*conn),
+            _ => None,
+        };
+        let mail = if let Event::Mail(mail) = event { Some(mail) } else { None };
+        AtStake {
+            served,
+            lost: mail.and_then(Mail::if_lost),
+            client: matches!(mail, Some(Mail::ToWorker(_, ToWorker::Arrive(_)))),
+            question: matches!(mail, Some(Mail::ToWorker(_, ToWorker::Look { .. }))),
+        }
+    }
+}
+
+/// Whether this machine panics now.
+pub(super) fn is_now(world: &mut World, node: u16, at_stake: &AtStake) -> bool {
+    let one_in = world.course.plan.faults.panics;
+    let is_worker = world.pooler.machines.node(node).worker().is_some();
+    let may = one_in > 0 && is_worker && world.course.is_working() && world.course.census.world.stops == 0;
+    may && !at_stake.question && world.panics.below(one_in) == 0
+}
+
+/// It has panicked in a step that had asked for this.
+pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &Actions) {
+    let World { course, pooler, panics, .. } = world;
+    let entry = pooler.machines.node(node);
+    let (Place::Worker(id), Some(worker)) = (entry.place, entry.worker()) else { return };
+    course.census.world.panics += 1;
+    course.note_fault();
+    course.note(|| format!("worker {} panics, and is made anew", id.0));
+    let told = worker.clients_to_tell(actions.as_slice(), at_stake.served);
+    let conns: Vec<(ConnId, LinkId)> =
+        [Kind::Client, Kind::Server, Kind::Cancel].into_iter().flat_map(|kind| entry.all(kind)).collect();
+    let settings = Arc::clone(&course.plan.settings);
+    let fresh = Worker::new(id, course.plan.workers, settings, panics.bytes());
+    let behind: Vec<ConnId> =
+        conns.iter().map(|(conn, _)| *conn).filter(|conn| !entry.backlog(*conn).is_empty()).collect();
+    let entry = pooler.machines.node_mut(node);
+    entry.machinery = Machinery::Worker(Box::new(fresh));
+    entry.life = entry.life.next();
+    let life = entry.life;
+    pooler.machines.forget_shown(node);
+    for (conn, link) in conns {
+        world.pooler.machines.node_mut(node).forget(conn);
+        end(world, link, told.contains(&conn) && !behind.contains(&conn));
+    }
+    if let Some(link) = world.adopting.take() {
+        end(world, link, at_stake.client);
+    }
+    world.step(node, Event::Renewed { life, lost: at_stake.lost }, &[]);
+}
+
+/// A connection ends with its worker; `told`: its client is told why.
+fn end(world: &mut World, id: LinkId, told: bool) {
+    let World { course, pooler, crowd, .. } = world;
+    let Some(link) = pooler.network.get_mut(id) else { return };
+    let words = Worker::last_words();
+    let hears = link.stands && !link.broken && !link.peer.closed && !link.pooler.end_delivered;
+    if told && hears && link.down.space() >= words.len() {
+        link.down.write(&words);
+    } else if let Peer::Client(index, number) = link.peer.who
+        && let Some(client) = crowd.at_mut(index, number)
+    {
+        client.is_cut_off();
+    }
+    pooler.network.pump(course, id, false);
+    close_link(world, id);
+}

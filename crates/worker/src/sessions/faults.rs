@@ -1,0 +1,50 @@
+//! What clients are told whose worker has panicked, as PostgreSQL tells those of a server that has crashed; and which can be told.
+
+use connections::server::Server;
+use link::session::Session;
+use machine::Step;
+use machine::action::Action;
+use machine::observe::{Level, Topic};
+use units::ConnId;
+use wire::backend::ErrorResponse;
+use wire::sqlstate;
+
+use crate::tables::Tables;
+
+const WORDS: &str = "terminating connection because of a fault in the pooler";
+const HINT: &str = "In a moment you should be able to reconnect to the database and repeat your command.";
+
+/// As a message.
+pub(crate) fn last_words() -> Vec<u8> {
+    let mut out = Vec::new();
+    let (severity, code) = ("FATAL", sqlstate::CRASH_SHUTDOWN);
+    ErrorResponse { severity, code, message: WORDS, detail: None, hint: Some(HINT) }.encode(&mut out);
+    out
+}
+
+/// A client that was sent to the worker before has come, and no pool here knows of it: the coordinator counts it no more.
+pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, format!("pooler error: {WORDS}"));
+    step.actions.send_new(conn, |out| out.extend_from_slice(&last_words()));
+    step.actions.push(Action::Close { conn, last_words: true });
+    tables.sessions.remove(conn);
+}
+
+/// After a panic in a step: the clients to whom what they were sent is whole, as far as is known. `asked`: what that step had asked
+/// for, and was not done; `served`: the connection that it was about.
+pub(crate) fn clients_to_tell(tables: &Tables, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+    let sends_to = |action: &Action, conn: ConnId| matches!(action, Action::Send { conn: to, .. } if *to == conn);
+    let is_whole = |conn: ConnId, session: &Session| {
+        let server = session.server();
+        let is_touched = Some(conn) == served || server.is_some() && server == served;
+        let is_cut = |server: &Server| {
+            server.end.fatal_error_forwarded || server.incoming.skip > 0 && server.incoming.skip_forward
+        };
+        !session.is_leaving()
+            && session.flow.is_clear()
+            && !is_touched
+            && !asked.iter().any(|action| sends_to(action, conn))
+            && !server.and_then(|server| tables.servers.get(server)).is_some_and(is_cut)
+    };
+    tables.sessions.iter().filter(|(conn, session)| is_whole(*conn, session)).map(|(conn, _)| conn).collect()
+}
