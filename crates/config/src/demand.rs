@@ -87,7 +87,7 @@ fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) ->
 
 /// Who can log in at all: an empty password lets nobody in, and SCRAM cannot check an md5 hash.
 #[must_use]
-pub fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
+pub(crate) fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
     match (auth_type, secret) {
         (AuthType::Any | AuthType::Trust, _) => true,
         (_, Secret::Plain(password)) => !password.as_str().is_empty(),

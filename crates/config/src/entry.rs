@@ -28,7 +28,7 @@ impl Parameter {
 
     /// One that stands in place of the global setting of the key, and of the database's if `is_users`.
     #[must_use]
-    pub fn in_place_of(name: &'static str, key: Key, is_users: bool) -> Parameter {
+    pub(crate) fn in_place_of(name: &'static str, key: Key, is_users: bool) -> Parameter {
         let setting = key.setting();
         let database = if is_users && DatabaseSettings::key(name).is_some() { "the database's and " } else { "" };
         let global = if setting.name == name { "the global setting" } else { setting.name };

@@ -18,7 +18,7 @@ use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};
 use crate::suggest;
 
 /// What each login, and each transaction where tags are looked at, may cost is bounded by it.
-pub const RULES_MAX: usize = 10_000;
+pub(crate) const RULES_MAX: usize = 10_000;
 /// As many rules of a hundred characters.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 

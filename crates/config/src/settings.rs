@@ -67,7 +67,7 @@ impl Values {
     }
 
     #[must_use]
-    pub fn is_default(&self, key: Key) -> bool {
+    pub(crate) fn is_default(&self, key: Key) -> bool {
         *self.get(key) == key.setting().default_value()
     }
 

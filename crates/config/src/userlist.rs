@@ -58,7 +58,7 @@ type Users = BTreeMap<String, (Secret, u32)>;
 
 /// What begins as a hash and is none: PgBouncer takes it for a password, and so do we, but hardly anybody has such a one.
 #[must_use]
-pub fn no_hash(text: &str, secret: &Secret) -> Option<(&'static str, &'static str)> {
+pub(crate) fn no_hash(text: &str, secret: &Secret) -> Option<(&'static str, &'static str)> {
     let Secret::Plain(_) = secret else { return None };
     if text.starts_with("SCRAM-SHA-256$") {
         let expected =

@@ -43,7 +43,7 @@ pub fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
 }
 
 /// Reads one entry of `[peers]`, for its mistakes only.
-pub fn read_peer(entry: &Entry, problems: &mut Vec<Problem>) {
+pub(crate) fn read_peer(entry: &Entry, problems: &mut Vec<Problem>) {
     let mut parameters = EntryReader { entry, problems };
     let id = whole(&entry.name).filter(|id| (1..=16383).contains(id));
     if id.is_none() {

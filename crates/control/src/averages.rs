@@ -9,7 +9,7 @@ use std::sync::Arc;
 use machine::snapshot::{Snapshot, Totals};
 
 /// Totals of each database.
-pub type ByDatabase = BTreeMap<Arc<str>, Totals>;
+pub(crate) type ByDatabase = BTreeMap<Arc<str>, Totals>;
 
 /// Sums the pools of each database over all workers.
 #[must_use]
@@ -50,7 +50,7 @@ impl Averages {
 
     /// Averages of all databases together.
     #[must_use]
-    pub fn overall(&self) -> Rates {
+    pub(crate) fn overall(&self) -> Rates {
         let mut sum = Totals::default();
         self.gained.values().for_each(|gained| sum.add(gained));
         Rates::of(&sum, self.period_us)

@@ -76,7 +76,7 @@ impl Command {
 
     /// Whether a user in `stats_users` may run it.
     #[must_use]
-    pub fn is_for_stats_users(&self) -> bool {
+    pub(crate) fn is_for_stats_users(&self) -> bool {
         match self {
             // Its rows would hold passwords, keys and descriptors.
             Command::Show(Show::NotYet(name)) => *name != "SHOW FDS",

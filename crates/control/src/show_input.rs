@@ -70,7 +70,7 @@ impl ShowInput<'_> {
 
     /// A moment of a worker's clock as a time of day, to the second.
     #[must_use]
-    pub fn time_of_day(&self, snapshot: &Snapshot, moment: Time) -> String {
+    pub(crate) fn time_of_day(&self, snapshot: &Snapshot, moment: Time) -> String {
         let age = snapshot.now.since(moment);
         let then = self.now.checked_sub(age).unwrap_or_else(|_| self.now.clone());
         then.strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
@@ -119,7 +119,7 @@ pub fn load_balance_hosts(database: &Database) -> Option<String> {
 
 /// A server's address for the `addr` column.
 #[must_use]
-pub fn server_address(server: &ServerSnapshot) -> String {
+pub(crate) fn server_address(server: &ServerSnapshot) -> String {
     match &server.address.host {
         Host::Unix(_) => "unix".to_owned(),
         other => host(other),

@@ -74,7 +74,8 @@ impl Door {
     }
 
     /// Bytes that all clients may make it keep before they have logged in.
-    pub fn set_weight_max(&mut self, bytes: usize) {
+    #[cfg(test)]
+    fn set_weight_max(&mut self, bytes: usize) {
         self.weight_max = bytes;
     }
 

@@ -29,7 +29,7 @@ impl Clock {
 
     /// The wall clock's time at a moment, by the wall clock as it is set now.
     #[must_use]
-    pub fn on_the_wall(&self, time: Time) -> Timestamp {
+    pub(crate) fn on_the_wall(&self, time: Time) -> Timestamp {
         let now = self.now();
         let (ago, ahead) = (now.since(time), time.since(now));
         let wall = Timestamp::now();

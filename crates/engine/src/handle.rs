@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use machine::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, Time, WorkerId};
 
@@ -116,12 +115,6 @@ impl Handle {
     #[must_use]
     pub fn now(&self) -> Time {
         self.shared.clock.now()
-    }
-
-    /// The wall clock's time at a moment of a snapshot.
-    #[must_use]
-    pub fn on_the_wall(&self, time: Time) -> Timestamp {
-        self.shared.clock.on_the_wall(time)
     }
 
     /// Whether all machines have ended.

@@ -44,13 +44,13 @@ impl Answers<'_> {
     }
 
     /// Whether the message that begins now is for the client.
-    pub fn is_clients(&self) -> bool {
+    pub(crate) fn is_clients(&self) -> bool {
         let owner = self.server.ledger.owner();
         self.session.is_some() && matches!(owner, None | Some(Answerer::Client))
     }
 
     /// Sends bytes that do not lie in the stream.
-    pub fn send_apart(&mut self, bytes: &[u8], forward: bool) {
+    pub(crate) fn send_apart(&mut self, bytes: &[u8], forward: bool) {
         self.flush();
         if let (Some((conn, _)), true) = (&self.session, forward) {
             self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
@@ -70,7 +70,7 @@ impl Answers<'_> {
     }
 
     /// Whether an error answers a message of the client.
-    pub fn is_error_answer(&self) -> bool {
+    pub(crate) fn is_error_answer(&self) -> bool {
         let owner = self.server.ledger.owner();
         self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Prelude))
     }

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::{remedies, server_statements};
 
 /// The error for a session that cannot keep its server.
-pub const TOO_LARGE: &str = "named prepared statement too large, or too many of them in one session";
+pub(crate) const TOO_LARGE: &str = "named prepared statement too large, or too many of them in one session";
 
 /// A named Parse of which only the beginning is at hand, since it is too long to be kept.
 pub(crate) fn parse_large(

@@ -69,7 +69,7 @@ impl LoneAnswer<'_> {
 
 /// Whether [`passed`] may be asked.
 #[inline]
-pub fn can_pass(server: &Server) -> bool {
+pub(crate) fn can_pass(server: &Server) -> bool {
     server.ledger.is_plain() && server.transaction.emptying.is_none()
 }
 

@@ -6,7 +6,7 @@ use wire::backend::tag;
 use crate::answers::Answers;
 
 /// If an error contains a statement's name on servers, the client gets it with its own name instead. True: it was sent.
-pub fn says_it_by_name(answers: &mut Answers<'_>, body: &[u8]) -> bool {
+pub(crate) fn says_it_by_name(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     // Its client has gone, or the error names none of its statements.
     let Some((conn, session)) = &answers.session else { return false };
     let renamed = session.statements.names.as_deref().and_then(|names| with_client_name(body, names));

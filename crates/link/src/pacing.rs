@@ -10,7 +10,7 @@ use units::limits;
 use crate::requests::Requests;
 
 /// Whether a message that needs a text of this length on its server must wait for answers under way.
-pub fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
+pub(crate) fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
     let written = requests.actions.written_len() - requests.written_before;
     // The first text always passes. Without an answer under way nothing would end the wait.
     let waits = written + len > limits::PREPARING_LEN_MAX && written > 0 && requests.server.ledger.depth() > 0;
@@ -22,7 +22,7 @@ pub fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
 
 /// Whether all statements that must come before a message can be sent now. If not, as many as may be are sent, and the
 /// message waits.
-pub fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
+pub(crate) fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
     // There are none.
     let Some(first) = remedy.first() else { return true };
     let (first_len, mut len) = (first.len(), 0);

@@ -14,7 +14,7 @@ use crate::requests::Requests;
 const LEN_MAX: usize = 256;
 
 /// Sends such messages from the front of the stream.
-pub fn pass(requests: &mut Requests<'_>) {
+pub(crate) fn pass(requests: &mut Requests<'_>) {
     let is_trying = requests.session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
     if requests.session.tracker.is_some() || is_trying || !requests.server.ledger.is_plain() {
         return;

@@ -14,7 +14,7 @@ use machine::{Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::Queue;
-pub use servers::{SURPLUS, Servers, YIELDED};
+pub use servers::{SURPLUS, Servers};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize};
 use units::deadline::Armed;
@@ -153,7 +153,7 @@ impl Pool {
     }
 
     /// A row of an answer to the pooler's own query.
-    pub fn answer_row(&mut self, server: ConnId, body: &[u8]) {
+    pub(crate) fn answer_row(&mut self, server: ConnId, body: &[u8]) {
         match self.measured.wait_sampling.as_deref_mut().filter(|waits| waits.samples(server)) {
             Some(waits) => waits.row(body),
             None => self.names.known.row(body),

@@ -74,7 +74,7 @@ impl Requests<'_> {
     /// Makes sure that answers under way come although the batch may not have ended: the client's messages wait for
     /// them.
     //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
-    pub fn call_for_answers(&mut self) {
+    pub(crate) fn call_for_answers(&mut self) {
         if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.hold.flushed, true) {
             self.stream.flush(self.server_id, self.actions);
             self.actions.send_new(self.server_id, frontend::encode_flush);
@@ -98,7 +98,7 @@ impl Requests<'_> {
     }
 
     /// Runs statements before the client's next message. They are part of its transaction.
-    pub fn run_prelude(&mut self, remedy: &Remedy) {
+    pub(crate) fn run_prelude(&mut self, remedy: &Remedy) {
         for text in remedy {
             if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
                 self.server.kept.on_server.changes_nothing();
@@ -125,24 +125,24 @@ impl Requests<'_> {
     }
 
     /// Whether the messages after the one being sent have to wait for its answer.
-    pub fn waits_for_notification(&self) -> bool {
+    pub(crate) fn waits_for_notification(&self) -> bool {
         let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.subscriptions().is_some());
         tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.copying().is_open()
     }
 
     /// Whether the server ignores statements now: it skips to Sync, or reads COPY data.
-    pub fn is_passed_over(&self) -> bool {
+    pub(crate) fn is_passed_over(&self) -> bool {
         self.server.ledger.is_skipping() || self.server.ledger.copying().is_open()
     }
 
     /// Like [`Requests::expect_rest`], for a message that is not sent to the server.
-    pub fn discard_rest(&mut self, len: usize) {
+    pub(crate) fn discard_rest(&mut self, len: usize) {
         self.session.incoming.skip = len as u32;
         self.session.incoming.rest = Rest::Discard;
     }
 
     /// Sends the answers that the pooler gives instead of the server, as far as they come next.
-    pub fn answer_fakes(&mut self) {
+    pub(crate) fn answer_fakes(&mut self) {
         while let Some(fake) = self.server.ledger.next_fake() {
             fakes::answer_fake(self.conn, self.session, fake.expect, self.actions);
         }
@@ -201,7 +201,7 @@ impl Requests<'_> {
     }
 
     /// The rest of the message, so many bytes, is not at hand yet.
-    pub fn expect_rest(&mut self, len: usize) {
+    pub(crate) fn expect_rest(&mut self, len: usize) {
         self.session.incoming.skip = len as u32;
         self.session.incoming.rest = Rest::Forward;
     }

@@ -8,7 +8,7 @@ use crate::answers::Answers;
 use crate::requests::Requests;
 
 /// A text is sent that may need the databases which it names to have no connections.
-pub fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
+pub(crate) fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
     if !reading.marks.any(Marks::EMPTY_DATABASE) {
         return;
     }
@@ -24,7 +24,7 @@ pub fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
 
 /// Notes the command tag of such a statement.
 #[cold]
-pub fn note_emptied(answers: &mut Answers<'_>, tag: &[u8]) {
+pub(crate) fn note_emptied(answers: &mut Answers<'_>, tag: &[u8]) {
     if !matches!(tag, b"DROP DATABASE\0" | b"CREATE DATABASE\0") {
         return;
     }

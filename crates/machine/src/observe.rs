@@ -70,7 +70,7 @@ pub enum About {
 
 impl About {
     /// Names as the log shows them.
-    pub fn cut_names(&mut self) {
+    pub(crate) fn cut_names(&mut self) {
         let names = match self {
             About::Pooler => [None, None],
             About::Client { database, user, .. } => [database.as_mut(), user.as_mut()],

@@ -338,7 +338,7 @@ impl Classes {
 
     /// Whether servers have to be counted by class.
     #[must_use]
-    pub fn counts_servers(&self) -> bool {
+    pub(crate) fn counts_servers(&self) -> bool {
         !self.is_single() || self.all[0].max.is_some()
     }
 

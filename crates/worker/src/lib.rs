@@ -114,12 +114,6 @@ impl Worker {
         faults::clients_to_tell(&self.tables, asked, served)
     }
 
-    /// The bytes that it keeps for its connections, and the buffers that it keeps to use again.
-    #[must_use]
-    pub fn backlog_total(&self) -> usize {
-        self.tables.backlog_total()
-    }
-
     /// This worker at this moment; `detail` adds every client and server.
     #[must_use]
     pub fn snapshot(&self, now: Time, detail: bool) -> Snapshot {

@@ -14,7 +14,7 @@ use units::{ConnId, limits};
 pub const SURPLUS: &str = "too many servers in the pool";
 
 /// Why a server is closed that was in use when another pool became entitled to it.
-pub const YIELDED: &str = "another pool's turn";
+pub(crate) const YIELDED: &str = "another pool's turn";
 
 /// The servers of one pool here.
 #[derive(Debug, Default)]

@@ -15,9 +15,9 @@
 
 pub mod bucket;
 pub mod limiter;
-pub mod permit_lease;
+pub(crate) mod permit_lease;
 pub mod permit_source;
-pub mod rate_lease;
+pub(crate) mod rate_lease;
 pub mod rate_source;
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct PermitLease {
 impl PermitLease {
     /// So many are used by transactions that got them here, under a limit that was gone meanwhile.
     #[must_use]
-    pub fn used_by(used: u32) -> PermitLease {
+    pub(crate) fn used_by(used: u32) -> PermitLease {
         PermitLease { used, ..PermitLease::default() }
     }
 
@@ -134,13 +134,13 @@ impl PermitLease {
 
     /// When one of so many may be free again, by how long they are used; a guess as long as none has been used to the end.
     #[must_use]
-    pub fn free_in(&self, limit: u32) -> Duration {
+    pub(crate) fn free_in(&self, limit: u32) -> Duration {
         self.expected_in(limit).unwrap_or(UNKNOWN)
     }
 
     /// The same; `None` as long as nobody knows.
     #[must_use]
-    pub fn expected_in(&self, limit: u32) -> Option<Duration> {
+    pub(crate) fn expected_in(&self, limit: u32) -> Option<Duration> {
         (self.used_us > 0).then(|| Duration::from_micros(self.used_us / u64::from(limit.max(1))))
     }
 

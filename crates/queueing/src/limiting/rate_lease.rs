@@ -77,7 +77,7 @@ impl RateLease {
 
     /// When there is a token for a session that comes after so many others, as far as is known: what was used ahead is paid first.
     #[must_use]
-    pub fn free_at(&self, now: Time, rate: Rate, others: u32) -> Time {
+    pub(crate) fn free_at(&self, now: Time, rate: Rate, others: u32) -> Time {
         let one = u64::from(rate.per_second.max(1));
         let micros = |tokens: u64| Duration::from_micros((tokens * 1_000_000).div_ceil(one));
         let first = self.dry_until(now).unwrap_or_else(|| now + micros(1));
@@ -86,13 +86,13 @@ impl RateLease {
 
     /// It is known that there is none: when there may be.
     #[must_use]
-    pub fn dry_until(&self, now: Time) -> Option<Time> {
+    pub(crate) fn dry_until(&self, now: Time) -> Option<Time> {
         (self.tokens == 0 && now < self.dry_until).then_some(self.dry_until)
     }
 
     /// Somebody was refused because the class waits for nothing.
-    #[must_use]
-    pub fn has_requested(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn has_requested(&self) -> bool {
         self.requested > 0
     }
 

@@ -53,7 +53,7 @@ pub const SEARCH_END: Duration = Duration::from_millis(8200);
 pub const REST_MIN: Duration = Duration::from_secs(10);
 
 /// Windows for which a neighbouring size is tried, once settled.
-pub const PROBE_WINDOWS: f64 = 5.0;
+pub(crate) const PROBE_WINDOWS: f64 = 5.0;
 
 /// Throughput is another one by this much, and a window by so many standard errors: more than a step needs that is found from the means of
 /// several (`settled`), since a single window is often off.
@@ -62,7 +62,7 @@ const ODD_SURE: f64 = 4.0;
 
 /// Between two tries, once settled: half as long again after each that has changed nothing.
 pub const PAUSE_MIN: Duration = Duration::from_secs(3);
-pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// How long servers may take to open or to close before the size is judged as it is.
 const ARRIVAL_MAX: Duration = Duration::from_secs(3);
@@ -73,7 +73,7 @@ const BLOCKED: Duration = Duration::from_secs(60);
 const TOO_FEW: &str = "too few transactions end to compare sizes";
 
 /// Changes that are remembered.
-pub const CHANGES_MAX: usize = 10;
+pub(crate) const CHANGES_MAX: usize = 10;
 
 /// A size that was changed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

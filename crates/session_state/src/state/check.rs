@@ -19,8 +19,8 @@ AND refobjid = pg_catalog.pg_my_temp_schema()), \
 EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
 EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()), ";
 const FIRST_COLUMNS: [Pins; 3] = [Pins::TEMPORARY, Pins::HOLD, Pins::ADVISORY];
-pub const UNHURRIED: &str = "SET LOCAL statement_timeout = 0;";
-pub const NO_SETTINGS: &str = "NULL";
+pub(crate) const UNHURRIED: &str = "SET LOCAL statement_timeout = 0;";
+pub(crate) const NO_SETTINGS: &str = "NULL";
 pub const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
 pg_catalog.quote_literal(setting), ',' ORDER BY name) FROM pg_catalog.pg_settings WHERE source = 'session')";
 

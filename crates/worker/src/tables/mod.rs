@@ -135,14 +135,6 @@ impl Tables {
         }
     }
 
-    #[must_use]
-    pub(crate) fn backlog_total(&self) -> usize {
-        let sessions =
-            self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.incoming.inbox.len());
-        let servers = self.servers.iter().map(|(_, server)| server.flow.backlog().len() + server.incoming.inbox.len());
-        sessions.chain(servers).sum::<usize>() + self.caches.buffers.capacity()
-    }
-
     pub(crate) fn flow(&self, conn: ConnId) -> Option<&Flow> {
         match conn.kind() {
             Kind::Client => self.sessions.get(conn).map(|session| &session.flow),

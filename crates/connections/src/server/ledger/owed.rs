@@ -45,7 +45,7 @@ impl Owed {
     }
 
     /// A message of the client's waits for a description that is read here.
-    pub fn awaits_verdict(&self) -> bool {
+    pub(crate) fn awaits_verdict(&self) -> bool {
         self.counts.verdicts > 0
     }
 
