@@ -1,4 +1,5 @@
-//! The clock of a world, and all that is to happen, in order: the earliest first, of one moment what was asked for first.
+//! The clock of a world and its future events, in order of time; events of one moment in the order in which they were
+//! added.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,7 +9,7 @@ use units::ConnId;
 
 use crate::link::LinkId;
 
-/// Something that is to happen.
+/// A future event.
 #[derive(Debug)]
 pub(crate) enum Happening {
     Round(u16),
@@ -17,7 +18,7 @@ pub(crate) enum Happening {
         link: LinkId,
         up: bool,
     },
-    /// A connection that the pooler asked for stands, or does not.
+    /// A connection that the pooler opens is established, or has failed.
     Connected {
         link: LinkId,
         stands: bool,
@@ -46,7 +47,7 @@ pub(crate) enum Happening {
     Visit,
     Reload,
     Trouble,
-    /// The last faults are over, the last clients are gone: look again.
+    /// Check whether the last faults are over and the last clients gone.
     Closing,
 }
 
@@ -77,7 +78,7 @@ impl Ord for Scheduled {
     }
 }
 
-/// The clock, and what is to happen.
+/// The clock, and the future events.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     now: u64,
@@ -97,13 +98,13 @@ impl Agenda {
         self.now
     }
 
-    /// What lies in the past happens now.
+    /// A time in the past means now.
     pub(crate) fn at(&mut self, at: u64, what: Happening) {
         self.order += 1;
         self.heap.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, what }));
     }
 
-    /// Sets the clock to what happens next.
+    /// Takes the next event and sets the clock to its time.
     pub(crate) fn next(&mut self) -> Option<Happening> {
         let Reverse(moment) = self.heap.pop()?;
         self.now = moment.at;

@@ -1,32 +1,33 @@
-//! What each server was asked and when, and how much of its answers the pooler has read: what a cancel may be for (I4).
+//! The requests sent to each server with their times, and how much of the answers the pooler has read: they decide for
+//! which request a cancel may be (I4).
 //!
 //! ```text
 //!   sent       Q₁ ──────► S₂ ──► Q₃                        when the pooler began to send each message
-//!   PostgreSQL   └ unit 0 ──── Z   └ unit 1 ─ Z   └ 2 …    a unit: what one ReadyForQuery answers
+//!   PostgreSQL   └ unit 0 ──── Z   └ unit 1 ─ Z   └ 2 …    a unit: the requests that one ReadyForQuery answers
 //!   read                            ▲                      a cancel that is sent here is aimed at unit 0
 //! ```
 //!
-//! A unit begins when its first message is sent, or when what the same connection did for a client before it was answered. Does not
-//! do: judging, see `checks/i04_cancels`.
+//! A unit begins when its first message is sent, or when the connection's previous unit of a client was answered. The
+//! check is in `checks/i04_cancels`.
 
 use std::collections::VecDeque;
 
 use wire::frontend::{self, CancelRequest, Startup, tag};
 use wire::{HEADER_LEN, Header};
 
-/// So many units of one connection are remembered at most.
+/// At most so many units of one connection are remembered.
 const UNITS_MAX: usize = 4_096;
 
-/// What one ReadyForQuery answers, or will.
+/// The requests that one ReadyForQuery answers, or will answer.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Unit {
     /// When the pooler began to send it.
     sent_at: u64,
-    /// That, or when what a client had asked before was answered.
+    /// The later of `sent_at` and the end of the previous unit of a client.
     began_at: u64,
-    /// Once it is answered: whose it was.
+    /// The client that sent it; known once it is answered.
     client: Option<u32>,
-    /// How much the server had said then.
+    /// How many bytes the server had sent by the end of its answer.
     end: Option<u64>,
     read_at: Option<u64>,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Units {
     kept: VecDeque<Unit>,
     /// The number of the first that is kept.
     first: u64,
-    /// How many ReadyForQuery have been said.
+    /// How many ReadyForQuery have been sent.
     readies: u64,
     /// When a client's unit was answered last.
     answered_at: u64,
@@ -53,16 +54,18 @@ impl Units {
         self.first + self.kept.iter().take_while(|unit| unit.read_at.is_some()).count() as u64
     }
 
-    /// What a cancel is for that is sent now: the first unit whose end the pooler has not read. `asked`: on its connection.
+    /// The unit that a cancel sent now is for: the first whose end the pooler has not read. `asked`: the requests on
+    /// its connection.
     pub(crate) fn aim(&self, now: u64, asked: &Asked) -> Option<Aim> {
         let unit = self.head();
         let began_at = self.get(unit).map(|unit| unit.began_at);
-        // It may not have come there yet.
+        // It may not have reached the server yet.
         let sent_at = asked.sent.front().map(|at| *at.max(&self.answered_at));
         Some(Aim { unit, began_at: began_at.or(sent_at)?, sent_at: now })
     }
 
-    /// The server has said so many ReadyForQuery so far, as answers to this client; the last ends where so much was said.
+    /// The server has sent `readies` ReadyForQuery so far, the latest as answers to this client; the last one ends at
+    /// byte `end`.
     pub(crate) fn answered(&mut self, now: u64, readies: u64, client: Option<u32>, end: u64) {
         if std::mem::replace(&mut self.readies, readies) == readies {
             return;
@@ -75,7 +78,7 @@ impl Units {
         }
     }
 
-    /// The pooler has read so much of what the server has said.
+    /// The pooler has read the first `len` bytes of what the server has sent.
     pub(crate) fn read(&mut self, now: u64, len: u64) {
         let unread = self.kept.iter_mut().filter(|unit| unit.read_at.is_none());
         for unit in unread.take_while(|unit| unit.end.is_some_and(|end| end <= len)) {
@@ -83,8 +86,8 @@ impl Units {
         }
     }
 
-    /// Whether what the server is at now, for this client, is what a cancel was for; or was sent by the same client before the
-    /// pooler knew that that had ended, so that it may be struck in its place.
+    /// Whether the server's current unit, for this client, is the one that a cancel was for; or was sent by the same
+    /// client before the pooler knew that the other had ended, so that the cancel may hit it instead.
     pub(crate) fn is_aimed_at(&self, aim: &Aim, client: Option<u32>) -> bool {
         let Some(now) = self.kept.back().filter(|unit| unit.end.is_none()) else { return false };
         let number = self.first + self.kept.len() as u64 - 1;
@@ -108,22 +111,22 @@ impl Units {
     }
 }
 
-/// What the pooler sends on one of its connections, message by message.
+/// The messages that the pooler sends on one of its connections.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// The startup packet has been sent.
     greeted: bool,
     header: Vec<u8>,
     skip: usize,
-    /// What began last.
+    /// The type of the message that began last.
     pub last: u8,
-    /// When each message was sent that the server has not taken.
+    /// For each message that the server has not read yet: when it was sent.
     sent: VecDeque<u64>,
-    /// A cancel's: what it is for.
+    /// On a connection of a cancel: which unit it is for.
     pub aim: Option<Aim>,
 }
 
-/// What a cancel is for, as far as the pooler could know when it sent it.
+/// The unit that a cancel is for, as far as the pooler could know when it sent it.
 #[derive(Copy, Clone, Debug)]
 pub struct Aim {
     unit: u64,
@@ -132,20 +135,20 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// For how long what it is for had been at work.
+    /// For how long that unit had been running.
     #[must_use]
     pub fn lasted(&self) -> u64 {
         self.sent_at.saturating_sub(self.began_at)
     }
 }
 
-/// Whether a message belongs to a unit: what COPY carries, and what logs in, does not.
+/// Whether a message belongs to a unit: COPY data and login messages do not.
 fn is_asked(message: u8) -> bool {
     !matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::PASSWORD | tag::TERMINATE)
 }
 
 impl Asked {
-    /// The first that the pooler sends is a startup packet: a cancel's key, if it is one.
+    /// Reads the startup packet, the first that the pooler sends. Returns the key, if it is a CancelRequest.
     pub(crate) fn greet<'p>(&mut self, packet: &'p [u8]) -> Option<CancelRequest<'p>> {
         self.greeted = true;
         match frontend::parse_startup(packet) {
@@ -158,12 +161,12 @@ impl Asked {
         self.greeted
     }
 
-    /// The server takes a message; when it was sent, if it belongs to a unit.
+    /// The server reads a message. Returns when it was sent, if it belongs to a unit.
     pub(crate) fn taken(&mut self, now: u64, message: u8) -> Option<u64> {
         is_asked(message).then(|| self.sent.pop_front().unwrap_or(now))
     }
 
-    /// The pooler sends this.
+    /// The pooler sends these bytes.
     pub(crate) fn note(&mut self, now: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.skip > 0 {

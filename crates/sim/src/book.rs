@@ -1,20 +1,20 @@
-//! What every session's state was at each of its statements, as its twin had it and as the server had it that ran it (I9).
+//! The state of every session at each of its statements, at its twin and at the server that ran the statement (I9).
 //!
-//! The twin mostly is there first; where a cancel may strike, the server is. Whoever comes second compares.
+//! Mostly the twin runs a statement first; where a cancel may interrupt it, the server does. The second one compares.
 
 use std::collections::BTreeMap;
 
 use crate::state::Moment;
 use crate::statement::Mark;
 
-/// Something a server saw that no invariant allows.
+/// A violation of an invariant that a server saw.
 #[derive(Clone, Debug)]
 pub struct Complaint {
     pub invariant: u8,
     pub text: String,
 }
 
-/// Moments kept for one client. More than it can have under way.
+/// Moments kept for one client: more than it can have statements under way.
 const MOMENTS_MAX: usize = 4_000;
 
 /// A statement, or in the extended protocol its Bind and its Execute.
@@ -30,7 +30,7 @@ type Point = (u32, Step);
 struct Page {
     twin: BTreeMap<Point, Moment>,
     servers: BTreeMap<Point, (Moment, String)>,
-    /// The last statement that a server ran. What comes again after it is the pooler's, which says it again.
+    /// The last statement that a server ran. If an earlier one comes again, the pooler has repeated it.
     newest: u32,
 }
 
@@ -42,7 +42,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// The twin is at this statement.
+    /// The twin runs this statement.
     pub fn twin_at(&mut self, mark: Mark, step: Step, moment: Moment) {
         let page = self.pages.entry(mark.client).or_default();
         let point = (mark.number, step);
@@ -56,7 +56,7 @@ impl Book {
         }
     }
 
-    /// A server is at it; `what` says of which server and statement a complaint would be.
+    /// A server runs it. `what` names the server and the statement for a complaint.
     pub fn server_at(&mut self, mark: Mark, step: Step, moment: Moment, what: impl FnOnce() -> String) {
         let page = self.pages.entry(mark.client).or_default();
         if mark.number < page.newest {

@@ -1,4 +1,4 @@
-//! What was exercised, so that one sees it: a workload in which something never happens proves nothing about it.
+//! Counts of everything that happened in a world: a workload in which something never happens proves nothing about it.
 
 /// Declares each count once: in the struct of its subject, and with the name under which the summary shows it.
 macro_rules! census {
@@ -28,7 +28,7 @@ macro_rules! census {
 }
 
 census! {
-    /// The worlds, and how each went on.
+    /// The worlds, and how each went.
     world: WorldCounts {
         worlds = "worlds",
         steps = "steps",
@@ -42,7 +42,7 @@ census! {
         quiet_ends = "quiet_ends",
     }
 
-    /// Model clients, and what becomes of them.
+    /// Model clients, and how they ended.
     clients: ClientCounts {
         logins = "logins",
         refused = "refused",
@@ -51,15 +51,15 @@ census! {
         hostile = "hostile",
         console_questions = "console_questions",
         console_stops = "console_stops",
-        /// Rests of seconds, in a transaction or between two.
+        /// Pauses of seconds, in a transaction or between two.
         dawdled = "dawdled",
-        /// Notifications that another client has said.
+        /// Notifications from other clients.
         strangers_heard = "strangers_heard",
-        /// Of them, those that had to come.
+        /// Of these, those that had to come.
         strangers_owed = "strangers_owed",
     }
 
-    /// What clients have sent, and the answers.
+    /// Statements of clients, and their answers.
     statements: StatementCounts {
         queries = "queries",
         messages = "messages",
@@ -116,36 +116,37 @@ census! {
         connects_lost = "connects_lost",
         logins_refused = "logins_refused",
         refused_for_good = "refused_for_good",
-        /// Questions of the pooler's for what servers wait, in worlds in which sizes are found.
+        /// The pooler's queries for wait events, in worlds in which sizes are found.
         waits_asked = "waits_asked",
     }
 
-    /// What checks had to look at.
+    /// What the checks have checked.
     checks: CheckCounts {
-        /// Clients that waited, over all looks.
+        /// Waiting clients, summed over all checks.
         waits = "waits",
         /// The most transactions of one worker that chaos_rotate took to another server.
         rotated = "rotated",
         /// Statements at which a server's state was compared with the twin's.
         compared = "compared",
-        /// Worlds in which it was looked at for long enough whether pools share fairly.
+        /// Worlds in which fair sharing between pools was checked for long enough.
         shared = "shared",
-        /// How often PostgreSQL has seen as many transactions of a class at a time as may be.
+        /// How often PostgreSQL has seen as many transactions of a class at a time as its limit allows.
         limits_met = "limits_met",
-        /// Worlds in which a class was due so much that it would have been seen if it had not got it.
+        /// Worlds in which a class was due enough that the check would have noticed a missing share.
         contested = "contested",
         /// Times at which a size should have been found.
         sized = "sized",
-        /// Times at which it was: settled, and within 5 % of the best.
+        /// Times at which it was found: settled, and within 5 % of the best.
         sized_well = "sized_well",
     }
 }
 
 impl Census {
-    /// Names of what never happened. `followed`: in these worlds sessions are followed, which some of it takes, or excludes.
+    /// Names of the counts that are 0 and should not be. `followed`: sessions are followed in these worlds, which some
+    /// counts need, and others exclude.
     #[must_use]
     pub fn never(&self, followed: bool) -> Vec<&'static str> {
-        // Sizes are judged in worlds that are made for it only.
+        // Sizes are checked only in worlds made for it.
         let elsewhere = ["sized", "sized_well", "waits_asked"];
         // At PostgreSQL, limits are counted where sessions are not followed (I5).
         let not_there: &[&str] =
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_happened_is_told_where_it_could_have() {
+    fn what_never_happened_is_listed_where_it_could_have() {
         let (followed, plain) = (Census::default().never(true), Census::default().never(false));
         assert!(followed.contains(&"late") && !followed.contains(&"limits_met"));
         assert!(plain.contains(&"limits_met") && !plain.contains(&"late"));

@@ -9,7 +9,7 @@ use queueing::classes::{Class, ClassId, Classes, Limits, Long, Pattern, Rate, Ru
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::random::Random;
 
-/// In one world of four, from a stream of their own: by what clients call their application, and by user.
+/// In one world of four, drawn from their own stream: classes by `application_name` and by user.
 pub(crate) fn decide(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x636c_6173_7365);
     if !random.chance(250) {
@@ -45,7 +45,8 @@ pub(crate) fn decide(seed: u64, settings: &mut Settings) {
     settings.classes = Arc::new(classes);
 }
 
-/// In another: classes may do so much and no more. Nobody is refused for that: a client that was would have to know.
+/// In another one of four: limits on classes. They delay but never refuse, since model clients do not expect such a
+/// refusal.
 pub(crate) fn limit(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x6c69_6d69_7473);
     if random.chance(250) {
@@ -53,7 +54,7 @@ pub(crate) fn limit(seed: u64, settings: &mut Settings) {
     }
 }
 
-/// So much and no more, whatever it was before.
+/// Sets limits, replacing those of before.
 pub(crate) fn limit_by(random: &mut Random, settings: &mut Settings) {
     for class in &mut Arc::make_mut(&mut settings.classes).all {
         let mut rate = |per_mille: u32, low: u64, high: u64| {
@@ -73,13 +74,13 @@ pub(crate) fn limit_by(random: &mut Random, settings: &mut Settings) {
     settings.global.classes.fingerprint_max_active = if random.chance(300) { statements } else { 0 };
 }
 
-/// Whether somebody may have to wait for something else than a server.
+/// Whether a session may have to wait for something other than a server.
 pub(crate) fn are_limited(settings: &Settings) -> bool {
     let limited = settings.classes.all.iter().any(|class| class.limits != Limits::default());
     limited || settings.global.classes.limits_statements()
 }
 
-/// Whether somebody may have to wait beside an idle server.
+/// Whether a session may have to wait although a server is idle.
 pub(crate) fn have_maximum(settings: &Settings) -> bool {
     settings.classes.all.iter().any(|class| class.max.is_some())
 }

@@ -76,7 +76,7 @@ pub enum Command {
     Load(String),
     Seed(String),
     Random,
-    /// What a function does inside: the statement's own effect, and a row.
+    /// A function with a side effect: the effect, and a row.
     Call(Box<Command>),
     Next(String),
     Current(String),
@@ -85,19 +85,19 @@ pub enum Command {
     DiscardPlans,
     DiscardSequences,
     DiscardTemporary,
-    /// What the pooler asks a server that it follows a session on; with settings or without.
+    /// The pooler's query for the state of a followed session; with settings or without.
     Check {
         settings: bool,
-        /// Settings that it asks for by name.
+        /// Settings that it queries by name.
         names: Vec<String>,
     },
-    /// Side effects, of which there are none here; and whether they have changed.
+    /// The pooler's query for side effects, of which there are none here, and the query whether they have changed.
     Catalogue {
         poll: bool,
     },
 }
 
-/// How the pooler's question begins, and what stands in it if it wants settings, too.
+/// How the pooler's query begins, and the text in it if it includes settings.
 pub(crate) const CHECK: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend";
 const CHECKED_SETTINGS: &str = "FROM pg_catalog.pg_settings WHERE source = 'session')";
 
@@ -107,7 +107,7 @@ impl Command {
     pub fn parse(text: &str) -> Option<Command> {
         if text.starts_with(CHECK) {
             let names = text.split("pg_catalog.current_setting('").skip(1).filter_map(|rest| rest.split_once('\''));
-            // The role is part of the question for settings.
+            // The role is always part of the query with settings.
             let names = names.filter(|(name, _)| *name != "role").map(|(name, _)| name.to_owned()).collect();
             return Some(Command::Check { settings: text.contains(CHECKED_SETTINGS), names });
         }
@@ -125,7 +125,7 @@ impl Command {
         matches!(self, Command::RollbackTo(_))
     }
 
-    /// Rows come of it. EXECUTE's are those of what it runs, which model clients make so that there are some.
+    /// Whether it returns rows. EXECUTE does: model clients execute only statements that return rows.
     #[must_use]
     pub fn returns_rows(&self) -> bool {
         use Command as C;
@@ -149,7 +149,7 @@ impl Reader<'_> {
         Some(first.clone())
     }
 
-    /// Goes behind these words and signs if they are next.
+    /// Skips these words and signs if they are next.
     fn take(&mut self, wanted: &str) -> bool {
         let mut rest = self.tokens;
         for part in wanted.split(' ') {
@@ -290,7 +290,7 @@ impl Reader<'_> {
         let found = aliases.into_iter().find(|(words, _)| self.take(words));
         let name = match found {
             Some((_, name)) => {
-                // SET ROLE TO is none, but SET role = x is one.
+                // SET ROLE TO is not SQL, but SET role = x is.
                 let _ = self.take("=") || self.take("to");
                 name.to_owned()
             }
@@ -410,7 +410,7 @@ impl Reader<'_> {
                 (local || self.take("false")).then_some(())?;
                 Command::SetConfig { name, value, local }
             }
-            // What a function of somebody's own does inside, its name does not tell.
+            // User-defined functions, whose names do not show their side effects.
             "hidden_set" => Command::SetConfig { name: self.literal()?, value: self.argument()?, local: false },
             "hidden_temp" => {
                 let name = self.literal()?;

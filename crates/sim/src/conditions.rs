@@ -1,8 +1,8 @@
-//! Under which conditions a world goes on: the weather of its network, what breaks, and what clients do.
+//! The conditions of a world: the weather of its network, its faults, and the manners of its clients.
 
 use crate::random::Random;
 
-/// Refusals that trying again does not cure, and what the model PostgreSQL says then.
+/// The SQLSTATEs of login errors for which a retry is useless.
 pub(crate) const FINAL: [&str; 3] = ["28P01", "3D000", "42501"];
 pub(crate) const FOR_GOOD: &str = "you shall not pass";
 
@@ -47,25 +47,25 @@ impl Weather {
     }
 }
 
-/// Per mille each, of the chances they are about.
+/// Rates in per mille.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Faults {
-    /// A client's connection is cut some time in its life.
+    /// A client's connection is cut at some time.
     pub cuts: u32,
     /// Microseconds between two faults at PostgreSQL; 0: none.
     pub every: u64,
-    /// Connecting to PostgreSQL is refused, or never ends.
+    /// Connecting to PostgreSQL is refused, or never completes.
     pub refused: u32,
     pub lost_connects: u32,
-    /// A server login ends in an error of the kind that passes.
+    /// A server login ends in a temporary error.
     pub refused_logins: u32,
-    /// A server login is refused for good, as with a wrong password.
+    /// A server login ends in a permanent error, as with a wrong password.
     pub final_refusals: u32,
     /// A worker's mailbox has no room.
     pub full_mailbox: u32,
-    /// The board a worker sees is the last round's.
+    /// A worker sees the board of the previous round.
     pub late_board: u32,
-    /// A round begins late, as after a long step of another kind.
+    /// A round begins late, as after a long step.
     pub late_round: u32,
     /// One in so many steps of workers panics; 0: none.
     pub panics: u64,
@@ -101,7 +101,7 @@ pub struct Manners {
     pub errors: u32,
     pub large: u32,
     pub sets: u32,
-    /// What changes or shows the session's state, where a session keeps its server.
+    /// Statements that change or show the session's state, where a session keeps its server.
     pub memory: u32,
     pub hostile: u32,
     /// Clients of the console.
@@ -114,7 +114,7 @@ pub struct Manners {
 }
 
 impl Manners {
-    /// Clients do nothing that is not work, and never end.
+    /// Clients only run plain work, and never leave.
     pub(crate) fn be_plain(&mut self) {
         let Manners { pipeline, sleep_max, .. } = *self;
         let (think_max, units_max) = (0, 1_000_000);

@@ -1,4 +1,4 @@
-//! Worlds made for one check: classes contest the servers of one pool, and nothing else goes wrong. For `i14_classes`.
+//! Worlds made for `i14_classes`: classes compete for the servers of one pool, and nothing else goes wrong.
 //!
 //! Each class has a crowd of clients that is known by its `application_name`: few or many, with short transactions or long
 //! ones, in closed loops, with pauses, or all at once and then not at all for a while.
@@ -9,10 +9,10 @@ use crate::parameters::{self, APPLICATION_NAME};
 use crate::random::Random;
 use crate::wishes::Wishes;
 
-/// As few classes as can be unfair to each other, and as many as there are names for.
+/// The fewest classes that can be unfair to each other, and as many as there are names.
 const CROWDS: (u64, u64) = (2, parameters::OF_CLASSES as u64);
 
-/// More clients only make a world slower.
+/// With more clients a world only becomes slower.
 const CLIENTS_MAX: u64 = 160;
 
 /// The clients of one class. Times are in microseconds.
@@ -26,7 +26,7 @@ pub struct ClassClients {
     pub lasts: (u64, u64),
     /// Of a transaction, at most; 1: no BEGIN.
     pub statements: u64,
-    /// It has work for so long, then none for as long; 0: always.
+    /// It has work for so long, then none for as long; 0: always work.
     pub period: u64,
 }
 
@@ -46,7 +46,7 @@ impl ClassClients {
         }
     }
 
-    /// How long until it has work again; 0: it has.
+    /// How long until it has work again; 0: it has work now.
     #[must_use]
     pub fn rests(&self, now: u64) -> u64 {
         let is_on = self.period == 0 || (now / self.period).is_multiple_of(2);
@@ -54,17 +54,17 @@ impl ClassClients {
     }
 }
 
-/// Which clients are whose, by their numbers.
+/// The classes of a contest and their clients.
 #[derive(Clone, Debug)]
 pub struct Contest {
     pub crowds: Vec<ClassClients>,
-    /// Workers that the pool lives on.
+    /// The number of workers on which the pool lives.
     pub homes: u16,
 }
 
 impl Contest {
     pub(crate) fn draw(random: &mut Random, workers: u16) -> (Contest, u32) {
-        // Half of the time enough for several workers.
+        // In half of the worlds enough for several workers.
         let servers = *random.pick(&[1, 2, 3, 5, 8, 16, 16, 20, 24, 32]);
         let mut crowds: Vec<ClassClients> = Vec::new();
         for _ in 0..random.range(CROWDS.0, CROWDS.1) {
@@ -97,7 +97,7 @@ impl Contest {
             .expect("it is less than all of them")
     }
 
-    /// As they are told apart: the first class is `default`, and nobody's.
+    /// The classes and their rules; the first class is `default`, which has no clients.
     pub(crate) fn classes(&self) -> Classes {
         let mut classes = Classes::default();
         for (index, crowd) in self.crowds.iter().enumerate() {
@@ -116,7 +116,7 @@ impl Contest {
     }
 }
 
-/// Now and then a world is made for this, where nothing else is wished for.
+/// Whether this world is a contest: sometimes, if nothing else was requested.
 pub(crate) fn is_wished(wishes: &Wishes) -> bool {
     let mut random = Random::new(wishes.seed ^ 0x636f_6e74_6573);
     let may =

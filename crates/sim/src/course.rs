@@ -1,6 +1,6 @@
-//! What everybody in a world goes by: its plan, the clock, chance, the stage that it has come to, and the record of it.
+//! The state that all parts of a world share: its plan, clock, random numbers, stage and trace.
 //!
-//! Knows nobody who is in the world. All chance comes from here, so the order in which it is asked decides what happens.
+//! It knows none of these parts. All random numbers come from here, so the order of draws decides what happens.
 
 use crate::agenda::{Agenda, Happening};
 use crate::census::{Census, WorldCounts};
@@ -19,7 +19,7 @@ pub struct Failure {
     pub step: u64,
 }
 
-/// How far the world has come.
+/// The stages of a world.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Working,
@@ -27,7 +27,7 @@ pub(crate) enum Stage {
     Closing {
         since: u64,
     },
-    /// Nobody is left; idle servers time out.
+    /// No client is left; idle servers time out.
     Quiet {
         since: u64,
     },
@@ -76,7 +76,7 @@ impl Course {
         self.agenda.at(self.now() + micros, what);
     }
 
-    /// What happens next; the clock is set to it.
+    /// Takes the next event and sets the clock to its time.
     pub(crate) fn next(&mut self) -> Option<Happening> {
         self.agenda.next()
     }
@@ -112,7 +112,7 @@ impl Course {
         }
     }
 
-    /// Fails by what was found, if anything was.
+    /// Fails if a check has found something.
     pub(crate) fn judge(&mut self, checked: Result<(), Finding>) {
         if let Err((invariant, text)) = checked {
             self.fail(invariant, text);
@@ -128,7 +128,7 @@ impl Course {
         self.trace.line(self.agenda.now(), write);
     }
 
-    /// How long something takes on its way.
+    /// Draws a delay of the network.
     pub(crate) fn delay(&mut self) -> u64 {
         let weather = self.plan.weather;
         let delay = self.random.range(weather.delay_min, weather.delay_max);

@@ -1,4 +1,4 @@
-//! The model clients of a world: who is there, who is still to come, and what is known of those who have left.
+//! The model clients of a world: those present, those to come, and facts about those that have left.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,11 +9,11 @@ use crate::client::Client;
 use crate::course::Course;
 use crate::link::LinkId;
 
-/// What is known about a client beside what the client knows itself; kept when it is gone.
+/// Facts about a client that the client does not know; kept after it has left.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Visitor {
     pub(crate) gone: bool,
-    /// CancelRequests that it has sent, and queries of its that were struck by one.
+    /// The number of CancelRequests that it has sent, and the number of its queries that were interrupted.
     pub(crate) cancels: u32,
     pub(crate) struck: u32,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// `visits`: how many come in all.
+    /// `visits`: how many clients come in all.
     pub(crate) fn new(visits: u32) -> Crowd {
         Crowd { clients: Vec::new(), visitors: Vec::new(), present: 0, visits_left: visits }
     }
@@ -36,12 +36,12 @@ impl Crowd {
         self.visits_left
     }
 
-    /// Nobody comes any more.
+    /// No more clients come.
     pub(crate) fn end_visits(&mut self) {
         self.visits_left = 0;
     }
 
-    /// How many are there.
+    /// How many clients are present.
     pub(crate) fn present(&self) -> u32 {
         self.present
     }
@@ -81,7 +81,7 @@ impl Crowd {
         course.after(1, Happening::Client { index, number });
     }
 
-    /// A client leaves, if it is there; another one comes in its place, if more are to come. Says who it was.
+    /// A client leaves, if it is present; another one comes in its place, if more are to come. Returns its number.
     pub(crate) fn leave(&mut self, course: &mut Course, index: u32) -> Option<u32> {
         let number = self.clients[index as usize].take()?.number();
         self.visitors[number as usize].gone = true;
@@ -92,7 +92,7 @@ impl Crowd {
         Some(number)
     }
 
-    /// Who is in this place, if it is the one of this number.
+    /// The client in this place, if it has this number.
     pub(crate) fn at(&self, index: u32, number: u32) -> Option<&Client> {
         self.clients[index as usize].as_deref().filter(|client| client.number() == number)
     }
@@ -109,24 +109,24 @@ impl Crowd {
         self.clients.iter_mut().flatten().map(|client| &mut **client).find(|client| client.number() == number)
     }
 
-    /// So many CancelRequests has this client sent.
+    /// Notes how many CancelRequests a client has sent.
     pub(crate) fn note_cancels(&mut self, number: u32, cancels: u32) {
         self.visitors[number as usize].cancels = cancels;
     }
 
-    /// A cancel strikes a query of this client's.
+    /// Notes that a cancel has interrupted a query of this client.
     pub(crate) fn note_struck(&mut self, number: u32) -> Option<Visitor> {
         let visitor = self.visitors.get_mut(number as usize)?;
         visitor.struck += 1;
         Some(*visitor)
     }
 
-    /// Something was said on a channel.
+    /// A notification was sent on a channel.
     pub(crate) fn expect_notification(&mut self, channel: &str, payload: &str, now: u64) {
         self.clients.iter_mut().flatten().for_each(|client| client.expect_notification(channel, payload, now));
     }
 
-    /// Nobody dawdles any more.
+    /// Clients make no more pauses.
     pub(crate) fn hurry(&mut self, course: &mut Course) {
         for (index, client) in self.clients.iter_mut().enumerate() {
             let Some(client) = client else { continue };

@@ -1,17 +1,18 @@
-//! A PostgreSQL whose statements take the longer the more of them run, and worlds in which a pool's size is to be found for it.
+//! A PostgreSQL whose statements take longer the more of them run, and worlds in which a pool's best size must be
+//! found.
 //!
 //! ```text
 //!   statements a second
-//!     │        ▁▂▃▃▂▁▁              contention: each waits a little for each other one (the universal scalability law)
-//!     │     ▃▅          ▔▔▁▁▁▁      cores: nobody waits until all work, then everybody does
-//!     │   ▅                         latency: nobody waits for another, so the most servers do most
+//!     │        ▁▂▃▃▂▁▁              contention: each statement waits a little for each other (the universal scalability law)
+//!     │     ▃▅          ▔▔▁▁▁▁      cores: no statement waits until all are busy, then all do
+//!     │   ▅                         latency: no statement waits for another: more servers, more throughput
 //!     └─────────┬──────────────── statements that run at a time
 //!              peak        in half of the worlds it is another one from the thirtieth second on
 //! ```
 //!
-//! Promises: nothing but the sizes is special in such a world: its clients ask for rows without a pause, nothing goes wrong, and every
-//! invariant is looked at. In half of the worlds the whole database is faster or slower by some twentieth for 200 ms at a time.
-//! Does not judge: `checks::i14_sizes` holds the size that was found against the best one.
+//! Only the size is special in such a world: its clients query rows without a pause, nothing goes wrong, and every
+//! invariant is checked. In half of the worlds the speed of the whole database changes by some twentieth every 200 ms.
+//! `checks::i15_sizes` compares the size that was found with the best one.
 
 use crate::random::Random;
 
@@ -19,23 +20,23 @@ use crate::random::Random;
 pub(crate) const FLOOR: u32 = 2;
 pub(crate) const CEILING: u32 = 32;
 
-/// From then on the law may be another one, and the database slower or faster by this. A search takes 17.2 s at most, and the next
-/// may begin ten seconds after it. (A step that leaves throughput as it was at the present size is found by the next tries of
-/// neighbours only: that is not looked at here.)
+/// From this time on the law may be another one, and the database slower or faster. A search takes 17.2 s at most, and
+/// the next may begin ten seconds after it. (A step that does not change throughput at the present size is found only
+/// by later tries of neighbours: that is not checked here.)
 const STEP_US: u64 = 30_000_000;
 const STEPS: [f64; 2] = [0.6, 1.6];
 
-/// So long it has time to find the size, from the beginning and from the step.
+/// The time to find the size, from the beginning and from the step.
 const SEARCHED_US: u64 = 10_000_000;
 
 /// Statements a second of the best size: enough to tell sizes apart, few enough for a simulator.
 const BEST: f64 = 1_000.0;
 
-/// For so long the database is faster or slower, by a normal variable of this deviation.
+/// The database's speed changes every so often, by a normal variable with this deviation.
 const UNREST_US: u64 = 200_000;
 const UNREST: f64 = 0.05;
 
-/// Why more servers do not do more.
+/// Why throughput does not grow with more servers.
 #[derive(Copy, Clone, Debug, PartialEq)]
 enum Law {
     Contention { peak: f64 },
@@ -44,7 +45,7 @@ enum Law {
 }
 
 impl Law {
-    /// How much longer a statement takes beside others, so many in all, than alone.
+    /// How many times longer a statement takes if so many run, itself included, than alone.
     fn slowdown(self, busy: u32) -> f64 {
         let (busy, others) = (f64::from(busy), f64::from(busy.saturating_sub(1)));
         match self {
@@ -54,7 +55,7 @@ impl Law {
         }
     }
 
-    /// Throughput, by that of one server.
+    /// Throughput relative to that of one server.
     fn gain(self, size: u32) -> f64 {
         f64::from(size) / self.slowdown(size)
     }
@@ -68,9 +69,9 @@ impl Law {
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Curve {
     law: Law,
-    /// Which law holds after the step, and by what its best throughput is more.
+    /// The law after the step, and its best throughput relative to the first law's.
     later: Option<(Law, f64)>,
-    /// The whole database is faster and slower.
+    /// The speed of the whole database changes.
     is_restless: bool,
 }
 
@@ -84,18 +85,19 @@ impl Curve {
         Curve { law, later, is_restless: random.chance(500) }
     }
 
-    /// The law that holds, and by what its best throughput is more than at first.
+    /// The current law, and its best throughput relative to the first law's.
     fn law(&self, now: u64) -> (Law, f64) {
         self.later.filter(|_| now >= STEP_US).unwrap_or((self.law, 1.0))
     }
 
-    /// How long one takes while so many run, in microseconds.
+    /// How long a statement takes while so many run, in microseconds.
     fn service_us(&self, busy: u32, now: u64) -> f64 {
         let (law, more) = self.law(now);
         law.slowdown(busy) * law.best() / (BEST * more) * 1e6
     }
 
-    /// What so many that run wait for: kind, event, how many. Of those that contend, the more wait the slower all are.
+    /// The wait events of so many running statements: type, event, how many. The slower statements are by contention,
+    /// the more of them wait.
     pub(crate) fn waits(&self, busy: u32, now: u64) -> [(Option<&'static str>, Option<&'static str>, u32); 2] {
         let (law, _) = self.law(now);
         let (kind, event, waits) = match law {
@@ -107,36 +109,36 @@ impl Curve {
         [(Some(kind), Some(event), waits), (None, None, busy.saturating_sub(waits))]
     }
 
-    /// Statements a second of so many servers, by those of the best size.
+    /// Throughput of so many servers, relative to that of the best size.
     pub(crate) fn worth(&self, size: u32, now: u64) -> f64 {
         let (law, _) = self.law(now);
         law.gain(size) / law.best()
     }
 
-    /// When the size should have been found, and which is the last of these times.
+    /// The times at which the size should have been found.
     pub(crate) fn dues(&self) -> impl Iterator<Item = u64> {
         [Some(SEARCHED_US), self.later.map(|_| STEP_US + SEARCHED_US)].into_iter().flatten()
     }
 
-    /// When everything has been seen: how still a size lies that was found, too.
+    /// When the world ends: late enough to see also whether a size that was found is kept.
     pub(crate) fn ends(&self) -> u64 {
         self.dues().last().unwrap_or(0).max(2 * SEARCHED_US)
     }
 
-    /// How long a statement takes that begins now, beside so many others, in microseconds; by a tenth more or less.
+    /// How long a statement takes that begins now while so many others run, in microseconds, plus or minus a tenth.
     pub(crate) fn work_us(&self, others: u32, seed: u64, now: u64, random: &mut Random) -> u64 {
         let chance = 0.9 + random.range(0, 200) as f64 / 1_000.0;
         let faster = self.unrest(seed, now);
         (self.service_us(others + 1, now) * chance / faster) as u64
     }
 
-    /// By what the database is faster now.
+    /// The factor by which the database is faster now.
     fn unrest(&self, seed: u64, now: u64) -> f64 {
         if !self.is_restless {
             return 1.0;
         }
         let mut random = Random::new(seed ^ (now / UNREST_US) << 8);
-        // Twelve uniform variables are a normal one, nearly.
+        // The sum of twelve uniform variables is nearly normal.
         let sum: f64 = (0..12).map(|_| random.range(0, 1_000_000) as f64 / 1e6).sum();
         1.0 + UNREST * (sum - 6.0)
     }

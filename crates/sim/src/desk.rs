@@ -1,12 +1,12 @@
-//! The control plane of the model world: the very same console as in production, its looks and answers on their way for
-//! as long as mail takes.
+//! The control plane of the model world: the same console as in production. Its requests for snapshots and its answers
+//! take as long as mail takes.
 //!
 //! ```text
 //!   worker ──AskControl──► desk ──Look──► every worker ──Report──► desk: the console's answer ──Answer──► worker
 //! ```
 //!
-//! What a look shows is compared with what the world knows of connections, what an answer shows with the looks; the client
-//! that asked must be sent that answer, byte for byte (`client/console.rs`).
+//! Snapshots are compared with the world's own count of connections, and answers with the snapshots. The client must
+//! get the answer byte for byte (`client/console.rs`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use wire::{HEADER_LEN, Header};
 
 type Load = Box<dyn FnMut() -> Result<Loaded, Vec<String>>>;
 
-/// The control plane, and the questions that it looks at workers for.
+/// The control plane, and the commands that wait for snapshots.
 pub(crate) struct Desk {
     steward: Steward<Counter, Load>,
     tray: Rc<RefCell<Tray>>,
@@ -29,7 +29,7 @@ pub(crate) struct Desk {
     next_ticket: u64,
 }
 
-/// A question, and what was seen for it so far.
+/// A command, and the snapshots that have come for it so far.
 pub(crate) struct Open {
     ticket: u64,
     asker: Asker,
@@ -37,23 +37,23 @@ pub(crate) struct Open {
     snapshots: Vec<Snapshot>,
 }
 
-/// What came of serving a question.
+/// The outcome of a command.
 pub(crate) struct Served {
     pub(crate) answers: Vec<(Asker, Vec<u8>, bool)>,
     pub(crate) configured: bool,
     pub(crate) stop: Option<Stop>,
-    /// The control plane has come to its end.
+    /// The control plane has ended.
     pub(crate) ends: bool,
 }
 
-/// What goes over the counter between the console and the world.
+/// What the console reads from and hands to the world.
 #[derive(Debug, Default)]
 struct Tray {
     snapshots: Vec<Snapshot>,
     answers: Vec<(Asker, Vec<u8>, bool)>,
     configured: bool,
     stop: Option<Stop>,
-    /// What a reload will find; `None`: a mistake in the file.
+    /// The settings that a reload will read; `None`: a mistake in the file.
     file: Option<Arc<Settings>>,
 }
 
@@ -128,7 +128,7 @@ impl Desk {
         Desk { steward, tray, open: VecDeque::new(), next_ticket: 0 }
     }
 
-    /// Somebody asks something: every worker is to be looked at, by this ticket.
+    /// A command has come: requests a snapshot from every worker. Returns their ticket.
     pub(crate) fn ask(&mut self, asker: Asker, question: Question) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -136,7 +136,7 @@ impl Desk {
         ticket
     }
 
-    /// A worker has shown itself. The question, once all of them have.
+    /// A worker's snapshot has come. Returns the command once all have come.
     pub(crate) fn report(&mut self, ticket: u64, snapshot: Snapshot, workers: usize) -> Option<Open> {
         let at = self.open.iter().position(|open| open.ticket == ticket)?;
         let open = &mut self.open[at];
@@ -147,7 +147,7 @@ impl Desk {
         self.open.remove(at)
     }
 
-    /// Serves a question. `file`: what a reload will find.
+    /// Runs a command. `file`: the settings that a reload will read.
     pub(crate) fn serve(&mut self, open: &Open, file: Option<Arc<Settings>>) -> Served {
         self.tray.borrow_mut().file = file;
         self.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
@@ -163,7 +163,7 @@ impl Open {
         String::from_utf8_lossy(&self.question.text).eq_ignore_ascii_case("reload")
     }
 
-    /// Whether an answer is a table that shows what was looked at, if it is one of those that count.
+    /// Checks an answer against the snapshots, if it is a table with counts.
     pub(crate) fn agrees(&self, bytes: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(&self.question.text).trim_end_matches(';').trim().to_ascii_lowercase();
         let Some(table) = Shown::read(bytes)? else { return Ok(()) };
@@ -183,7 +183,7 @@ impl Open {
     }
 }
 
-/// A table as the wire has it.
+/// A table read from its wire messages.
 #[derive(Debug, Default)]
 struct Shown {
     columns: Vec<String>,
@@ -191,8 +191,8 @@ struct Shown {
 }
 
 impl Shown {
-    /// Takes an answer apart; `None`: it is no table. Each row must have a value for each column, and the last message be
-    /// ReadyForQuery.
+    /// Reads an answer; `None`: it is no table. Each row must have a value for each column, and the last message must
+    /// be ReadyForQuery.
     fn read(bytes: &[u8]) -> Result<Option<Shown>, String> {
         let mut shown = Shown::default();
         let (mut at, mut last) = (0, 0);
@@ -215,7 +215,7 @@ impl Shown {
         Ok((!shown.columns.is_empty()).then_some(shown))
     }
 
-    /// All values in columns of such names.
+    /// The sum of all values in these columns.
     fn sum(&self, which: impl Fn(&str) -> bool) -> Result<usize, String> {
         let mut sum = 0;
         for row in &self.rows {
@@ -227,7 +227,7 @@ impl Shown {
         Ok(sum)
     }
 
-    /// The second value of the row whose first is this.
+    /// The second value of the row whose first value is `name`.
     fn item(&self, name: &str) -> Result<usize, String> {
         let row = self.rows.iter().find(|row| row.first().is_some_and(|first| first.as_deref() == Some(name)));
         let value = row.and_then(|row| row.get(1)?.as_deref()?.parse().ok());

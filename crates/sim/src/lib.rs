@@ -1,27 +1,28 @@
-//! A seeded world that drives the very same decisions: model clients, model PostgreSQL, a bad network, a virtual clock.
+//! Runs the same decisions as in production in a seeded world: model clients, model PostgreSQL, a bad network, a
+//! virtual clock.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `wishes`, `overrides`, `plan` | what is asked for, settings among it, and what the seed decides then: settings, users, what the world is made for |
+//! | `wishes`, `overrides`, `plan` | the requested kind of world and its settings, and the seed's decisions: settings, users, the check for which the world is made |
 //! | `conditions` | weather, faults, manners |
-//! | `contest` | classes that contest a pool |
-//! | `promises` | what settings promise that few worlds ask for |
-//! | `course`, `agenda` | what everybody goes by: plan, clock, chance, record; what is to happen |
-//! | `link`, `network`, `asked` | connections: buffers, delays, pieces, ends, breaks; what the pooler has asked by them |
-//! | `machines`, `pooler` | the machines, each with what its thread would have; these with their connections |
-//! | `curve`, `working` | a PostgreSQL with a best number of servers, and what it tells of who waits for what |
-//! | `postgres`, `process`, `backend`, `trouble` | the model PostgreSQL, its processes, their sessions, what goes wrong there |
-//! | `statement`, `command`, `tokens` | what clients say, and how the model reads it |
-//! | `state`, `settings`, `shared` | what a session remembers, and what all share |
-//! | `book` | every session's state at each statement, as it is and as it should be |
-//! | `desk` | the console's other side |
-//! | `client`, `crowd` | model clients, each with a twin that says what it is owed; all of them |
+//! | `contest` | worlds in which classes compete for a pool |
+//! | `promises` | worlds that test features which others seldom use |
+//! | `course`, `agenda` | the shared state: plan, clock, random numbers, trace; the future events |
+//! | `link`, `network`, `asked` | connections: buffers, delays, pieces, ends, breaks; the pooler's requests on them |
+//! | `machines`, `pooler` | the machines, each with the parts that its thread would have; machines with their connections |
+//! | `curve`, `working` | a PostgreSQL with a best number of servers, and its wait events |
+//! | `postgres`, `process`, `backend`, `trouble` | the model PostgreSQL, its processes, their sessions, its failures |
+//! | `statement`, `command`, `tokens` | the clients' statements, and the model's parser |
+//! | `state`, `settings`, `shared` | the state of a session, and the state that all share |
+//! | `book` | every session's state at each statement, at its server and at its twin |
+//! | `desk` | the control plane |
+//! | `client`, `crowd` | model clients, each with a twin that gives the right answers; all clients of a world |
 //! | `checks` | the invariants, one file each |
-//! | `world` | who owns all of it: rounds of the machines, and what their peers do when they wake |
-//! | `run`, `census`, `trace` | one seed, what was exercised, what happened |
+//! | `world` | the owner of all parts: the machines' rounds, and what their peers do when they wake |
+//! | `run`, `census`, `trace` | one seed, counts of what happened, the record of events |
 //!
-//! Imports go down this list's layers: values, then connections, then those at their ends, then what looks at them, then the world.
-//! Who is in a world does not know the others; the world passes on between them.
+//! Imports follow the layers of this list: values, then connections, then their two ends, then the checks, then the
+//! world. The parts of a world do not know each other; the world passes data between them.
 //!
 //! A failure prints the one command that replays it. The same seed is the same world, bit for bit.
 

@@ -5,7 +5,7 @@
 //!   peer ◄──read─── │ arrived ████│ in flight ░░░░│ ◄──write── pooler       "down"
 //! ```
 //!
-//! A stream holds no more than its buffer: a writer gets less than it wanted written, as with a socket.
+//! A stream holds no more than its buffer: a write may be short, as with a socket.
 
 use units::ConnId;
 
@@ -16,13 +16,13 @@ use crate::asked::Asked;
 pub struct Pipe {
     data: Vec<u8>,
     head: usize,
-    /// How many of the bytes from `head` the reader can have.
+    /// How many of the bytes from `head` have arrived.
     arrived: usize,
     room: usize,
-    /// The writer has closed; once everything has arrived the reader learns of it.
+    /// The writer has closed; the reader learns of it once everything has arrived.
     ended: bool,
     pub end_arrived: bool,
-    /// A piece is on its way, or the end is.
+    /// A piece or the end is on its way.
     pub moving: bool,
     /// In all.
     written: u64,
@@ -45,14 +45,14 @@ impl Pipe {
         self.room.saturating_sub(self.len())
     }
 
-    /// Takes as much as there is room for; returns how much.
+    /// Takes as many bytes as there is room for; returns how many.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.space());
         self.force(&bytes[..count]);
         count
     }
 
-    /// Takes everything, were the buffer full.
+    /// Takes everything, even if the buffer is full.
     pub fn force(&mut self, bytes: &[u8]) {
         if self.head > 0 && self.head == self.data.len() {
             self.data.clear();
@@ -98,7 +98,7 @@ impl Pipe {
         self.in_flight() > 0 || (self.ended && !self.end_arrived)
     }
 
-    /// So many bytes more have arrived; with the last of them the end, if there is one.
+    /// So many more bytes have arrived; with the last of them the end, if there is one.
     pub fn arrive(&mut self, count: usize) {
         self.arrived += count.min(self.in_flight());
         self.end_arrived = self.ended && self.in_flight() == 0;
@@ -122,32 +122,32 @@ impl Pipe {
     }
 }
 
-/// Where a process of PostgreSQL is kept, and its number, which no other ever has.
+/// The place of a process of PostgreSQL in its table, and its number, which is never reused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ProcessName {
     pub index: u32,
     pub number: u32,
 }
 
-/// Who is at the other end of one of the pooler's connections.
+/// The other end of one of the pooler's connections.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A model client, by its index and its number.
     Client(u32, u32),
     /// A client's connection that carries a CancelRequest.
     Canceller,
-    /// Whatever connects to PostgreSQL on the port of this database; what it wants shows its first packet.
+    /// A connection to PostgreSQL for this database; the first packet shows its purpose.
     Postgres { database: u16, process: Option<ProcessName> },
 }
 
-/// How a peer gives up its connection.
+/// How a peer closes its connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Leaving {
     Orderly,
     Cut,
 }
 
-/// Names a connection; one that is gone finds nothing.
+/// The id of a connection; that of a closed one finds nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId {
     pub(crate) index: u32,
@@ -165,18 +165,18 @@ impl LinkId {
 /// The pooler's end of a connection.
 #[derive(Debug)]
 pub struct PoolerEnd {
-    /// Which machine has it, and under which name; none while it travels.
+    /// The machine that has it, and its id there; `None` while it is on its way between machines.
     pub home: Option<(u16, ConnId)>,
     pub read: bool,
     pub write: bool,
-    /// Since when it is read.
+    /// Since when the machine reads from it.
     pub read_from: u64,
-    /// On its machine's list of connections with something to tell.
+    /// It is on its machine's list of connections with events.
     pub listed: bool,
-    /// The pooler has been told of the end.
+    /// The pooler has got the event of its end.
     pub end_delivered: bool,
     pub closed: bool,
-    /// What the socket did not take of the last words to a peer that is being closed.
+    /// Final bytes to a peer that the socket has not taken before the close.
     pub lingering: Vec<u8>,
     /// The database and user it counts for, once its startup packet has come.
     pub counted: Option<(String, String)>,
@@ -189,9 +189,9 @@ pub struct PeerEnd {
     pub closed: bool,
     /// It has more to write than there was room for.
     pub blocked: bool,
-    /// An idle server is about to say its last words.
+    /// An idle server is about to send its final error.
     pub dying: bool,
-    /// An error that ends the server lies unread, since then: it must be read before anybody is linked to it (I8).
+    /// Since when the server's final error lies unread: it must be read before a session is linked to the server (I8).
     pub last_words_at: Option<u64>,
 }
 
@@ -202,11 +202,11 @@ pub struct Link {
     pub down: Pipe,
     pub pooler: PoolerEnd,
     pub peer: PeerEnd,
-    /// What the pooler asks of PostgreSQL.
+    /// The pooler's requests to PostgreSQL.
     pub asked: Asked,
-    /// What came of connecting, until the pooler is told.
+    /// The result of connecting, until the pooler gets the event.
     pub opened: Option<bool>,
-    /// When the pooler asked for it.
+    /// When the pooler began to open it.
     pub opened_at: u64,
     /// Connected, so that it may be read and written.
     pub stands: bool,
@@ -249,7 +249,7 @@ impl Link {
         !self.pooler.closed && !self.peer.closed
     }
 
-    /// What the peer has sent last may be words that end it.
+    /// Notes the time if the peer's latest bytes are a final error.
     pub(crate) fn note_last_words(&mut self, now: u64) {
         let all_there = self.up.in_flight() == 0 && self.up.is_ended();
         if self.peer.dying && all_there && self.peer.last_words_at.is_none() {

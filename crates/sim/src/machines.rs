@@ -1,6 +1,7 @@
-//! The machines of a world, each with what its thread would have: a mailbox, a list of connections with news, its time to wake.
+//! The machines of a world, each with the parts that its thread would have: a mailbox, a list of connections with
+//! events, its time to wake.
 //!
-//! Does not carry out what machines ask for: see `world`.
+//! The actions of machines are carried out in `world`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -41,10 +42,10 @@ impl Machinery {
     }
 }
 
-/// A message on its way, or come back.
+/// A message on its way, or returned.
 #[derive(Debug)]
 pub(crate) struct Letter {
-    /// The machine that sent it; its receiver, where it comes from outside.
+    /// The machine that sent it; if it comes from outside, its receiver.
     pub(crate) from: u16,
     pub(crate) at: u64,
     pub(crate) mail: Mail,
@@ -52,7 +53,7 @@ pub(crate) struct Letter {
     pub(crate) returned: bool,
 }
 
-/// One machine and what its thread would have.
+/// One machine and the parts that its thread would have.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) place: Place,
@@ -67,11 +68,11 @@ pub(crate) struct Node {
     computed: Vec<(ConnId, Done)>,
     wake_at: u64,
     pub(crate) board: Board,
-    /// What this round's servers and clients were told by was an older board.
+    /// This round used an older board.
     pub(crate) board_is_late: bool,
     actions: Actions,
     pub(crate) rounds: u64,
-    /// It has said that nothing is left to wait for.
+    /// It has sent `Finished`.
     pub(crate) finished: bool,
 }
 
@@ -118,23 +119,23 @@ impl Node {
         self.conns[kind as usize].iter().flatten().copied()
     }
 
-    /// Connections of a kind that it has.
+    /// The number of its connections of a kind.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.conns[kind as usize].iter().flatten().count()
     }
 
-    /// What the machine keeps for a connection that does not take it.
+    /// The machine's backlog for a connection.
     pub(crate) fn backlog(&self, conn: ConnId) -> &[u8] {
         self.machinery.machine().backlog(conn)
     }
 
-    /// Keeps what a socket did not take; how much it keeps for it now.
+    /// Adds bytes that a socket did not take to the backlog; returns its length.
     pub(crate) fn keep(&mut self, conn: ConnId, bytes: &[u8]) -> usize {
         self.machinery.machine_mut().keep(conn, bytes);
         self.backlog(conn).len()
     }
 
-    /// Whether the connection has something to tell its machine.
+    /// Whether the connection has an event for its machine.
     pub(crate) fn has_news(&self, conn: ConnId, link: &Link) -> bool {
         if link.opened.is_some() {
             return true;
@@ -147,7 +148,7 @@ impl Node {
         readable || link.broken || may_write && !self.backlog(conn).is_empty()
     }
 
-    /// The connections that were listed since this was asked last.
+    /// Takes the list of connections with events.
     pub(crate) fn take_ready(&mut self) -> Vec<LinkId> {
         std::mem::take(&mut self.ready)
     }
@@ -183,14 +184,14 @@ impl Node {
         [deadline.map(|at| at.max(now + 1)), letter, ready].into_iter().flatten().min()
     }
 
-    /// One step of the machine; what it asks for must be given back by `stepped`.
+    /// One step of the machine. The actions must be given back by `stepped`.
     pub(crate) fn step(&mut self, now: u64, event: Event<'_>) -> Actions {
         let mut actions = std::mem::take(&mut self.actions);
         self.machinery.machine_mut().step(Time(now), &self.board, event, &mut actions);
         actions
     }
 
-    /// All that it asked for was carried out.
+    /// Its actions were carried out.
     pub(crate) fn stepped(&mut self, mut actions: Actions) {
         actions.clear(|buffer| self.machinery.machine_mut().recycle(buffer));
         self.actions = actions;
@@ -214,7 +215,7 @@ pub(crate) const FIRST_WORKER: u16 = 2;
 pub(crate) struct Machines {
     nodes: Vec<Node>,
     board: Board,
-    /// The last moment a letter was promised to arrive, per sender and receiver.
+    /// The latest arrival time of a letter, by sender and receiver.
     posted: BTreeMap<(u16, u16), u64>,
 }
 
@@ -270,7 +271,7 @@ impl Machines {
         }
     }
 
-    /// The door takes a connection; which name it has there.
+    /// The door accepts a connection. Returns its id there.
     pub(crate) fn accept(&mut self, now: u64, from: Address) -> Option<(u16, ConnId)> {
         match &mut self.node_mut(DOOR).machinery {
             Machinery::Door(door) => door.accept(Time(now), from).map(|conn| (DOOR, conn)),
@@ -278,7 +279,7 @@ impl Machines {
         }
     }
 
-    /// Sees to it that a machine has a round at that moment, or before.
+    /// Makes a machine run a round at that time or earlier.
     pub(crate) fn wake(&mut self, course: &mut Course, node: u16, at: u64) {
         let entry = self.node_mut(node);
         let at = at.max(course.now());
@@ -294,7 +295,7 @@ impl Machines {
         }
     }
 
-    /// A connection of this machine has something to tell it.
+    /// A connection of this machine has an event for it.
     pub(crate) fn list(&mut self, course: &mut Course, node: u16, id: LinkId) {
         self.node_mut(node).ready.push(id);
         let (late, random) = (course.plan.faults.late_round, &mut course.random);
@@ -317,7 +318,7 @@ impl Machines {
         }
     }
 
-    /// A worker shows something on the board.
+    /// A worker writes to the board.
     pub(crate) fn show(&mut self, node: u16, show: impl FnOnce(&mut Board, WorkerId)) {
         if let Place::Worker(worker) = self.node(node).place {
             show(&mut self.board, worker);
@@ -331,7 +332,7 @@ impl Machines {
         }
     }
 
-    /// When a letter arrives that is sent now and takes so long: not before any other that was sent before it.
+    /// The arrival time of a letter sent now with this delay: never before an earlier letter.
     pub(crate) fn arrival(&mut self, now: u64, from: u16, to: u16, delay: u64) -> u64 {
         let last = self.posted.entry((from, to)).or_default();
         *last = (*last).max(now + delay);
@@ -346,7 +347,7 @@ impl Machines {
         self.wake(course, to, at);
     }
 
-    /// Mail from the console's other side, in order as in any mailbox.
+    /// Mail from the desk, delivered in order.
     pub(crate) fn deliver_from_desk(&mut self, course: &mut Course, node: u16, mail: Mail) {
         let late = if course.random.chance(20) { 50_000 } else { 300 };
         let at = self.arrival(course.now(), node, node, course.random.range(1, late));
@@ -367,9 +368,9 @@ impl Machines {
         self.nodes.iter().all(|node| node.letters.is_empty())
     }
 
-    /// Workers that never said that they have come to their end, though they were stopped like this.
+    /// Workers that should have sent `Finished` after this stop, but have not.
     pub(crate) fn unfinished(&self, stop: Option<Stop>) -> Vec<String> {
-        // Who waits for clients only goes on serving whoever is left; everybody has gone by now.
+        // A worker that waits for clients serves them until they leave; all have left by now.
         let asked = matches!(stop, Some(Stop::WaitForClients | Stop::WaitForServers | Stop::Immediate));
         let workers = self.nodes.iter().filter(|node| node.worker().is_some());
         workers

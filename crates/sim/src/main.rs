@@ -1,8 +1,9 @@
 //! The simulator's command line.
 //!
 //! `sim --seed N [--steps M] [--workers W] [--verbose]` runs one seed; `sim --time SECONDS` runs fresh seeds until the
-//! time is up; `--hashes` prints for each what the world saw of it, to be compared before and after a change that nobody
-//! may see; `--set NAME=VALUE`, any number of times, gives a setting a value that no seed changes; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
+//! time is up; `--hashes` prints for each a hash of the pooler's output, to be compared before and after a change that
+//! must not be visible; `--set NAME=VALUE`, any number of times, gives a setting a value that no seed changes;
+//! `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,14 +23,14 @@ struct Arguments {
     seeds: u64,
     time: Option<Duration>,
     verbose: bool,
-    /// Prints what the world saw of each seed, as a hash, and nothing that differs from run to run.
+    /// Prints for each seed the hash of what the world saw, and nothing that differs from run to run.
     hashes: bool,
-    /// Tells each failure in a line and goes on.
+    /// Prints each failure in one line and continues.
     keep_going: bool,
     sabotage: Option<String>,
 }
 
-/// A world that takes longer than this is stuck in one step: a machine loops for ever.
+/// A world that takes longer than this is stuck: a machine loops for ever.
 const STUCK: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -107,7 +108,8 @@ fn many(arguments: &Arguments) -> ExitCode {
     if good && failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Ends the process, with the command that replays it, if a world is not done in time. Dropping the answer says it is.
+/// Ends the process with a replay command if a world does not end in time. Dropping the returned sender stops the
+/// watch.
 fn watch(wishes: Wishes) -> Sender<()> {
     let (done, waits) = channel::<()>();
     std::thread::spawn(move || {
@@ -120,7 +122,7 @@ fn watch(wishes: Wishes) -> Sender<()> {
     done
 }
 
-/// Says what was done; false: something that should have happened did not.
+/// Prints the summary. Returns false if something never happened that should.
 fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
     let seconds = elapsed.as_secs_f64();
     println!(
@@ -147,7 +149,7 @@ fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
     true
 }
 
-/// Seeds nobody has tried, by the clock.
+/// A new seed, from the clock.
 fn fresh_seed() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_secs() * 100_000
@@ -190,7 +192,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Whether a failure is how the fault that is asked for shows.
+/// Whether the failed invariant is one by which the requested fault shows.
 #[cfg(feature = "sabotage")]
 fn shows(wishes: &Wishes, invariant: u8) -> bool {
     wishes.sabotage.is_some_and(|fault| sim::sabotage::shows_as(fault).contains(&invariant))

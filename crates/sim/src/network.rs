@@ -1,4 +1,4 @@
-//! All connections of a world, and what the network does to them: delays, pieces, ends and breaks.
+//! All connections of a world, with the network's effects on them: delays, pieces, ends and breaks.
 
 use crate::agenda::Happening;
 use crate::course::Course;
@@ -61,7 +61,7 @@ impl Network {
         })
     }
 
-    /// Keeps a stream moving: `up` is towards the pooler.
+    /// Schedules the next arrival of a stream; `up`: towards the pooler.
     pub(crate) fn pump(&mut self, course: &mut Course, id: LinkId, up: bool) {
         let Some(link) = self.get_mut(id) else { return };
         let pipe = if up { &mut link.up } else { &mut link.down };
@@ -73,7 +73,7 @@ impl Network {
         course.after(delay, Happening::Arrive { link: id, up });
     }
 
-    /// How much a peer has ever written to its connection, if that is there.
+    /// How many bytes a peer has written to its connection, if that exists.
     pub(crate) fn written(&self, id: LinkId) -> Option<u64> {
         self.get(id).map(|link| link.up.written())
     }
@@ -97,7 +97,7 @@ impl Network {
         true
     }
 
-    /// The peer closes its end, or its machine is cut off. False: it was closed before.
+    /// The peer closes its end, or its host is cut off. False: it was closed before.
     pub(crate) fn close_peer(&mut self, course: &mut Course, id: LinkId, how: Leaving) -> bool {
         let Some(link) = self.get_mut(id).filter(|link| !link.peer.closed) else { return false };
         link.peer.closed = true;
@@ -127,7 +127,7 @@ impl Network {
         link.up.cut(0);
         link.down.end();
         if !link.stands {
-            // Never came to be: there is nobody at the other end.
+            // It was never established: there is no other end.
             link.peer.closed = true;
         }
         self.pump(course, id, false);

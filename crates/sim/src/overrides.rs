@@ -1,6 +1,7 @@
-//! Settings that hold in a world whatever its seed decides, by the names and values of the configuration file.
+//! Settings that override a seed's decisions, by the names and values of the configuration file.
 //!
-//! Any setting of the table can be given, so one that is new needs no word here. What a seed draws stays what it is.
+//! Every setting of the table can be given, so new ones work without a change here. The random draws of a seed do not
+//! change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ pub struct Overrides {
 struct Given {
     setting: &'static Setting,
     value: Value,
-    /// As it was given.
+    /// The text as given.
     text: String,
 }
 
 impl Overrides {
-    /// Takes up `name=value`.
+    /// Adds `name=value`.
     ///
     /// # Errors
     /// There is no such setting, or it cannot have this value.
@@ -35,7 +36,7 @@ impl Overrides {
         Ok(())
     }
 
-    /// They hold for all: no database and no user has another value of its own.
+    /// Applies them everywhere: no database and no user keeps a value of its own.
     pub fn apply(&self, settings: &mut Settings) {
         for given in self.given.values() {
             let key = given.setting.key;
@@ -47,7 +48,7 @@ impl Overrides {
         }
     }
 
-    /// Each as it was given.
+    /// The texts as given.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.given.values().map(|given| given.text.as_str())
     }

@@ -1,4 +1,4 @@
-//! The tracked parameters of the model world: few values each, so that a digit names one.
+//! The tracked parameters of the model world. Each has few values, so that a digit stands for one.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ pub const COUNT: usize = 6;
 pub const NAMES: [&str; COUNT] =
     ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name", "IntervalStyle"];
 
-/// As settings are looked up.
+/// Their names in lower case.
 pub const LOWER: [&str; COUNT] =
     ["client_encoding", "datestyle", "timezone", "standard_conforming_strings", "application_name", "intervalstyle"];
 
-/// Where that is among them.
+/// The index of `application_name`.
 pub const APPLICATION_NAME: usize = 4;
 
-/// So many applications are called by a name that nobody takes by chance: worlds that are made for classes know them by it.
+/// So many values of `application_name` are never drawn by chance: worlds made for classes use them.
 pub const OF_CLASSES: u8 = 10;
 
-/// Which of its values each parameter has.
+/// The value of each parameter, as an index.
 pub type Values = [u8; COUNT];
 
-/// What the model PostgreSQL starts with: the first value of each.
+/// The values with which the model PostgreSQL starts: the first of each.
 pub const DEFAULTS: Values = [0; COUNT];
 
 /// As PostgreSQL would report them.
@@ -55,14 +55,14 @@ pub fn value(parameter: usize, digit: u8) -> &'static str {
     VALUES[parameter][usize::from(digit)]
 }
 
-/// How many values somebody may take by chance.
+/// How many values a client may draw by chance.
 #[must_use]
 pub fn choices(parameter: usize) -> u8 {
     let kept = if parameter == APPLICATION_NAME { OF_CLASSES } else { 0 };
     VALUES[parameter].len() as u8 - kept
 }
 
-/// What the application of such a class is called.
+/// The `application_name` of a class.
 #[must_use]
 pub fn of_class(index: usize) -> u8 {
     choices(APPLICATION_NAME) + index as u8
@@ -85,7 +85,7 @@ pub fn settings(values: Values) -> Settings {
     values.iter().enumerate().map(named).collect()
 }
 
-/// The values that settings have; `setting` says what one is.
+/// The values of settings; `setting` returns one by name.
 #[must_use]
 pub fn values<'s>(setting: impl Fn(&str) -> &'s str) -> Values {
     std::array::from_fn(|parameter| {

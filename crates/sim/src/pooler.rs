@@ -1,6 +1,6 @@
 //! The pooler of a world: its machines and the connections that they have.
 //!
-//! Moves bytes and tells machines and peers that there are some. Does not know what a peer does with them.
+//! Moves bytes and wakes machines and peers for them. What peers do with them is in `world`.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ impl Pooler {
         Pooler { machines: Machines::new(course), network: Network::default() }
     }
 
-    /// Which connection a machine's name is for.
+    /// The connection with this id at a machine.
     pub(crate) fn find(&self, node: u16, conn: ConnId) -> Option<LinkId> {
         self.machines.node(node).find(conn)
     }
 
-    /// The same, of a connection that an action names: it is there (I1).
+    /// The same for a connection in an action: it must exist (I1).
     pub(crate) fn named(&self, course: &mut Course, node: u16, conn: ConnId, what: &str) -> Option<LinkId> {
         let found = self.find(node, conn);
         if found.is_none() {
@@ -38,12 +38,12 @@ impl Pooler {
         found
     }
 
-    /// Who is at the other end of a machine's connection.
+    /// The peer of a machine's connection.
     pub(crate) fn peer(&self, node: u16, conn: ConnId) -> Option<Peer> {
         self.find(node, conn).and_then(|id| self.network.get(id)).map(|link| link.peer.who)
     }
 
-    /// What a machine is told, in the trace.
+    /// Writes a machine's event to the trace.
     pub(crate) fn note_event(&self, course: &mut Course, node: u16, event: &Event<'_>) {
         let (code, conn, detail) = match event {
             Event::Received { conn, bytes } => (1, Some(*conn), bytes.len() as u64),
@@ -69,13 +69,13 @@ impl Pooler {
         }
     }
 
-    /// What a machine asks for, in the trace.
+    /// Writes a machine's action to the trace.
     pub(crate) fn note_action(&self, course: &mut Course, node: u16, action: &Action, actions: &Actions, chunk: &[u8]) {
         let place = self.machines.node(node).place;
         course.note(|| format!("{place:?}      {}", crate::words::action(action, actions, chunk)));
     }
 
-    /// A connection may have something to tell its machine.
+    /// A connection may have an event for its machine.
     pub(crate) fn list(&mut self, course: &mut Course, id: LinkId) {
         let Some(link) = self.network.get_mut(id) else { return };
         let (Some((node, conn)), false) = (link.pooler.home, link.pooler.listed) else { return };
@@ -98,7 +98,7 @@ impl Pooler {
         }
     }
 
-    /// A connection that the pooler asked for has come to PostgreSQL, which makes it a process; or not.
+    /// A connection that the pooler opens has reached PostgreSQL, which starts a process for it; or it has failed.
     pub(crate) fn connected(
         &mut self,
         course: &mut Course,
@@ -110,7 +110,7 @@ impl Pooler {
         link.opened = Some(stands);
         if stands {
             let Peer::Postgres { database, .. } = link.peer.who else { return };
-            // It can be read and written from now on, though the pooler will learn of it a little later.
+            // It can be read and written from now on, though the pooler gets the event a little later.
             let process = Some(connect(course, database));
             link.peer.who = Peer::Postgres { database, process };
         } else {
@@ -136,7 +136,7 @@ impl Pooler {
         }
     }
 
-    /// The pooler has read something: a writer that was short may go on.
+    /// The pooler has read something: a writer that waited for room may continue.
     pub(crate) fn peer_may_write(&mut self, course: &mut Course, id: LinkId) {
         let Some(link) = self.network.get_mut(id) else { return };
         if std::mem::take(&mut link.peer.blocked) {
@@ -144,15 +144,15 @@ impl Pooler {
         }
     }
 
-    /// The peer closes its end, or its machine is cut off.
+    /// The peer closes its end, or its host is cut off.
     pub(crate) fn close_peer(&mut self, course: &mut Course, id: LinkId, how: Leaving) {
         if self.network.close_peer(course, id, how) {
-            // A writer of ours may have been waiting for room, which there is now.
+            // A writer of the pooler may have waited for room, which there is now.
             self.settle(course, id);
         }
     }
 
-    /// A connection breaks. Says who is cut off by it, if the peer had not closed its end; `settle` must follow.
+    /// A connection breaks. Returns the peer, if it had not closed its end; `settle` must follow.
     pub(crate) fn break_off(&mut self, course: &mut Course, id: LinkId) -> Option<Peer> {
         let link = self.network.get_mut(id).filter(|link| !link.broken)?;
         link.broken = true;
@@ -160,20 +160,20 @@ impl Pooler {
             self.settle(course, id);
             return None;
         }
-        // A cut from outside: the peer notices as well.
+        // A cut by the network: the peer notices it as well.
         course.census.network.cuts += 1;
         let who = link.peer.who;
         self.close_peer(course, id, Leaving::Cut);
         Some(who)
     }
 
-    /// Something about a connection has changed: its machine may have to know, or it may be over.
+    /// After a change of a connection: puts it on its machine's list, or forgets it if it has ended.
     pub(crate) fn settle(&mut self, course: &mut Course, id: LinkId) {
         self.list(course, id);
         self.network.sweep(id);
     }
 
-    /// Somebody connects to the door.
+    /// A peer connects to the door.
     pub(crate) fn connect_to_door(&mut self, course: &mut Course, peer: Peer) -> LinkId {
         let (up, down) = (course.room(), course.room());
         let id = self.network.open(peer, up, down);
@@ -193,7 +193,7 @@ impl Pooler {
         id
     }
 
-    /// A machine has a connection, under this name.
+    /// A machine adopts a connection under this id.
     pub(crate) fn adopt(&mut self, node: u16, conn: ConnId, id: LinkId) {
         self.machines.node_mut(node).register(conn, id);
         if let Some(link) = self.network.get_mut(id) {
@@ -201,7 +201,7 @@ impl Pooler {
         }
     }
 
-    /// A machine wants to read from a connection, and to write to it, or not.
+    /// Sets a machine's interest in reading and writing.
     pub(crate) fn set_interest(&mut self, course: &mut Course, node: u16, conn: ConnId, (read, write): (bool, bool)) {
         let Some(id) = self.named(course, node, conn, "Interest") else { return };
         if let Some(link) = self.network.get_mut(id) {
@@ -213,7 +213,7 @@ impl Pooler {
         self.list(course, id);
     }
 
-    /// A machine gives a connection away.
+    /// A machine hands a connection over.
     pub(crate) fn give_away(&mut self, node: u16, conn: ConnId, id: LinkId) {
         self.machines.node_mut(node).forget(conn);
         if let Some(link) = self.network.get_mut(id) {
@@ -221,14 +221,14 @@ impl Pooler {
         }
     }
 
-    /// All machines get the settings that hold now.
+    /// All machines get the current settings.
     pub(crate) fn configure(&mut self, course: &mut Course) {
         course.note(|| "settings are reloaded".to_owned());
         let settings = Arc::clone(&course.plan.settings);
         self.machines.deliver_to_all(course, |place| Mail::configure(place, Arc::clone(&settings)));
     }
 
-    /// All machines are told to stop.
+    /// All machines get the message to stop.
     pub(crate) fn stop(&mut self, course: &mut Course, stop: Stop) {
         course.census.world.stops += 1;
         course.note(|| format!("the pooler is stopped: {stop:?}"));

@@ -1,4 +1,4 @@
-//! The model PostgreSQL: its processes, whether it lets anybody in, and what its sessions say to each other.
+//! The model PostgreSQL: its processes, whether it accepts logins, and notifications between its sessions.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,10 +15,10 @@ use crate::shared::{Server, Shared};
 pub(crate) struct Postgres {
     processes: Vec<Option<Box<Process>>>,
     next_number: u32,
-    /// Until when each database's server does not listen, or is starting up.
+    /// Until when each database's server does not listen, and until when it starts up.
     down_until: Vec<u64>,
     starting_until: Vec<u64>,
-    /// Somebody else takes all of PostgreSQL's connections until then.
+    /// Until when other programs take all of PostgreSQL's connections.
     full_until: u64,
     shared: Server,
 }
@@ -35,7 +35,7 @@ impl Postgres {
         }
     }
 
-    /// What all its sessions share.
+    /// The state that all its sessions share.
     pub(crate) fn shared(&self) -> &Server {
         &self.shared
     }
@@ -44,7 +44,7 @@ impl Postgres {
         now < self.down_until[usize::from(database)]
     }
 
-    /// Why nobody is let in now, if so.
+    /// The reason for which logins are refused now, if any.
     pub(crate) fn turns_away(&self, database: u16, now: u64) -> Option<LoginRefusal> {
         if now < self.starting_until[usize::from(database)] {
             return Some(("57P03", "the database system is starting up"));
@@ -52,25 +52,25 @@ impl Postgres {
         (now < self.full_until).then_some(("53300", "sorry, too many clients already"))
     }
 
-    /// All connections are somebody else's until then.
+    /// Other programs take all connections until then.
     pub(crate) fn fill(&mut self, until: u64) {
         self.full_until = until;
     }
 
-    /// One database's server is away until then, and starting up until then.
+    /// One database's server is down until `down_until`, and starts up until `starting_until`.
     pub(crate) fn restart(&mut self, database: u16, down_until: u64, starting_until: u64) {
         self.down_until[usize::from(database)] = down_until;
         self.starting_until[usize::from(database)] = starting_until;
     }
 
-    /// Everything is well again.
+    /// Ends all failures.
     pub(crate) fn recover(&mut self) {
         self.down_until.fill(0);
         self.starting_until.fill(0);
         self.full_until = 0;
     }
 
-    /// A process for a connection that has come.
+    /// Starts a process for a new connection.
     pub(crate) fn connect(&mut self, course: &mut Course, link: LinkId, database: u16) -> ProcessName {
         let index = self.processes.iter().position(Option::is_none).unwrap_or_else(|| {
             self.processes.push(None);
@@ -94,7 +94,7 @@ impl Postgres {
         self.processes[index as usize].as_deref_mut()
     }
 
-    /// Takes a process out: to serve it, or for good.
+    /// Takes a process out of the table, to run it or to end it.
     pub(crate) fn take(&mut self, name: ProcessName) -> Option<Box<Process>> {
         self.processes[name.index as usize].take_if(|process| process.name() == name)
     }
@@ -104,7 +104,7 @@ impl Postgres {
         self.processes[index] = Some(process);
     }
 
-    /// Which process has this key.
+    /// The process with this key.
     pub(crate) fn with_key(&self, pid: i32, secret: &[u8]) -> Option<&Process> {
         self.iter().find(|process| process.has_key(pid, secret))
     }
@@ -120,17 +120,17 @@ impl Postgres {
         self.iter().filter(|process| process.serves() && !process.is_ending())
     }
 
-    /// How many are at work.
+    /// How many run a statement.
     pub(crate) fn busy(&self, now: u64) -> u32 {
         self.iter().filter(|process| process.is_busy(now)).count() as u32
     }
 
-    /// Channels and payloads, since this was asked last.
+    /// Takes the channels and payloads of notifications sent since the last call.
     pub(crate) fn take_said(&mut self) -> Vec<(String, String)> {
         self.shared.borrow_mut().take_said()
     }
 
-    /// Processes that have nothing to do tell at once what was said on their channels.
+    /// Idle processes send the notifications of their channels at once.
     pub(crate) fn send_notifications(&mut self, course: &mut Course) {
         if !self.shared.borrow().has_notifications() {
             return;

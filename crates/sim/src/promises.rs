@@ -1,38 +1,38 @@
-//! Worlds in which a setting promises something that other worlds seldom ask for: clients that stay in a transaction for seconds, a
-//! reserve, servers of a minimum, reloads that change a user's limit or remove a database, channels that many listen to.
+//! Worlds that test features which other worlds seldom use: clients that stay in a transaction for seconds, a reserve,
+//! min_pool_size, reloads that change a user's limit or remove a database, channels with many listeners.
 //!
-//! All of it is drawn from streams of its own, so that all else in a world stays as it is.
+//! All of it is drawn from its own streams, so that the rest of a world does not change.
 
 use machine::Settings;
 
 use crate::random::Random;
 use crate::wishes::Wishes;
 
-/// How long a client dawdles that does, in microseconds.
+/// How long a client pauses, in microseconds.
 const DAWDLE_US: (u64, u64) = (3_000_000, 6_000_000);
 
-/// What is asked for in this world beside what all worlds have.
+/// What this world tests in addition to what all worlds test.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Promises {
-    /// Per mille of the clients that rest for seconds, in a transaction or between two.
+    /// Per mille of the statements after which a client pauses for seconds, in a transaction or between two.
     pub dawdlers: u32,
-    /// Clients say and listen on a channel of their database's, not of their own.
+    /// Clients use one channel for their whole database, not their own.
     pub shared_channels: bool,
     /// Clients add columns to tables that they have prepared statements of.
     pub alters_tables: bool,
     /// Clients send cancels with a wrong secret while a query runs.
     pub wrong_cancels: bool,
-    /// Databases with a forced user keep some servers open, which live for long.
+    /// Databases with a forced user keep some servers open, with a long lifetime.
     pub keeps_minimum: bool,
     /// A reload changes max_user_connections.
     pub changes_user_limit: bool,
     /// A reload removes a database.
     pub removes_database: bool,
-    /// Clients leave in the midst of a COPY, between two messages.
+    /// Clients leave during a COPY, between two messages.
     pub leaves_copies: bool,
-    /// Servers die often, and the pooler is late to hear of it.
+    /// Servers die often, and the pooler gets the event late.
     pub last_words: bool,
-    /// What a client does in its turn is drawn from streams of its own.
+    /// The seed of the streams for each client's decisions.
     seed: u64,
 }
 
@@ -43,13 +43,13 @@ pub(crate) fn reserve(settings: &Settings, database: &str, user: &str) -> u32 {
     own.or(entry).unwrap_or(settings.global.pools.reserve_pool_size)
 }
 
-/// A stream of this world's for one purpose.
+/// A random stream of this world for one purpose.
 pub(crate) fn stream(seed: u64, purpose: &[u8; 8]) -> Random {
     Random::new(seed ^ u64::from_be_bytes(*purpose))
 }
 
 impl Promises {
-    /// `is_plain`: the world is made for one check, where nothing else is wished for.
+    /// `is_plain`: the world is made for one check, and has none of this.
     pub(crate) fn draw(wishes: &Wishes, is_plain: bool) -> Promises {
         if is_plain {
             return Promises::default();
@@ -58,7 +58,7 @@ impl Promises {
         let often = if wishes.promises { 4 } else { 1 };
         let mut chance = |per_mille: u32| random.chance(often * per_mille);
         let removes_database = chance(120);
-        // Who is idle when it goes has to be told.
+        // Idle clients must get the error when their database is removed.
         let dawdles = removes_database || chance(150);
         let (shared_channels, alters_tables, wrong_cancels) = (chance(250), chance(250), chance(250));
         let (keeps_minimum, changes_user_limit) = (chance(150), chance(100));
@@ -77,7 +77,7 @@ impl Promises {
         }
     }
 
-    /// How long a client rests before what it does next, if it dawdles there.
+    /// How long a client pauses after this statement, if it does.
     pub(crate) fn dawdles(&self, client: u32, mark: u32) -> Option<u64> {
         if self.dawdlers == 0 {
             return None;
@@ -86,13 +86,13 @@ impl Promises {
         random.chance(self.dawdlers).then(|| random.range(DAWDLE_US.0, DAWDLE_US.1))
     }
 
-    /// Whether a client leaves in the midst of the COPY that it has just begun.
+    /// Whether a client leaves during the COPY that it has just begun.
     pub(crate) fn leaves_copy(&self, client: u32, mark: u32) -> bool {
         let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"leaving ");
         self.leaves_copies && random.chance(200)
     }
 
-    /// Which bit of a cancel's secret is wrong, if a client sends such a cancel now.
+    /// The wrong bit in a cancel's secret, if a client sends such a cancel now.
     pub(crate) fn wrong_bit(&self, client: u32, now: u64) -> Option<u32> {
         let mut random = stream(self.seed ^ u64::from(client) << 40 ^ now, b"wrongbit");
         (self.wrong_cancels && random.chance(20)).then(|| random.below(32) as u32)

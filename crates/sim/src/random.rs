@@ -1,4 +1,5 @@
-//! Chance, from a seed: the same seed gives the same world. xoshiro256** (Blackman and Vigna), seeded by SplitMix64.
+//! Random numbers from a seed: the same seed gives the same world. xoshiro256** (Blackman and Vigna), seeded by
+//! SplitMix64.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Random {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// A number from `low` to `high`, both included.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
@@ -51,7 +52,7 @@ impl Random {
         low + self.below(1 << bits).min(high - low)
     }
 
-    /// True once in a while: `per_mille` times out of a thousand.
+    /// True with a probability of `per_mille` in a thousand.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         self.below(1000) < u64::from(per_mille)
     }

@@ -13,14 +13,14 @@ use crate::wishes::Wishes;
 use crate::world::World;
 
 thread_local! {
-    /// A world runs on this thread: its panics are failures like others.
+    /// A world runs on this thread: its panics are reported as failures.
     static CATCHING: Cell<bool> = const { Cell::new(false) };
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 static HOOK: Once = Once::new();
 
-/// What came of a seed.
+/// The outcome of a seed.
 #[derive(Debug)]
 pub struct Outcome {
     pub census: Census,
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub lines: Vec<String>,
 }
 
-/// Panics of a world go into its report, not to the terminal; all others go where they went before.
+/// Panics of a world go into its report, not to the terminal; other panics are printed as before.
 fn catch_panics() {
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -46,7 +46,7 @@ fn catch_panics() {
     });
 }
 
-/// Runs one seed. `records`: keep the trace's lines; `prints`: and print them.
+/// Runs one seed. `records`: keeps the trace's lines; `prints`: also prints them.
 #[must_use]
 pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
     let plan = Plan::new(wishes);
@@ -60,7 +60,7 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
         Ok(result) => result.err(),
         Err(_) => {
             let words = PANIC.with_borrow_mut(Option::take).unwrap_or_else(|| "a panic without words".to_owned());
-            // The core's own assertions name their invariant, if they state one.
+            // Assertions in the core begin with the number of their invariant, if they have one.
             let invariant = words.strip_prefix('I').and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap_or(0);
             Some(Failure { invariant, text: format!("panic: {words}"), step: world.census().world.steps })
         }
@@ -121,7 +121,7 @@ fn sabotage(_: &Wishes) -> String {
     " --".to_owned()
 }
 
-/// Runs a failed seed again with its trace, writes that into `failures/`, and says all that is known.
+/// Runs a failed seed again with its trace, writes the trace into `failures/`, and returns the report.
 #[must_use]
 pub fn report(wishes: &Wishes, failure: &Failure, replay: &str) -> String {
     let again = run(wishes, true, false);

@@ -1,21 +1,21 @@
-//! The settings of the model PostgreSQL beside the reported ones: what they are called, what they may be, who may set
-//! them.
+//! The settings of the model PostgreSQL other than the reported ones: their names, their values, and which roles may
+//! set them.
 //!
-//! A departure from PostgreSQL: a setting of an application's own that nobody has set is empty, not unknown. A server
-//! that has once heard of it can never again look as if it had not.
+//! A departure from PostgreSQL: a custom setting that was never set is empty, not unknown. In PostgreSQL it becomes
+//! known with the first SET on a server, and stays so.
 
 use crate::parameters;
 
-/// Roles that anybody may assume. The last of them may do everything.
+/// Roles that every user may assume. The last one is a superuser.
 pub const ROLES: [&str; 3] = ["reader", "writer", "boss"];
 
 /// A role that only a superuser may assume.
 pub const FORBIDDEN_ROLE: &str = "stranger";
 
-/// Why a setting is refused: PostgreSQL's code and words.
+/// The SQLSTATE and text with which a setting is refused.
 pub type SettingRefusal = (&'static str, String);
 
-/// What a setting may be.
+/// The values that a setting may have.
 #[derive(Copy, Clone, Debug)]
 enum Rule {
     /// One of these.
@@ -58,7 +58,7 @@ const SETTINGS: [Setting; 9] = [
     },
 ];
 
-/// What a role may do.
+/// Whether a role is a superuser.
 #[must_use]
 pub fn is_superuser(role: &str) -> bool {
     matches!(role, "user0" | "boss")
@@ -75,7 +75,7 @@ pub fn is_identity(name: &str) -> bool {
     matches!(name, "role" | "session_authorization")
 }
 
-/// A setting of an application's own.
+/// Whether it is a custom setting, with a dot in its name.
 #[must_use]
 pub fn is_custom(name: &str) -> bool {
     name.contains('.')
@@ -85,13 +85,13 @@ fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// Whether only superusers set it.
+/// Whether only superusers may set it.
 #[must_use]
 pub fn is_guarded(name: &str) -> bool {
     find(name).is_some_and(|setting| setting.guarded)
 }
 
-/// What it is where nobody has set it; `None`: there is none of that name. Reported parameters have their own.
+/// Its default; `None`: there is no such setting. Reported parameters are not here.
 #[must_use]
 pub fn default(name: &str) -> Option<&'static str> {
     if is_custom(name) {
@@ -100,7 +100,7 @@ pub fn default(name: &str) -> Option<&'static str> {
     find(name).map(|setting| setting.default)
 }
 
-/// The parts of a value that is given as one text, as set_config does: a list of names is read as one.
+/// The parts of a value given as one text, as in set_config: a list of names is split.
 #[must_use]
 pub fn parts(name: &str, value: &str) -> Vec<String> {
     if !matches!(find(name).map(|setting| setting.rule), Some(Rule::Names)) {

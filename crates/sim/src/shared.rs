@@ -1,6 +1,7 @@
-//! What all sessions of the model PostgreSQL share: sequences, who holds which advisory lock, and who listens to what.
+//! The state that all sessions of the model PostgreSQL share: sequences, advisory locks and their holders, channels and
+//! their listeners.
 //!
-//! Clients use sequences, keys and channels of their own, so that no answer depends on what others do meanwhile.
+//! Each client uses its own sequences, keys and channels, so that no answer depends on other clients.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,32 +9,32 @@ use std::rc::Rc;
 
 use crate::book::Book;
 
-/// Who said something, on which channel, and what.
+/// A notification: process id, channel, payload.
 pub type Notice = (i32, String, String);
 
 /// A session that listens.
 #[derive(Debug, Default)]
 struct Subscriptions {
     channels: BTreeSet<String>,
-    /// What it has not passed on.
+    /// Notifications that it has not sent yet.
     notifications: Vec<Notice>,
 }
 
 #[derive(Debug, Default)]
 pub struct Shared {
     sequences: BTreeMap<String, u64>,
-    /// Whose it is, and how often.
+    /// By key: the session that holds it, and how often.
     locks: BTreeMap<i64, (u64, u32)>,
     sessions: u64,
     subscriptions: BTreeMap<u64, Subscriptions>,
-    /// Columns that tables have beyond their first.
+    /// The number of columns added to each table.
     added: BTreeMap<String, usize>,
-    /// What was said since this was asked last.
+    /// Notifications since the last call of `take_said`.
     said: Vec<(String, String)>,
     pub book: Rc<RefCell<Book>>,
 }
 
-/// As sessions have it.
+/// A session's reference to its server.
 pub type Server = Rc<RefCell<Shared>>;
 
 impl Shared {
@@ -64,7 +65,7 @@ impl Shared {
         *self.added.entry(table.to_owned()).or_default() += 1;
     }
 
-    /// False: somebody else holds it.
+    /// False: another session holds it.
     pub fn lock(&mut self, session: u64, key: i64) -> bool {
         let (holder, count) = self.locks.entry(key).or_insert((session, 0));
         if *holder != session {
@@ -87,7 +88,7 @@ impl Shared {
         true
     }
 
-    /// From now on a session listens to these.
+    /// Sets the channels that a session listens to.
     pub fn listen(&mut self, session: u64, channels: &BTreeSet<String>) {
         if channels.is_empty() {
             self.subscriptions.remove(&session);
@@ -96,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// A transaction that said this is committed.
+    /// A transaction with these notifications was committed.
     pub fn notify(&mut self, pid: i32, notices: Vec<(String, String)>) {
         for (channel, payload) in notices {
             self.said.push((channel.clone(), payload.clone()));
@@ -108,12 +109,12 @@ impl Shared {
         }
     }
 
-    /// Channels and payloads, since this was asked last.
+    /// Takes the channels and payloads since the last call.
     pub fn take_said(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.said)
     }
 
-    /// What a session has to pass on.
+    /// The notifications that a session has to send.
     pub fn take_notifications(&mut self, session: u64) -> Vec<Notice> {
         self.subscriptions
             .get_mut(&session)
@@ -121,7 +122,7 @@ impl Shared {
             .unwrap_or_default()
     }
 
-    /// Whether any session has something to pass on.
+    /// Whether any session has notifications to send.
     #[must_use]
     pub fn has_notifications(&self) -> bool {
         self.subscriptions.values().any(|subscriptions| !subscriptions.notifications.is_empty())

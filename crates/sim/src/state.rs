@@ -1,11 +1,11 @@
-//! What a PostgreSQL session remembers, and what the end of a transaction makes of it.
+//! The state of a PostgreSQL session, and the effect of a transaction's end on it.
 //!
 //! ```text
 //!   kept      settings, temporary tables, LISTENs    undone with the transaction, back to a savepoint
 //!   lasting   cursors, locks, seed, sequences        not undone; but cursors of a transaction that fails are gone
 //! ```
 //!
-//! Prepared statements are elsewhere, beside those of the protocol, whose names they share.
+//! Prepared statements are in `backend::session::prepared`, with those of the protocol, which share their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use crate::parameters::Settings;
 use crate::settings;
 
-/// A temporary table: whose statement made it, and how many rows it has.
+/// A temporary table: which statement created it, and how many rows it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     pub maker: String,
@@ -21,15 +21,15 @@ pub struct Table {
     pub drops: bool,
 }
 
-/// What a transaction's end may undo.
+/// State that the end of a transaction may undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     session: Settings,
-    /// Until the transaction's end; hides the session's.
+    /// Set until the transaction's end; takes precedence over the session's.
     local: Settings,
     pub tables: BTreeMap<String, Table>,
     pub channels: BTreeSet<String>,
-    /// LISTEN and UNLISTEN of this transaction: the channel or all, and whether it listens from then on.
+    /// LISTEN and UNLISTEN of this transaction: the channel or `None` for all, and whether it listens afterwards.
     pub pending: Vec<(Option<String>, bool)>,
     /// NOTIFY of this transaction.
     pub notices: Vec<(String, String)>,
@@ -43,11 +43,11 @@ pub struct Cursor {
     pub len: u32,
     pub at: u32,
     pub hold: bool,
-    /// How deep in savepoints it was made; 0: in a transaction that has committed.
+    /// The depth of savepoints at which it was declared; 0: in a transaction that has committed.
     depth: usize,
 }
 
-/// What no rollback undoes.
+/// State that no rollback undoes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lasting {
     pub cursors: BTreeMap<String, Cursor>,
@@ -55,12 +55,12 @@ pub struct Lasting {
     pub locks: BTreeMap<i64, u32>,
     pub libraries: BTreeSet<String>,
     pub seed: Option<u64>,
-    /// What nextval returned last, by sequence.
+    /// The latest value of nextval, by sequence.
     pub currents: BTreeMap<String, u64>,
     pub last: Option<String>,
 }
 
-/// All of it, at one moment.
+/// The whole state at one moment.
 #[derive(Clone, Debug)]
 pub struct Moment {
     kept: Rc<Kept>,
@@ -68,14 +68,14 @@ pub struct Moment {
     resets: Rc<Settings>,
 }
 
-/// The state, with what a rollback goes back to.
+/// The state, with earlier states for a rollback.
 #[derive(Clone, Debug)]
 pub struct State {
     kept: Rc<Kept>,
     committed: Rc<Kept>,
     savepoints: Vec<(String, Rc<Kept>)>,
     lasting: Rc<Lasting>,
-    /// What settings are where the session has not set them, if that is not their default.
+    /// The values of settings that the session has not set, if they differ from the default.
     resets: Rc<Settings>,
     pub login: String,
 }
@@ -117,19 +117,19 @@ impl State {
         Moment { kept: Rc::clone(&self.kept), lasting: Rc::clone(&self.lasting), resets: Rc::clone(&self.resets) }
     }
 
-    /// Whether settings are certainly those of this moment.
+    /// Whether the settings are certainly those of this moment.
     #[must_use]
     pub fn is_same_as(&self, moment: &Moment) -> bool {
         Rc::ptr_eq(&self.kept, &moment.kept) && Rc::ptr_eq(&self.resets, &moment.resets)
     }
 
-    /// What a setting is now; empty if there is none of that name.
+    /// The current value of a setting; empty if there is no such setting.
     #[must_use]
     pub fn setting(&self, name: &str) -> &str {
         value(&self.kept, &self.resets, name)
     }
 
-    /// Sets it; `None`: back to what the session began with.
+    /// Sets it; `None`: resets it to the session's initial value.
     pub fn set(&mut self, name: &str, value: Option<String>, local: bool) {
         if local {
             let value = value.unwrap_or_else(|| default(&self.resets, name).to_owned());
@@ -144,20 +144,20 @@ impl State {
         };
     }
 
-    /// What SET has set that still holds, by names.
+    /// The values set by SET, by name.
     pub fn set_by_session(&self) -> impl Iterator<Item = (&str, &str)> {
         self.kept.session.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// What of it outlives its server, in a session that had nothing else.
+    /// The state that a session keeps when it continues at another server.
     ///
     /// # Errors
-    /// It had what cannot be on another server.
+    /// It had state that cannot be on another server.
     pub fn moved(&self) -> Result<State, String> {
         let mut state = State::new(Settings::clone(&self.resets), &self.login);
         let begins = state.moment();
         state.kept_mut().session.clone_from(&self.committed.session);
-        // Another connection listens for it.
+        // The pool's listener listens for it.
         state.kept_mut().channels.clone_from(&self.committed.channels);
         state.commit();
         let here =
@@ -172,14 +172,14 @@ impl State {
         kept.local.retain(|name, _| settings::is_identity(name));
     }
 
-    /// As DISCARD ALL does. Libraries stay.
+    /// DISCARD ALL. Libraries stay loaded.
     pub fn discard_all(&mut self) {
         *self.kept_mut() = Kept::default();
         let lasting = self.lasting_mut();
         *lasting = Lasting { libraries: std::mem::take(&mut lasting.libraries), ..Lasting::default() };
     }
 
-    /// Who the session is now.
+    /// The current role.
     #[must_use]
     pub fn user(&self) -> &str {
         let role = self.setting("role");
@@ -213,7 +213,7 @@ impl State {
         true
     }
 
-    /// How deep something is that is made now.
+    /// The depth of savepoints of something declared now.
     #[must_use]
     fn depth(&self) -> usize {
         self.savepoints.len() + 1
@@ -224,7 +224,7 @@ impl State {
         self.lasting_mut().cursors.insert(name.to_owned(), cursor);
     }
 
-    /// An error: what was done since the last savepoint is undone at once.
+    /// An error: undoes everything since the last savepoint at once.
     pub fn fail(&mut self) {
         let depth = self.savepoints.len();
         self.kept = Rc::clone(self.savepoints.last().map_or(&self.committed, |(_, kept)| kept));
@@ -264,14 +264,14 @@ impl State {
         notices
     }
 
-    /// Cursors deeper than this are gone.
+    /// Closes cursors deeper than this.
     fn cursors_fall(&mut self, depth: usize) {
         if self.lasting.cursors.values().any(|cursor| cursor.depth > depth) {
             self.lasting_mut().cursors.retain(|_, cursor| cursor.depth <= depth);
         }
     }
 
-    /// Cursors deeper than this are made as if here.
+    /// Moves cursors from deeper savepoints up to this depth.
     fn cursors_rise(&mut self, depth: usize) {
         if self.lasting.cursors.values().any(|cursor| cursor.depth > depth) {
             self.lasting_mut().cursors.values_mut().for_each(|cursor| cursor.depth = cursor.depth.min(depth));
@@ -289,7 +289,7 @@ fn value<'s>(kept: &'s Kept, resets: &'s Settings, name: &str) -> &'s str {
 }
 
 impl Moment {
-    /// What of it is not as it should be: name, what it is, what it should be.
+    /// The differences from the wanted state: name, actual value, wanted value.
     #[must_use]
     pub fn differences(&self, wanted: &Moment) -> Vec<String> {
         let mut found = Vec::new();
@@ -325,7 +325,7 @@ impl Moment {
         differ("cursors", is, should, is == should);
         let (is, should) = (&self.lasting.locks, &wanted.lasting.locks);
         differ("advisory locks", is, should, is == should);
-        // Channels need not be the same: what is said there tells whether somebody listens.
+        // Channels are not compared: notifications show whether the session listens.
         found
     }
 }
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_value_hides_the_sessions_until_the_end() {
+    fn a_local_value_holds_until_the_end_of_the_transaction() {
         let mut state = state();
         set(&mut state, "1", false);
         set(&mut state, "2", true);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_by_name() {
+    fn differences_are_listed_by_name() {
         let (mut one, other) = (state(), state());
         set(&mut one, "1", false);
         assert_eq!(one.moment().differences(&other.moment()), ["app.x is \"1\", not \"\""]);

@@ -1,14 +1,14 @@
 //! The little language that model clients speak and the model PostgreSQL understands.
 //!
-//! It is SQL, if little of it. Every statement of a client ends with a comment that says whose it is and which of that
-//! client's it is: `select 3 100 /*c17.42*/`. The model server echoes that in every row, and compares its state with
-//! the client's twin's at that statement (I9). Statements of the pooler itself carry no such comment.
+//! It is a small part of SQL. Every statement of a client ends with a comment, its mark, that names the client and the
+//! statement: `select 3 100 /*c17.42*/`. The model server repeats the mark in every row, and compares its state with
+//! that of the client's twin at that statement (I9). The pooler's own statements have no mark.
 
 use session_state::catalogue;
 
 use crate::command::Command;
 
-/// Whose statement it is.
+/// The client of a statement, and the statement's number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub client: u32,
@@ -16,7 +16,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// As it stands in a comment or a parameter of Bind.
+    /// Its text in a comment or in a parameter of Bind.
     #[must_use]
     pub fn text(&self) -> String {
         format!("c{}.{}", self.client, self.number)
@@ -49,9 +49,9 @@ pub enum Body {
     Rollback,
     /// Changes or shows the session's state.
     Command(Command),
-    /// Returns one row of a table, which may get more columns.
+    /// Returns one row of a table to which columns may be added.
     Wide(String),
-    /// Gives that table one column more.
+    /// Adds a column to that table.
     Widen(String),
     CopyIn,
     CopyOut {
@@ -115,7 +115,7 @@ fn inside<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
     text.strip_prefix(before)?.strip_suffix(after)
 }
 
-/// One statement of a text, and whose it is.
+/// One statement of a text, and its mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub body: Body,
@@ -136,8 +136,8 @@ impl Statement {
 #[must_use]
 pub fn split(text: &str) -> Vec<Statement> {
     if let Some(asked) = text.strip_prefix(catalogue::PREFIX) {
-        // Beyond this language, and known as a whole.
-        // A glance is answered by one row, as the poll is.
+        // The pooler's queries are not in this language, and are compared as a whole. `GLANCE` returns one row, as
+        // `POLL` does.
         let poll = asked == catalogue::POLL || asked == catalogue::GLANCE;
         let known = poll || asked == catalogue::QUERY;
         let body = if known { Body::Command(Command::Catalogue { poll }) } else { Body::SyntaxError };
@@ -164,7 +164,7 @@ pub fn split(text: &str) -> Vec<Statement> {
     statements
 }
 
-/// The bytes a row holds: whose it is, which row, and filling that differs from row to row.
+/// The bytes of a row: the mark, the row's number, and filling that differs from row to row.
 #[must_use]
 pub fn row(mark: Option<Mark>, index: u32, len: u32) -> Vec<u8> {
     let mut value = match mark {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_says_whose_it_is() {
+    fn a_statement_has_a_mark() {
         let mark = Mark { client: 17, number: 42 };
         assert_eq!(Mark::parse(&mark.text()), Some(mark));
         let parsed = Statement::parse(&format!("select 3 100 /*{}*/", mark.text()));

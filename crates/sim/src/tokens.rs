@@ -1,6 +1,6 @@
 //! A statement's text as tokens: as much of PostgreSQL's lexical rules as model clients use.
 //!
-//! A backslash in a literal always stands for the letter behind it: clients write no literal whose meaning depends on
+//! A backslash in a literal always escapes the next letter: clients write no literal whose meaning depends on
 //! standard_conforming_strings.
 
 /// One token.
@@ -59,7 +59,7 @@ fn run(text: &str, at: &mut usize, belongs: impl Fn(char) -> bool) -> String {
     rest[..len].to_owned()
 }
 
-/// From the quote at `at` to behind the one that ends it; a doubled one stands for one.
+/// Reads from the quote at `at` to after the closing one; a doubled quote stands for one.
 fn quoted(text: &str, at: &mut usize) -> Option<String> {
     let mut letters = text[*at..].char_indices().peekable();
     let quote = letters.next()?.1;

@@ -1,11 +1,11 @@
-//! What happened, in order: always as a hash, and as lines when a failure is replayed.
+//! The record of all events in order: always as a hash, and as lines when a failure is replayed.
 
 use std::collections::VecDeque;
 
 /// Lines kept for the report of a failure.
 const LINES_MAX: usize = 4_000;
 
-/// Where FNV-1a begins.
+/// The initial value of FNV-1a.
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// `records`: keep lines, which costs time; `prints`: and show each at once.
+    /// `records`: keeps lines, which costs time; `prints`: also prints each at once.
     #[must_use]
     pub fn new(records: bool, prints: bool) -> Trace {
         Trace { hash: BASIS, seen: BASIS, lines: (records || prints).then(VecDeque::new), prints }
@@ -34,16 +34,16 @@ impl Trace {
         self.hash
     }
 
-    /// Mixes in what the world outside sees of the pooler: bytes, connections, lines of the log.
+    /// Mixes in output of the pooler that clients and servers see: bytes, connections, lines of the log.
     pub fn see(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.seen = (self.seen ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        // Where one thing ends and the next begins.
+        // A separator between outputs.
         self.seen = (self.seen ^ 0x100).wrapping_mul(0x0100_0000_01b3);
     }
 
-    /// The hash of all that the world outside has seen: the same before and after a change of the code alone.
+    /// The hash of all output of the pooler. A change that only rearranges code must not change it.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen

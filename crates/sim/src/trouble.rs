@@ -1,4 +1,4 @@
-//! What goes wrong at PostgreSQL while work is going on.
+//! Failures at PostgreSQL during the work of a world.
 
 use crate::agenda::Happening;
 use crate::course::Course;
@@ -6,7 +6,7 @@ use crate::link::{Leaving, ProcessName};
 use crate::pooler::Pooler;
 use crate::postgres::Postgres;
 
-/// One trouble, and the appointment for the next.
+/// Makes one failure and schedules the next.
 pub(crate) fn happen(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
     if !course.is_working() {
         return;
@@ -26,10 +26,10 @@ pub(crate) fn happen(course: &mut Course, postgres: &mut Postgres, pooler: &mut 
     }
 }
 
-/// No more troubles.
+/// Ends all failures.
 pub(crate) fn end(course: &mut Course, postgres: &mut Postgres) {
     postgres.recover();
-    // Fair weather too: what is still to be sent comes in whole pieces.
+    // The weather becomes fair too: what is still to be sent arrives whole.
     (course.plan.weather.pieces, course.plan.weather.late) = (0, 0);
 }
 
@@ -39,7 +39,7 @@ fn one_dies(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
     }
 }
 
-/// Ends a process: mostly with its last words, sometimes without.
+/// Ends a process: mostly with a final error, sometimes without.
 fn kill(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, name: ProcessName) {
     let (code, text) = ("57P01", "terminating connection due to administrator command");
     let Some(mut process) = postgres.take(name) else { return };
@@ -70,7 +70,7 @@ fn one_stalls(course: &mut Course, postgres: &mut Postgres) {
     }
 }
 
-/// One database's server ends all its processes, is away for a while, then starting up for a while.
+/// One database's server ends all its processes, is down for a while, then starts up for a while.
 fn restart(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
     course.census.postgres.restarts += 1;
     let database = course.random.below(course.plan.databases.len() as u64) as u16;

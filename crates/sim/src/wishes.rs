@@ -1,30 +1,30 @@
-//! What the command line, or a test, says about a world.
+//! Requests of the command line or a test about worlds.
 
 use settings::{Fidelity, PoolSize};
 
 use crate::overrides::Overrides;
 
-/// What the command line, or a test, says about a run.
+/// The requests about one run.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     pub seed: u64,
     pub steps: Option<u64>,
     pub workers: Option<u16>,
-    /// A small calm world.
+    /// A small world in fair weather.
     pub calm: bool,
     /// A world in which pools share a cap.
     pub shares: bool,
     /// A world in which classes share a pool.
     pub classes: bool,
-    /// A world with one pool of this size, and a PostgreSQL that has a best one.
+    /// A world with one pool of this size, and a PostgreSQL with a best size.
     pub sizes: Option<PoolSize>,
-    /// Worlds in which settings promise more than in others come four times as often.
+    /// Worlds that test the features in `promises` come four times as often.
     pub promises: bool,
     /// Workers panic.
     pub panics: bool,
-    /// What becomes of session state; otherwise the seed decides.
+    /// The fidelity of pools; `None`: the seed decides.
     pub fidelity: Option<Fidelity>,
-    /// Settings that hold whatever the seed decides.
+    /// Settings that override the seed's.
     pub set: Overrides,
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<machine::sabotage::Sabotage>,

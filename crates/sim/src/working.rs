@@ -1,9 +1,9 @@
-//! What PostgreSQL tells of who waits for what, in worlds where statements take the time that others leave them.
+//! PostgreSQL's wait events, in worlds where a statement's time depends on the other running statements.
 //!
-//! Promises: asked by the pooler, it tells what those that are asked about do just then, or in every fourth of these worlds refuses
-//! to, as one would that is too old.
+//! To the pooler's query it returns the current wait events of the processes in question. In every fourth of these
+//! worlds it refuses, as a PostgreSQL that is too old.
 //!
-//! Does not tell anything in other worlds: there the question is an error of syntax.
+//! In other worlds the query is a syntax error.
 
 use queueing::wait_events::QUESTION;
 use wire::backend;
@@ -13,11 +13,16 @@ use crate::course::Course;
 use crate::postgres::Postgres;
 use crate::process::Process;
 
-/// How long it takes to look at who waits, in microseconds.
+/// How long the query takes, in microseconds.
 const LOOK_US: u64 = 300;
 
-/// The pooler asks `process` what some of its servers wait for. False: it asks for something else.
-pub(crate) fn tells_waits(course: &mut Course, postgres: &Postgres, process: &mut Process, query: &[u8]) -> bool {
+/// Answers the pooler's query for wait events at `process`. False: it is another query.
+pub(crate) fn answers_wait_query(
+    course: &mut Course,
+    postgres: &Postgres,
+    process: &mut Process,
+    query: &[u8],
+) -> bool {
     let (Some(curve), Some(asked)) = (course.plan.purpose.curve, query.strip_prefix(QUESTION.as_bytes())) else {
         return false;
     };

@@ -1,5 +1,5 @@
-//! Each deliberate fault is caught within [`WORLDS`] worlds, by an invariant that it breaks: mostly within a few seconds. How busy the
-//! machine is does not matter.
+//! Each deliberate fault is caught within [`WORLDS`] worlds, by an invariant that it violates: mostly within a few
+//! seconds. The count of worlds does not depend on how busy the computer is.
 #![cfg(feature = "sabotage")]
 
 use std::num::NonZero;
@@ -13,11 +13,11 @@ use sim::wishes::Wishes;
 
 const WORLDS: u64 = 2_000;
 
-/// Not reached within so many yet: what is prepared behind a change of a table is made anew where it fails, unless so much of a batch
-/// follows that it is not kept. Transcripts show it.
+/// Not caught within so many worlds yet. A statement that fails after a change of its table is prepared again, unless
+/// more of the batch follows than the pooler keeps. Transcripts show it.
 const OPEN: [Sabotage; 1] = [Sabotage::KeepStatements];
 
-/// What settings promise that most worlds seldom ask for.
+/// Faults in the features of `promises`, which most worlds seldom use.
 const PROMISED: [Sabotage; 12] = [
     Sabotage::LinkBeforeFatal,
     Sabotage::LeaveCopyOpen,
@@ -34,9 +34,9 @@ const PROMISED: [Sabotage; 12] = [
 ];
 
 fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
-    // In most worlds classes are not told apart.
+    // Most worlds have no classes.
     let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
-    // And in most of them sessions are not followed.
+    // In most worlds sessions are not followed.
     let hears = matches!(fault, Sabotage::UnlistenForAll | Sabotage::WithholdNews);
     let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.
@@ -47,7 +47,7 @@ fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     failure.is_some_and(|failure| shows_as(fault).contains(&failure.invariant))
 }
 
-/// A seed that catches it, if any does. All cores look for one.
+/// A seed that catches the fault, if there is one. All cores search.
 fn hunt(fault: Sabotage) -> Option<u64> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let found = AtomicU64::new(u64::MAX);

@@ -45,24 +45,24 @@ fn eight_workers() {
     hold(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
 }
 
-/// Pools that share a cap, each with more clients than tokens, get their parts of it (I13).
+/// Pools that share a cap, each with more clients than tokens, get their shares (I13).
 #[test]
 fn pools_share_a_cap() {
     let census = hold(4_000..4_024, |seed| Wishes { seed, shares: true, ..Wishes::default() });
     assert!(census.checks.shared > 12, "{census:?}");
 }
 
-/// Classes that share a pool, on up to four workers, get their parts of its servers' time whatever the others do (I14), and no
-/// server rests or travels for long while somebody waits (I6).
+/// Classes that share a pool on up to four workers get their shares of server time whatever the others do (I14). No
+/// server is idle or on its way for long while a session waits (I6).
 #[test]
 fn classes_share_a_pool() {
     let census = hold(5_000..5_016, |seed| Wishes { seed, classes: true, ..Wishes::default() });
     assert!(census.checks.contested > 4 && census.network.lends > 500, "{census:?}");
 }
 
-/// Sessions are followed from server to server, and each statement's answer is held against a server of one's own.
+/// Sessions are followed from server to server, and each answer is compared with that of a direct connection.
 #[test]
-fn nobody_can_tell() {
+fn followed_sessions_look_like_direct_ones() {
     for fidelity in [Fidelity::Transparent, Fidelity::Strict] {
         let wishes = |seed| Wishes { seed, steps: Some(5_000), fidelity: Some(fidelity), ..Wishes::default() };
         let census = hold(3_000..3_600, wishes);
@@ -86,9 +86,9 @@ fn the_same_seed_is_the_same_world() {
     assert_ne!(other.hash, another.hash);
 }
 
-/// A PostgreSQL that does most with some number of servers, and a pool whose size is found: settled and within 5 % of the best after
-/// ten seconds, and ten seconds after another has become the best, in at least 95 of 100 (noise hides some). A pool whose size is
-/// given is not there, so the check can fail. That sizes do not oscillate is I15.
+/// A PostgreSQL with a best number of servers, and a pool whose size is found: within ten seconds, and again within ten
+/// seconds after the best size has changed, the size has settled within 5 % of the best in at least 95 of 100 worlds
+/// (noise hides some). A pool with a fixed size fails this check. I15 checks that sizes do not oscillate.
 #[test]
 fn sizes_are_found() {
     let within = |size, seeds| {

@@ -1,11 +1,11 @@
-//! What is answered to a statement that changes or shows the session's state: rows, if it returns any, and how it ended.
+//! The answer to a statement that changes or shows the session's state: rows, if it returns any, and its command tag.
 
 use wire::backend;
 
 use super::rows;
 use crate::settings::SettingRefusal;
 
-/// Of a column each, which may be NULL.
+/// One value for each column, which may be NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// Done, and no rows.
+/// A command tag without rows.
 pub(super) fn said(tag: &str) -> Done {
     Ok(Answer { rows: None, tag: tag.to_owned() })
 }

@@ -94,11 +94,11 @@ impl Backend {
         Ok(Progress::Done)
     }
 
-    /// What is run whole, or goes on with what comes next.
+    /// Runs a portal whose command returns all rows at once, or continues with later messages.
     fn execute_whole(&mut self, body: &Body, portal: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let ran = self.run(body, false, out)?;
         if ran != Ran::Done {
-            // Whatever ends in an error afterwards, COPY among it, is an extended one.
+            // An error that follows, also one in COPY, is an error of the extended protocol.
             self.running = Running::Portal(portal.to_vec());
         }
         Ok(match ran {
@@ -107,7 +107,7 @@ impl Backend {
         })
     }
 
-    /// What took time in a portal is over.
+    /// The sleep in a portal is over.
     pub(super) fn finish_sleep(&mut self, name: &[u8], out: &mut Vec<u8>) {
         if let Ok(portal) = self.session.portal(name) {
             portal.sleep();
@@ -117,7 +117,7 @@ impl Backend {
     }
 }
 
-/// The first parameter of a Bind, from behind its names.
+/// The first parameter of a Bind; `rest` begins after its names.
 fn first_parameter(rest: &[u8]) -> Option<Mark> {
     let formats = usize::from(u16::from_be_bytes(*rest.first_chunk()?));
     let rest = rest.get(2 + 2 * formats..)?;

@@ -1,12 +1,12 @@
-//! What a server finds wrong with the statements it is given: who may speak there now (I3, I11), and whether the session's
-//! state is what its client's twin has (I9).
+//! A server's checks of the statements that it is given: whether this client may use the server now (I3, I11), and
+//! whether the session's state is that of the client's twin (I9).
 
 use crate::book::{Book, Complaint, Step};
 use crate::command::Command;
 use crate::state::Moment;
 use crate::statement::{Body, Mark};
 
-/// Whom a server belongs to, and until when.
+/// For how long a server belongs to a client.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// To one client until the end of a transaction or batch.
@@ -17,12 +17,12 @@ pub(super) enum Held {
 
 #[derive(Debug)]
 pub(super) struct Judge {
-    /// A twin has nobody to judge.
+    /// False for a twin, which checks nothing.
     judges: bool,
     held: Held,
-    /// Whose transaction, batch or session this is.
+    /// The client of the current transaction, batch or session.
     owner: Option<u32>,
-    /// The first one that nobody has taken.
+    /// The first one that was not taken yet.
     complaint: Option<Complaint>,
 }
 
@@ -31,12 +31,12 @@ impl Judge {
         Judge { judges, held, owner: None, complaint: None }
     }
 
-    /// One for the same session at another server.
+    /// A judge for the same session at another server.
     pub(super) fn moved(&self) -> Judge {
         Judge::new(self.judges, self.held)
     }
 
-    /// A statement of a client meets this state; whoever of twin and server comes second compares.
+    /// Notes the state at a client's statement. Of twin and server, the one that runs it second compares.
     pub(super) fn compare(&self, book: &mut Book, mark: Mark, step: Step, moment: Moment, body: &Body) {
         if self.judges {
             book.server_at(mark, step, moment, || format!("{body:?}"));
@@ -45,7 +45,7 @@ impl Judge {
         }
     }
 
-    /// A statement is run: is this its client's turn?
+    /// A statement is run: checks whether its client may use the server.
     pub(super) fn note(&mut self, body: &Body, mark: Option<Mark>) {
         if !self.judges {
             return;
@@ -89,7 +89,7 @@ impl Judge {
     }
 }
 
-/// What the pooler says of its own accord.
+/// Whether the pooler sends this statement on its own.
 fn is_housekeeping(body: &Body) -> bool {
     match body {
         Body::Rollback | Body::Empty => true,
@@ -100,9 +100,9 @@ fn is_housekeeping(body: &Body) -> bool {
     }
 }
 
-/// What a session that is followed needs on its server, and what a server is rid of.
+/// Statements by which the pooler carries a session's state to a server, or removes state from a server.
 fn is_of_following(command: &Command) -> bool {
-    // In front of a question, for that alone.
+    // Sent before a question of the pooler, and valid only for it.
     if let Command::Set { name, value, local: true } = command {
         return name == "statement_timeout" && value.as_deref().is_some_and(|value| value == ["0"]);
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_in_a_transaction_is_noticed() {
+    fn another_client_in_a_transaction_is_noticed() {
         let mut judge = Judge::new(true, Held::ForTransaction);
         assert_eq!(note(&mut judge, "begin", Some(1)), None);
         assert_eq!(note(&mut judge, "select 1 0", Some(2)), Some(3));

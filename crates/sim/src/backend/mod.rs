@@ -1,16 +1,16 @@
-//! One PostgreSQL session after login: messages in, answers out. It knows neither connection nor time.
+//! One PostgreSQL session after login: messages in, answers out. It knows neither its connection nor the time.
 //!
-//! The model PostgreSQL runs one for each server connection; each model client runs one of its own as its twin, which
-//! says what a direct connection would have answered. Both being the same code, the pooler is what differs.
+//! The model PostgreSQL runs one for each server connection. Each model client runs one of its own, its twin, which
+//! gives the answers of a direct connection. Both are the same code, so every difference comes from the pooler.
 //!
-//! The rules are PostgreSQL's: the transaction status, what an error skips, what COPY ignores, which names live how
-//! long, when a changed parameter is reported.
+//! It follows PostgreSQL's rules for the transaction status, for messages skipped after an error or ignored by COPY,
+//! for the lifetime of names, and for when a changed parameter is reported.
 //!
 //! ```text
 //!   Backend     the protocol: simple query, extended query, COPY, what an error skips
 //!   session     transaction, state, statements, portals: what statements do
-//!   judge       who may speak here now
-//!   reported    the parameters of which the client has been told
+//!   judge       whether this client may use the server now
+//!   reported    the parameter values that the client has been sent
 //!   answer, rows    what is sent back
 //! ```
 //!
@@ -39,17 +39,17 @@ use session::{Ran, refusal};
 
 pub use session::Session;
 
-/// How far a message brought the session.
+/// What a session does after a message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     Done,
-    /// It works for so many microseconds; then comes [`Backend::wake`].
+    /// It works for so many microseconds; then [`Backend::wake`] is called.
     Works(u64),
-    /// It has said FATAL and is gone.
+    /// It has sent FATAL and has ended.
     Gone,
 }
 
-/// What it is in the middle of.
+/// What it is running.
 #[derive(Debug)]
 enum Running {
     Nothing,
@@ -63,7 +63,7 @@ enum Running {
 }
 
 impl Running {
-    /// A message that is answered as a simple query is, with the end of it.
+    /// A message that is answered like the end of a simple query.
     const ALONE: Running = Running::Simple { statements: Vec::new(), at: 0 };
 }
 
@@ -72,7 +72,7 @@ struct CopyIn {
     sum: u32,
 }
 
-/// A session with what it reads and says.
+/// A session with its protocol.
 #[derive(Debug)]
 pub struct Backend {
     session: Session,
@@ -84,13 +84,13 @@ pub struct Backend {
     mark: Option<Mark>,
     reported: Reported,
     judge: Judge,
-    /// How often it has said ReadyForQuery.
+    /// How many ReadyForQuery it has sent.
     readies: u64,
 }
 
 impl Backend {
-    /// A session of `login` at a server. `session`: its client keeps it until DISCARD ALL. `judges`: it complains about
-    /// what it should not see.
+    /// A session of `login` at a server. `session`: it belongs to one client until DISCARD ALL. `judges`: it reports
+    /// statements that it should not get.
     #[must_use]
     pub fn new(server: &Server, values: Values, login: &str, session: bool, judges: bool) -> Backend {
         let held = if session { Held::ForSession } else { Held::ForTransaction };
@@ -123,12 +123,12 @@ impl Backend {
         &self.session
     }
 
-    /// What it calls itself in notifications.
+    /// The process id in its notifications.
     pub fn set_pid(&mut self, pid: i32) {
         self.session.set_pid(pid);
     }
 
-    /// Whether a cancel would hit something now.
+    /// Whether a cancel would interrupt something now.
     #[must_use]
     pub fn is_cancellable(&self) -> bool {
         self.copy.is_some() || !matches!(self.running, Running::Nothing)
@@ -139,18 +139,18 @@ impl Backend {
         self.copy.is_some()
     }
 
-    /// The client whose statement it is at.
+    /// The client whose statement it is running.
     #[must_use]
     pub fn client(&self) -> Option<u32> {
         self.mark.map(|mark| mark.client)
     }
 
-    /// What comes next is nobody's until it says whose it is.
+    /// Until the next mark, messages belong to no client.
     pub fn forget_mark(&mut self) {
         self.mark = None;
     }
 
-    /// How often it has said ReadyForQuery.
+    /// How many ReadyForQuery it has sent.
     #[must_use]
     pub fn readies(&self) -> u64 {
         self.readies
@@ -181,7 +181,7 @@ impl Backend {
                 Progress::Done
             }
             tag::TERMINATE => Progress::Gone,
-            // Outside of COPY these are ignored: a client may learn late that its COPY failed.
+            // Ignored outside of COPY: a client may learn late that its COPY failed.
             tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => Progress::Done,
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => self.extended(message, body, out),
             _ => fatal("08P01", "invalid frontend message type", out),
@@ -235,7 +235,7 @@ impl Backend {
         self.go_on(out)
     }
 
-    /// Runs what is left of a query after something that took time, or COPY.
+    /// Runs the rest of a query after a sleep or COPY.
     fn go_on(&mut self, out: &mut Vec<u8>) -> Progress {
         loop {
             let Running::Simple { statements, at } = &mut self.running else {
@@ -292,7 +292,7 @@ impl Backend {
         Ok(ran)
     }
 
-    /// What took time is over, or cancelled.
+    /// A sleep is over, or cancelled.
     pub fn wake(&mut self, cancelled: bool, out: &mut Vec<u8>) -> Progress {
         if cancelled {
             self.copy = None;
@@ -344,7 +344,7 @@ impl Backend {
         backend::encode_ready(out, status);
     }
 
-    /// Outside of a transaction it tells what was said on its channels.
+    /// Outside of a transaction, sends the notifications of its channels.
     pub fn send_notifications(&mut self, out: &mut Vec<u8>) {
         for (pid, channel, payload) in self.session.take_notifications() {
             Notification { pid, channel: channel.as_bytes(), payload: payload.as_bytes() }.encode(out);
@@ -369,7 +369,7 @@ impl Backend {
     }
 }
 
-/// Says FATAL, after which there is nothing.
+/// Sends FATAL and ends the session.
 fn fatal(code: &str, text: &str, out: &mut Vec<u8>) -> Progress {
     say("FATAL", code, text, out);
     Progress::Gone

@@ -1,4 +1,4 @@
-//! The parameters of which a client has been told, by ParameterStatus.
+//! The parameter values that a client has been sent by ParameterStatus.
 
 use wire::backend::ParameterStatus;
 
@@ -8,22 +8,22 @@ use crate::state::{Moment, State};
 #[derive(Debug)]
 pub(super) struct Reported {
     values: Values,
-    /// The state when these were the values.
+    /// The state at which they were these values.
     at: Moment,
 }
 
-/// What the reported parameters are in this state.
+/// The reported parameters in this state.
 pub(super) fn values(state: &State) -> Values {
     parameters::values(|name| state.setting(name))
 }
 
 impl Reported {
-    /// The client knows what they are in this state.
+    /// The client knows the values of this state.
     pub(super) fn new(state: &State) -> Reported {
         Reported { values: values(state), at: state.moment() }
     }
 
-    /// Reports those that have changed since.
+    /// Reports the parameters that have changed since.
     pub(super) fn report(&mut self, state: &State, out: &mut Vec<u8>) {
         if state.is_same_as(&self.at) {
             return;

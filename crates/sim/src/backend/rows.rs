@@ -1,4 +1,4 @@
-//! Rows of the model's language as PostgreSQL sends them: each says whose statement it answers.
+//! Rows of the model's language as PostgreSQL sends them: each has the mark of the statement that it answers.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::statement::{Mark, row};
 
 const COLUMN: Column<'static> = Column { name: "value", type_oid: oid::TEXT, type_len: -1 };
 
-/// How long the one value of a table that may get more columns is.
+/// The length of a value in a table whose columns may grow in number.
 const WIDE_LEN: u32 = 5;
 
 pub(super) fn describe(out: &mut Vec<u8>) {
@@ -19,7 +19,7 @@ pub(super) fn describe_columns(columns: usize, out: &mut Vec<u8>) {
     backend::encode_row_description(out, &vec![COLUMN; columns]);
 }
 
-/// Some of the rows of a statement, without their end.
+/// Some rows of a statement, without CommandComplete.
 pub(super) fn encode(mark: Option<Mark>, rows: Range<u32>, len: u32, out: &mut Vec<u8>) {
     for index in rows {
         backend::encode_data_row(out, [Some(&row(mark, index, len)[..])]);
@@ -33,7 +33,7 @@ pub(super) fn encode_all(mark: Option<Mark>, rows: u32, len: u32, out: &mut Vec<
     backend::encode_command_complete(out, &format!("SELECT {rows}"));
 }
 
-/// The one row of a table of so many columns, and the end.
+/// The one row of a table with so many columns, and CommandComplete.
 pub(super) fn encode_wide(mark: Option<Mark>, columns: usize, out: &mut Vec<u8>) {
     let value = row(mark, 0, WIDE_LEN);
     backend::encode_data_row(out, std::iter::repeat_n(Some(&value[..]), columns));

@@ -1,8 +1,8 @@
-//! I4: a cancel strikes only a query of the key's owner, or one whose owner is gone.
+//! I4: a cancel interrupts only a query of the key's owner, or one whose owner is gone.
 //!
-//! One that `query_timeout` sends is for the first unit that the pooler knows of no answer to, and that must have taken as long
-//! as that allows when the cancel was sent. What its client had sent behind it by then may be struck in its place: a CancelRequest
-//! names a process, not a query.
+//! A cancel because of `query_timeout` is for the first unit whose answer the pooler has not read. That unit must have
+//! lasted for `query_timeout` when the cancel was sent. A later unit that the client had sent by then may be
+//! interrupted instead: a CancelRequest names a process, not a query.
 
 use settings::Fidelity;
 
@@ -13,8 +13,8 @@ use crate::link::Link;
 use crate::plan::Plan;
 use crate::process::Process;
 
-/// What the cancel was for had taken as long as `query_timeout` allows. The pooler's time begins when it sends: however long a
-/// query travels, it is not forgiven anything.
+/// Whether the cancelled unit had lasted for `query_timeout`. The time begins when the pooler sends the query, and
+/// includes its travel to the server.
 pub(crate) fn is_overdue(plan: &Plan, process: &Process, aim: Option<Aim>) -> bool {
     let global = &plan.settings.global;
     let timeout = global.waiting.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
@@ -23,9 +23,9 @@ pub(crate) fn is_overdue(plan: &Plan, process: &Process, aim: Option<Aim>) -> bo
     global.pools.pool_fidelity != Fidelity::Classic && was_late
 }
 
-/// A cancel is about to strike what this process is doing for a client, whose connection this is.
+/// A cancel is about to interrupt what this process does for a client; `link` is the client's connection.
 pub(crate) fn check(process: &Process, (client, visitor): (u32, Visitor), link: Option<&Link>) -> Result<(), Finding> {
-    // Who has been closed, and perhaps has not learned so yet, wants no answer any more.
+    // A client whose connection was closed, even if it does not know yet, needs no answer any more.
     let closed = link.is_none_or(|link| link.pooler.closed);
     if !visitor.gone && !closed && visitor.struck > visitor.cancels {
         let (number, cancels) = (process.number(), visitor.cancels);

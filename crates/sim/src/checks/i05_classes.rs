@@ -1,10 +1,10 @@
-//! I5, of classes and statements: over all workers, never more transactions at a time than may be, and never more events than
-//! the burst and what the rate has brought since the world began.
+//! I5, for classes and statements: over all workers, never more transactions at a time than the limit, and never more
+//! events than the burst plus the rate times the time since the world began.
 //!
-//! Both as the workers count, in all worlds with limits; and as PostgreSQL sees it, without asking the pooler, where a client's class
-//! can be told from there: servers that belong to nobody longer than for a transaction, sessions that are not followed, no
-//! long transactions in a class of their own. There it is what the server's `application_name` and the client's user say when the
-//! first of a client's messages comes to a server that had nothing to do, until that has nothing to do again.
+//! Checked by the workers' counts in all worlds with limits. Checked also by what PostgreSQL sees, without the pooler,
+//! where PostgreSQL can tell a client's class: transaction pooling, sessions that are not followed, no class for long
+//! transactions. The class is then given by the server's `application_name` and the client's user when the first
+//! message of a client comes to an idle server, and holds until the server is idle again.
 
 use std::collections::BTreeMap;
 
@@ -14,48 +14,49 @@ use queueing::classes::{Limits, Rate, Subject};
 use settings::{Fidelity, PoolMode};
 use units::{PoolKey, Time};
 
-use super::View;
+use super::WorldView;
 use crate::course::Finding;
 use crate::link::{Link, LinkId};
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::plan::Plan;
 use crate::process::Process;
 
-/// What PostgreSQL has seen.
+/// The counts that PostgreSQL has seen.
 #[derive(Debug, Default)]
 pub(crate) struct SeenByPostgres {
     /// The class that each server works for, by name.
     running: BTreeMap<LinkId, String>,
-    /// Whom each server has worked for last, and that one's class.
+    /// The client that each server has worked for last, and its class.
     last: BTreeMap<LinkId, (u32, String)>,
-    /// Transactions that began with a simple query, on a server that had nothing to do and worked for somebody else before.
+    /// Transactions that began with a simple query on an idle server that had worked for another client before.
     begun: BTreeMap<(LimitKind, String), u64>,
 }
 
 impl SeenByPostgres {
-    /// What a server's client calls its application, before the message that comes now; `None`: nobody asks for it.
+    /// The `application_name` on a server before the current message; `None`: not needed.
     pub(crate) fn application_at(&self, plan: &Plan, process: &Process) -> Option<u8> {
         let asks = plan.is_limited() && !self.running.contains_key(&process.link);
         asks.then(|| process.backend.session().values()[APPLICATION_NAME])
     }
 
-    /// A server has had a message of a client's, perhaps the first. `begins`: a simple query outside of a transaction. Says whether
-    /// as many of the class run now as may, if that can be told.
+    /// A server got a message of a client, perhaps the first. `begins`: a simple query outside of a transaction.
+    /// Returns whether the class now runs as many transactions as its limit allows, if that is known.
     pub(super) fn note_run(
         &mut self,
-        view: &View<'_>,
+        view: &WorldView<'_>,
         process: &Process,
         begins: bool,
         application: Option<u8>,
     ) -> Result<Option<bool>, Finding> {
         let Some(client) = process.backend.client().filter(|_| view.plan.is_limited()) else { return Ok(None) };
-        // What comes behind it in a pipeline is let through, and missing from what may begin afterwards.
+        // Later transactions of a pipeline are let through, and counted against the rate afterwards.
         let is_first = application.is_some();
         if let Some(application) = application {
             let Some(class) = class_at(view, process, client, application) else { return Ok(None) };
             let before = self.last.get(&process.link).filter(|before| before.0 == client);
             if before.is_some_and(|before| before.1 != class) {
-                // What it has changed in the midst of a pipeline does not count before the pooler lets it in anew: not known here.
+                // A change of class in the midst of a pipeline counts only from the pooler's next admission, which is
+                // not known here.
                 return Ok(None);
             }
             self.running.insert(process.link, class);
@@ -65,7 +66,7 @@ impl SeenByPostgres {
         running.retain(|id, _| is_open(id));
         last.retain(|id, _| is_open(id));
         let Some(class) = running.get(&process.link) else { return Ok(None) };
-        // A pipeline that comes in pieces finds its server with nothing to do in between; the pooler may not know yet.
+        // A pipeline that comes in pieces finds its server idle in between; the pooler may not know yet.
         let before = last.insert(process.link, (client, class.clone()));
         let is_another = before.is_none_or(|before| before.0 != client);
         *begun.entry((LimitKind::Transactions, class.clone())).or_default() +=
@@ -79,14 +80,14 @@ impl SeenByPostgres {
         Ok(Some(limits.is_some_and(|limits| limits.active == Some(at_once))))
     }
 
-    /// A server has nothing to do.
+    /// A server is idle.
     pub(crate) fn rest(&mut self, id: LinkId) {
         self.running.remove(&id);
     }
 }
 
-/// The class of a client at a server, if it can be told.
-fn class_at(view: &View<'_>, process: &Process, client: u32, application: u8) -> Option<String> {
+/// The class of a client at a server, if it is known.
+fn class_at(view: &WorldView<'_>, process: &Process, client: u32, application: u8) -> Option<String> {
     let settings = &view.plan.settings;
     let key = PoolKey { database: process.dbname.as_str().into(), user: process.user.as_str().into() };
     let is_followed = settings.global.pools.pool_fidelity != Fidelity::Classic;
@@ -103,8 +104,8 @@ fn class_at(view: &View<'_>, process: &Process, client: u32, application: u8) ->
     Some(settings.classes.class(settings.classes.of(&subject, &[])).name.to_string())
 }
 
-/// All workers are looked at in the same moment: whoever gives a slot up does it before another gets it.
-pub(super) fn check(view: &View<'_>) -> Result<(), Finding> {
+/// All workers are checked at the same moment: a worker gives a permit up before another gets it.
+pub(super) fn check(view: &WorldView<'_>) -> Result<(), Finding> {
     let workers = view.machines.iter().filter_map(|node| node.worker());
     let (mut active, mut passed): (BTreeMap<String, u32>, BTreeMap<(LimitKind, String), u64>) = Default::default();
     let mut statements: BTreeMap<u64, u32> = BTreeMap::new();
@@ -128,9 +129,9 @@ pub(super) fn check(view: &View<'_>) -> Result<(), Finding> {
     found.map_or(Ok(()), |words| Err((5, words)))
 }
 
-/// After a reload, what was let through before it may still be there: the highest limit that ever held counts.
+/// After a reload, transactions admitted before it may still run: the highest limit that ever held counts.
 fn exceeded(
-    view: &View<'_>,
+    view: &WorldView<'_>,
     active: &BTreeMap<String, u32>,
     passed: &BTreeMap<(LimitKind, String), u64>,
 ) -> Option<String> {
@@ -139,7 +140,7 @@ fn exceeded(
         let held = |settings: &Settings| {
             settings.classes.all.iter().find(|class| &*class.name == name).map(|class| class.limits)
         };
-        // A limit that was not there for a while is none.
+        // If one of these settings had no limit, there is none.
         let Some(limits) = view.plan.all_settings().map(held).collect::<Option<Vec<Limits>>>() else { continue };
         let count = active.get(name).copied().unwrap_or(0);
         let most_active = limits.iter().map(|limits| limits.active).collect::<Option<Vec<u32>>>();

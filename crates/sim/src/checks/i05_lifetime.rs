@@ -1,14 +1,14 @@
-//! I5: an idle server is closed when its server_lifetime is over, wherever it has travelled meanwhile.
+//! I5: an idle server is closed when its server_lifetime is over, whichever workers it was moved to meanwhile.
 
 use machine::Snapshot;
 
-use super::View;
+use super::WorldView;
 use crate::course::Finding;
 
-/// A round may be that late.
+/// A round may be so late.
 const SLACK_US: u64 = 100_000;
 
-pub(crate) fn check(view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+pub(crate) fn check(view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
     // A reload does not change it.
     let lifetime = view.plan.settings.global.servers.server_lifetime;
     let limit = lifetime.as_micros() as u64 + SLACK_US;

@@ -8,19 +8,19 @@ use crate::course::Finding;
 use crate::plan::Plan;
 use crate::process::Process;
 
-/// So long after a reload a connection may be opened that was granted before.
+/// For so long after a reload a connection may be opened that was granted before.
 const RELOAD_US: u64 = 200_000;
 
 /// Connections that the pooler holds.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     by_database: BTreeMap<u16, u32>,
-    /// From the startup packet on, which says the user.
+    /// Counted from the startup packet on, which names the user.
     by_pool: BTreeMap<(String, String), u32>,
 }
 
 impl Counts {
-    /// A server is connected to.
+    /// A connection to a server was established.
     pub(crate) fn opened(&mut self, plan: &Plan, database: u16) -> Result<(), Finding> {
         let count = self.by_database.entry(database).or_default();
         *count += 1;
@@ -33,7 +33,7 @@ impl Counts {
             return Err((5, format!("there are {all} connections, max_server_connections is {limit}")));
         }
         let Some(entry) = settings.databases.get(name) else {
-            // Of which one it is of those that have no plan of their own, its startup packet will say.
+            // A database without a plan of its own is named only by the startup packet.
             return Ok(());
         };
         let limit = entry.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections);
@@ -89,7 +89,8 @@ impl Counts {
     }
 }
 
-/// What a connection must keep to that was opened then. Whoever was asked for one just before a reload may not know of it.
+/// The limit for a connection that was opened at that time. A worker that opened one just after a reload may not know
+/// the reload yet.
 fn user_limit(plan: &Plan, reloaded_at: &[u64], user: &str, opened_at: u64) -> u32 {
     let of = |settings: &Settings| {
         let own = settings.users.get(user).and_then(|user| user.max_user_connections);

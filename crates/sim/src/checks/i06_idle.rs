@@ -1,6 +1,7 @@
-//! I6: nobody eligible waits while a server of its pool is idle: at once within a worker; between workers after 1 ms, a
-//! mean service time, and one exchange of mailboxes, or as many as fail in this world because a board is served late or
-//! a mailbox is full. A pool's first clients wait until side effects have been read from one of its servers.
+//! I6: no eligible session waits while a server of its pool is idle. Within a worker this holds at once; between
+//! workers after 1 ms, a mean service time and one exchange of mailboxes, or several exchanges in worlds where
+//! exchanges fail because a worker's view of the board is late or a mailbox is full. A pool's first clients wait until
+//! side effects have been read from one of its servers.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +9,32 @@ use machine::Snapshot;
 use machine::snapshot::PoolSnapshot;
 use units::{PoolId, Time};
 
-use super::View;
+use super::WorldView;
 use crate::course::{Finding, Stage};
 use crate::plan::Plan;
 use crate::promises::reserve;
 
-/// What opening a server may take beyond its time-outs: late letters, late rounds.
+/// The extra time for opening a server beyond its timeouts: late letters, late rounds.
 const OPENING_US: u64 = 800_000;
 
-/// So seldom a bound is exceeded by chance alone.
+/// The probability that a bound is exceeded by chance alone.
 const RARE: f64 = 1e-9;
 
-/// What each worker's last look said of its pools, and what the coordinator has granted them.
+/// The pools of each worker at its last check, and what the coordinator has granted them.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pools: BTreeMap<(PoolId, u16), IdleRecord>,
     full: BTreeMap<PoolId, Full>,
 }
 
-/// When a pool last had as many servers as its size allows, and as many as that and its reserve.
+/// When a pool last had all servers that its size allows, and all including its reserve.
 #[derive(Copy, Clone, Debug, Default)]
 struct Full {
     size_at: u64,
     reserve_at: u64,
 }
 
-/// Since when somebody waits there, and since when a server was idle there without being given to anybody.
+/// Since when a session waits there, and since when a server is idle there without being assigned.
 #[derive(Copy, Clone, Debug, Default)]
 struct IdleRecord {
     waiting_since: Option<u64>,
@@ -43,23 +44,23 @@ struct IdleRecord {
     patience: u64,
 }
 
-/// The longest an exchange of mailboxes takes in this world: a letter each way, and the rounds that read them.
+/// The longest time of an exchange of mailboxes in this world: a letter each way, and the rounds that read them.
 pub(crate) fn exchange_us(plan: &Plan) -> u64 {
     1_000 + if plan.weather.late > 0 { 20_000 } else { 200 }
 }
 
-/// How often an exchange may have to be tried until it comes to something.
+/// How often an exchange may have to be tried until it succeeds.
 pub(crate) fn tries(plan: &Plan) -> u64 {
     let chance = |per_mille: u32| f64::from(per_mille) / 1000.0;
     let fails = 1.0 - (1.0 - chance(plan.faults.late_board)) * (1.0 - chance(plan.faults.full_mailbox));
     if fails == 0.0 { 1 } else { (RARE.ln() / fails.ln()).ceil() as u64 }
 }
 
-fn awaits_names(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
-    view.machines.worker(worker).is_some_and(|machine| machine.view().awaits_names(pool))
+fn awaits_side_effects(view: &WorldView<'_>, worker: u16, pool: PoolId) -> bool {
+    view.machines.worker(worker).is_some_and(|machine| machine.view().awaits_side_effects(pool))
 }
 
-/// How many wait that may be served: whose class is below its maximum.
+/// The number of eligible waiters: those whose class is below its maximum.
 fn eligible(pool: &PoolSnapshot) -> u32 {
     let beyond: u32 = pool.classes.iter().map(|class| class.waiting - class.eligible).sum();
     pool.clients.waiting.saturating_sub(beyond)
@@ -67,13 +68,13 @@ fn eligible(pool: &PoolSnapshot) -> u32 {
 
 impl Beside {
     /// Whether the first clients of any pool wait until side effects have been read.
-    pub(super) fn anybody_learns(&self, view: &View<'_>) -> bool {
-        self.pools.keys().any(|&(pool, worker)| awaits_names(view, worker, pool))
+    pub(super) fn any_pool_reads_side_effects(&self, view: &WorldView<'_>) -> bool {
+        self.pools.keys().any(|&(pool, worker)| awaits_side_effects(view, worker, pool))
     }
 
-    /// After a round of the coordinator's: which pools may have no more servers. A pool whose servers go and come is full in between,
-    /// and its clients have waited for that.
-    pub(super) fn note_full(&mut self, view: &View<'_>) {
+    /// After a round of the coordinator: notes which pools may have no more servers. A pool that replaces servers is
+    /// full in between, and its clients wait for that.
+    pub(super) fn note_full(&mut self, view: &WorldView<'_>) {
         let coordinator = view.machines.coordinator();
         for (id, key) in coordinator.pools() {
             let (held, size) = (coordinator.held(id), coordinator.size(id));
@@ -88,12 +89,12 @@ impl Beside {
         }
     }
 
-    pub(super) fn check(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+    pub(super) fn check(&mut self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
         for pool in &snapshot.pools {
-            // A server that is being checked is on its way to a waiter.
-            let learns = pool.servers.tested > 0 && awaits_names(view, worker, pool.id);
+            // A server that is being checked will be given to a waiter.
+            let awaits_side_effects = pool.servers.tested > 0 && awaits_side_effects(view, worker, pool.id);
             let waiting = eligible(pool);
-            if waiting > pool.servers.tested && pool.servers.idle > 0 && !learns {
+            if waiting > pool.servers.tested && pool.servers.idle > 0 && !awaits_side_effects {
                 let idle = pool.servers.idle;
                 return Err((6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key)));
             }
@@ -103,13 +104,13 @@ impl Beside {
         }
         self.remember(view, worker, snapshot);
         if view.plan.workers == 1 || crate::classes::have_maximum(&view.plan.settings) {
-            // Since when somebody may be served is not known there.
+            // With limits it is not known since when a waiter is eligible.
             return Ok(());
         }
         if self.lonely(view).is_none() {
             return Ok(());
         }
-        // What was seen of other workers may be old: look at all of them now.
+        // What was seen of other workers may be old: check all of them now.
         for other in 0..view.plan.workers {
             if let Some(fresh) = view.machines.worker(other) {
                 self.remember(view, other, &fresh.snapshot(Time(view.now), false));
@@ -118,9 +119,9 @@ impl Beside {
         self.lonely(view).map_or(Ok(()), |text| Err((6, text)))
     }
 
-    /// Somebody who has waited for longer than opening a server takes, where nothing forbids to open one and nothing went
-    /// wrong meanwhile; one of the reserve, after reserve_pool_timeout.
-    fn unopened(&self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Option<String> {
+    /// A session that has waited longer than it takes to open a server, although one may be opened and nothing went
+    /// wrong meanwhile. For a server of the reserve, after reserve_pool_timeout.
+    fn unopened(&self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Option<String> {
         let (plan, settings) = (view.plan, &view.plan.settings);
         let capped = settings.global.pools.max_user_connections > 0
             || settings.global.pools.max_server_connections > 0
@@ -132,7 +133,7 @@ impl Beside {
         if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || view.stage != Stage::Working {
             return None;
         }
-        // In bad weather a login may take longer than it is given, again and again.
+        // In bad weather a login may exceed its timeout again and again.
         let weather = &plan.weather;
         let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
         let given = settings.global.servers.server_connect_timeout.unwrap_or_default().as_micros() as u64;
@@ -149,44 +150,45 @@ impl Beside {
             let since = (view.now - pool.maxwait_us).max(view.trouble_at.unwrap_or(0));
             let full = self.full.get(&pool.id).copied().unwrap_or_default();
             let waited_since = |at: u64| view.now.saturating_sub(since.max(at));
-            let learns = pool.servers.tested > 0 && awaits_names(view, worker, pool.id);
+            let awaits_side_effects = pool.servers.tested > 0 && awaits_side_effects(view, worker, pool.id);
             let (held, size) = (coordinator.held(pool.id), coordinator.size(pool.id));
             let room = held < size && waited_since(full.size_at) > limit;
             let spare = held < size + reserve(settings, &pool.key.database, &pool.key.user)
                 && waited_since(full.reserve_at) > limit
                 && waited_since(0).saturating_sub(limit) > reserve_us;
-            pool.clients.waiting > 0 && (room || spare) && !learns
+            pool.clients.waiting > 0 && (room || spare) && !awaits_side_effects
         })?;
         let (held, since) = (coordinator.held(pool.id), view.now - pool.maxwait_us);
         Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))
     }
 
-    fn remember(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) {
+    fn remember(&mut self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) {
         let now = view.now;
         let Some(machine) = view.machines.worker(worker) else { return };
-        // What was seen of a pool that is forgotten is not that of the next one of its id.
+        // Drop the records of forgotten pools: the next pool with the same id is another one.
         self.pools.retain(|&(id, at), _| at != worker || snapshot.pools.iter().any(|pool| pool.id == id));
         for pool in &snapshot.pools {
             let seen = self.pools.entry((pool.id, worker)).or_default();
             let given = pool.totals.server_assignments + snapshot.lends;
             let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
-            let learns = machine.view().awaits_names(pool.id);
+            let awaits_side_effects = machine.view().awaits_side_effects(pool.id);
             *seen = IdleRecord {
-                waiting_since: (pool.clients.waiting > 0 && !learns).then(|| now - pool.maxwait_us),
-                idle_since: (pool.servers.idle > 0 && !learns).then_some(idle_since),
+                waiting_since: (pool.clients.waiting > 0 && !awaits_side_effects).then(|| now - pool.maxwait_us),
+                idle_since: (pool.servers.idle > 0 && !awaits_side_effects).then_some(idle_since),
                 given,
                 patience: machine.view().patience(pool.id).unwrap_or_default().as_micros() as u64,
             };
         }
     }
 
-    /// Somebody who has waited for longer than patience and an exchange take while a server of the pool was idle elsewhere.
-    fn lonely(&self, view: &View<'_>) -> Option<String> {
+    /// A session that has waited longer than patience and an exchange take, while a server of the pool was idle on
+    /// another worker.
+    fn lonely(&self, view: &WorldView<'_>) -> Option<String> {
         let (now, pools) = (view.now, &self.pools);
         let (tries, exchange) = (tries(view.plan), exchange_us(view.plan));
         pools.iter().find_map(|(&(pool, waiting), seen)| {
             let since = seen.waiting_since?;
-            // One that was told to stop at once lends nothing, though the others have not been told yet.
+            // A worker that has stopped at once lends nothing, though the others do not know yet.
             let works = |at: u16| view.machines.worker_node(at).is_some_and(|node| !node.finished);
             let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != waiting && works(*at));
             let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {

@@ -1,5 +1,5 @@
-//! I7: within a pool, worker and class nobody is overtaken: whoever waits no longer, and was not refused, came before everybody
-//! who still waits.
+//! I7: within a pool, worker and class sessions are served in order of arrival: a session that was served began to wait
+//! before all that still wait.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use units::{ConnId, Time};
 
 use crate::course::Finding;
 
-/// Who waited at the last look, and since when.
+/// The sessions that waited at the last check, and since when.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     waiting: BTreeMap<u16, BTreeMap<ConnId, (Time, PoolKeyed)>>,
 }
 
-/// A pool's number on a worker, since sessions of one key share one; and their class.
+/// A pool's number on a worker, and a class.
 type PoolKeyed = (usize, ClassId);
 
 impl Queues {
@@ -31,7 +31,8 @@ impl Queues {
             }
         }
         let before = self.waiting.insert(worker, waiting.clone()).unwrap_or_default();
-        // Whoever waited before and is linked now was served; whoever waits on since earlier was overtaken.
+        // A session that waited before and is linked now was served. A session that still waits since an earlier time
+        // was overtaken.
         let overtaken = before.iter().find_map(|(served, (since, pool))| {
             if linked.get(served) != Some(pool) {
                 return None;

@@ -1,40 +1,41 @@
-//! I7, between workers: whoever has waited longer than another worker's waiter, by four times that worker's patience (1 ms and
-//! a mean service time), is served first; sooner, if its worker has fewer servers for its waiters, which is not judged here.
+//! I7, between workers: a session that has waited longer than another worker's waiter, by four times that worker's
+//! patience (1 ms and a mean service time), is served first. It is served sooner if its worker has fewer servers for
+//! its waiters; that is not checked here.
 //!
-//! Judged is what a worker does with a server, by the board as it had read it: a waiter of its own is passed over for a
-//! stranger who is that much older; somebody who comes at that moment is, once an exchange of mailboxes has passed. A
-//! server that is on its way to the stranger's worker, or is being checked there, is an answer to its wait; one that has come
-//! from there for those who waited here serves one of them first.
+//! Checked is what a worker does with a server, by the board as the worker had read it. It must pass over a waiter of
+//! its own for another worker's waiter that is so much older. It must pass over a session that has just come once an
+//! exchange of mailboxes has passed. A server that is on its way to the other worker, or is being checked there, counts
+//! as given to that waiter. A server that came from the other worker for waiters here serves one of them first.
 
 use std::collections::BTreeMap;
 
 use machine::{Mail, Snapshot, ToWorker};
 use units::{ConnId, Kind, PoolId, Time, WorkerId};
 
-use super::View;
+use super::WorldView;
 use crate::course::{Finding, Stage};
 use crate::machines::{FIRST_WORKER, Letter};
 
-/// After a full mailbox nothing is lent for that long.
+/// After a full mailbox nothing is lent for so long.
 const REFUSED_US: u64 = 2_000;
 
-/// Servers between workers, and what each worker's last look showed.
+/// Servers on their way between workers, and each worker's last check.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     flights: BTreeMap<(PoolId, u16, u16), Flights>,
     looks: BTreeMap<u16, Look>,
-    /// Servers that came from another worker and have served nobody since, and when they came.
+    /// Servers that came from another worker and have not served a session since, and when they came.
     came: BTreeMap<ConnId, u64>,
 }
 
-/// From one worker to another.
+/// Servers on their way from one worker to another.
 #[derive(Copy, Clone, Debug, Default)]
 struct Flights {
     under_way: u32,
     refused_at: Option<u64>,
 }
 
-/// One look at a worker.
+/// One check of a worker.
 #[derive(Clone, Debug, Default)]
 struct Look {
     waiting: BTreeMap<ConnId, Time>,
@@ -58,7 +59,7 @@ impl Strangers {
         }
     }
 
-    /// A letter was refused: the other mailbox is full. `machines`: how many there are.
+    /// A letter was refused, since the other mailbox is full. `machines`: the number of machines.
     pub(crate) fn refused(&mut self, from: u16, machines: u16, mail: &Mail, now: u64) {
         let Some(lent) = mail.lent() else { return };
         for other in 0..machines {
@@ -66,7 +67,7 @@ impl Strangers {
         }
     }
 
-    /// A letter is opened. Once a lender knows that its server has arrived, it may lend another.
+    /// A letter is read. Once a lender knows that its server has arrived, it may lend another.
     pub(crate) fn arrived(&mut self, to: u16, letter: &Letter) {
         if let Mail::ToWorker(_, ToWorker::Received { pool, .. }) = letter.mail
             && let Some(flights) = self.flights.get_mut(&(pool, to, letter.from))
@@ -75,7 +76,7 @@ impl Strangers {
         }
     }
 
-    pub(super) fn check(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+    pub(super) fn check(&mut self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
         let judged = self.judge(view, worker, snapshot);
         for server in snapshot.servers.iter().filter(|server| server.link.is_some()) {
             self.came.remove(&server.conn);
@@ -83,13 +84,13 @@ impl Strangers {
         judged
     }
 
-    fn judge(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+    fn judge(&mut self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
         let Some((node, machine)) = view.machines.worker_node(worker).and_then(|node| Some((node, node.worker()?)))
         else {
             return Ok(());
         };
         let shared: Vec<PoolId> = machine.shared_pools().to_vec();
-        // Where classes are told apart, age alone does not decide.
+        // With several classes, age alone does not decide.
         if shared.is_empty() || !view.plan.settings.classes.is_single() {
             return Ok(());
         }
@@ -101,7 +102,7 @@ impl Strangers {
         let linked = snapshot.clients.iter().filter(|client| client.link.is_some()).map(|client| client.conn).collect();
         let look = Look { waiting, linked, patience, rounds: node.rounds };
         let before = self.looks.insert(worker, look.clone()).unwrap_or_default();
-        // What happened in more rounds than one, or by an older board, is not judged: it is not known any more by which.
+        // Several rounds at once, or rounds with a late board, are not checked: what the worker had read is not known.
         if look.rounds != before.rounds + 1 || node.board_is_late || view.stage != Stage::Working {
             return Ok(());
         }
@@ -110,7 +111,7 @@ impl Strangers {
 
     fn overtaken(
         &self,
-        view: &View<'_>,
+        view: &WorldView<'_>,
         worker: u16,
         snapshot: &Snapshot,
         [before, look]: [&Look; 2],
@@ -129,17 +130,17 @@ impl Strangers {
                 None if came => (view.now, exchange),
                 None => continue,
             };
-            // A server that came for those who waited here serves one of them first, though it had to be checked.
+            // A server that came for waiters of this worker serves one of them first, even after a check.
             let came_at = client.link.and_then(|server| self.came.get(&server));
             if waited.is_some() && came_at.is_some_and(|&at| since <= at) {
                 continue;
             }
-            // The mean changes with every server that is released in the round: twice the greater one covers that.
+            // The mean changes with every server released in the round: twice the greater one covers that.
             let times = if came { 2 } else { 2 * u64::from(units::limits::LONG_PATIENCE) };
             let mut patience = times * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
-            let Some((other, stranger)) = self.oldest_stranger(view, worker, pool) else { continue };
+            let Some((other, stranger)) = self.oldest_elsewhere(view, worker, pool) else { continue };
             if came {
-                // It is the stranger's worker that asks for an idle server, once its own patience is over.
+                // The other worker asks for an idle server only after its own patience.
                 patience += 2 * patience_of(view, other, pool);
             }
             if stranger + patience < since && !is_being_answered(view, other, pool) {
@@ -152,8 +153,9 @@ impl Strangers {
         None
     }
 
-    /// Whoever else has waited longest by the board as this worker had read it, and no server is on its way to.
-    fn oldest_stranger(&self, view: &View<'_>, worker: u16, pool: PoolId) -> Option<(u16, u64)> {
+    /// The other worker whose waiter has waited longest, by the board as this worker had read it, and to which no
+    /// server is on its way.
+    fn oldest_elsewhere(&self, view: &WorldView<'_>, worker: u16, pool: PoolId) -> Option<(u16, u64)> {
         let node = worker + FIRST_WORKER;
         let board = &view.machines.node(node).board;
         let others = (0..view.plan.workers).filter(|&other| other != worker);
@@ -168,15 +170,15 @@ impl Strangers {
     }
 }
 
-/// Whether all who wait there have servers that are being checked for them.
-fn is_being_answered(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
+/// Whether a server is being checked for each session that waits there.
+fn is_being_answered(view: &WorldView<'_>, worker: u16, pool: PoolId) -> bool {
     let machine = view.machines.worker(worker);
     let snapshot = machine.map(|machine| machine.snapshot(Time(view.now), false));
     let found = snapshot.and_then(|snapshot| snapshot.pools.into_iter().find(|found| found.id == pool));
     found.is_some_and(|found| found.servers.tested > 0 && found.clients.waiting <= found.servers.tested)
 }
 
-fn patience_of(view: &View<'_>, worker: u16, pool: PoolId) -> u64 {
+fn patience_of(view: &WorldView<'_>, worker: u16, pool: PoolId) -> u64 {
     let machine = view.machines.worker(worker);
     machine.and_then(|machine| machine.view().patience(pool)).map_or(0, |patience| patience.as_micros() as u64)
 }

@@ -1,14 +1,14 @@
-//! I8: nobody waits past its deadline.
+//! I8: no session waits past its deadline.
 
 use machine::Snapshot;
 
-use super::View;
+use super::WorldView;
 use crate::course::Finding;
 
-/// A round may be that late.
+/// A round may be so late.
 const SLACK_US: u64 = 100_000;
 
-pub(crate) fn check(view: &View<'_>, snapshot: &Snapshot) -> Result<(), Finding> {
+pub(crate) fn check(view: &WorldView<'_>, snapshot: &Snapshot) -> Result<(), Finding> {
     let Some(timeout) = view.plan.settings.global.waiting.query_wait_timeout else { return Ok(()) };
     let limit = timeout.as_micros() as u64 + SLACK_US;
     let late = snapshot.pools.iter().find(|pool| pool.maxwait_us > limit);

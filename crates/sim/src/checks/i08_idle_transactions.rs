@@ -1,20 +1,20 @@
-//! I8: nobody stays idle in a transaction for longer than idle_transaction_timeout allows: as PostgreSQL sees it.
+//! I8: no session stays idle in a transaction for longer than idle_transaction_timeout, as PostgreSQL sees it.
 
-use super::View;
+use super::WorldView;
 use crate::course::{Finding, Stage};
 
-/// A round may be that late, and what a client reads slowly is not idle time.
+/// A round may be so late, and the time in which a client reads its answer is not idle time.
 const SLACK_US: u64 = 200_000;
 
-pub(crate) fn check(view: &View<'_>) -> Result<(), Finding> {
+pub(crate) fn check(view: &WorldView<'_>) -> Result<(), Finding> {
     let plan = view.plan;
     let Some(timeout) = plan.settings.global.waiting.idle_transaction_timeout else { return Ok(()) };
-    // Who reads slowly is not idle before it has read all, nor whose answer comes in pieces of a few bytes; which may still be so when
-    // the weather is fair again at the end.
+    // A client is not idle before it has read its whole answer: it may read slowly, or its answer may come in small
+    // pieces, even after the weather has become fair at the end.
     if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.reloads > 0 || view.stage != Stage::Working {
         return Ok(());
     }
-    // What was sent may be on its way, each way and in pieces.
+    // Messages may be on their way, in both directions and in pieces.
     let slowest = plan.weather.delay_max * if plan.weather.late > 0 { 100 } else { 1 };
     let limit = timeout.as_micros() as u64 + SLACK_US + 8 * slowest;
     let rests = view.postgres.iter().find(|process| {

@@ -1,22 +1,22 @@
-//! I8: a client whose database a reload has removed is told so, unless it is in the middle of something.
+//! I8: a client whose database a reload has removed gets an error, unless it is in a transaction or batch.
 
 use connections::databases::CONSOLE_DATABASE;
 use machine::Snapshot;
 
-use super::View;
+use super::WorldView;
 use crate::course::Finding;
 
-/// So long after a reload a worker may not know of it, or has a round late.
+/// For so long after a reload a worker may not know of it, or be late.
 const RELOAD_US: u64 = 200_000;
 
-pub(crate) fn check(view: &View<'_>, reloaded_at: Option<&u64>, snapshot: &Snapshot) -> Result<(), Finding> {
+pub(crate) fn check(view: &WorldView<'_>, reloaded_at: Option<&u64>, snapshot: &Snapshot) -> Result<(), Finding> {
     let Some(&at) = reloaded_at else { return Ok(()) };
     if view.now < at + RELOAD_US {
         return Ok(());
     }
     let settings = &view.plan.settings;
     let is_gone = |name: &str| name != CONSOLE_DATABASE && settings.database(name).is_none();
-    // Who has just logged in is told with its next statement.
+    // A client that has just logged in gets the error with its next statement.
     let was_there = |since: u64| since + RELOAD_US < at;
     let idle = snapshot.clients.iter().filter(|client| client.state == "idle" && client.link.is_none());
     let mut idle = idle.filter(|client| was_there(client.times.connected_at.0));

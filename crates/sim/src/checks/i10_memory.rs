@@ -1,15 +1,15 @@
-//! I10: what is kept for a connection is bounded, and whoever feeds one that does not take its bytes is not read meanwhile.
+//! I10: the backlog of a connection is bounded, and its source is not read while it has one.
 
 use machine::Snapshot;
 use units::{ConnId, limits};
 
-use super::View;
+use super::WorldView;
 use crate::course::Finding;
 
-/// The longest answer of the console in this world: 200 clients, and as many servers as they could have.
+/// The longest answer of the console in these worlds: 200 clients, and as many servers as they could have.
 const CONSOLE_LEN_MAX: usize = 200_000;
 
-/// So much is kept for a connection. One answer of the console's may be as long as what it shows.
+/// Checks the length of a backlog. One answer of the console may be as long as its table.
 pub(crate) fn check_backlog(on_console: bool, conn: ConnId, len: usize) -> Result<(), Finding> {
     let limit = if on_console { CONSOLE_LEN_MAX } else { limits::BACKLOG_LEN_MAX };
     if len > limit {
@@ -18,8 +18,8 @@ pub(crate) fn check_backlog(on_console: bool, conn: ConnId, len: usize) -> Resul
     Ok(())
 }
 
-/// After a round: of a client and its server, whoever has not taken all stops the other.
-pub(crate) fn check(view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+/// After a round: if a client or its server has a backlog, the other one is not read.
+pub(crate) fn check(view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
     let Some(node) = view.machines.worker_node(worker) else { return Ok(()) };
     for client in &snapshot.clients {
         let Some(server) = client.link else { continue };

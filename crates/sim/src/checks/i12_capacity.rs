@@ -1,19 +1,19 @@
-//! I12: nothing is lost: when nobody is left and every idle time-out has passed, no connection and no token remains. Does not ask
-//! whether the pools of a database that was removed are forgotten.
+//! I12: nothing is lost: when no client is left and every idle timeout has passed, no connection and no token remains.
+//! Whether the pools of a removed database are forgotten is not checked.
 
 use connections::databases::CONSOLE_DATABASE;
 use units::{PoolKey, Time};
 
-use super::View;
+use super::WorldView;
 use crate::course::Finding;
 use crate::machines::Machinery;
 
-pub(crate) fn nothing_remains(view: &View<'_>) -> Result<(), Finding> {
+pub(crate) fn nothing_remains(view: &WorldView<'_>) -> Result<(), Finding> {
     let mut found = view.machines.unfinished(view.plan.stop);
     let mut servers = 0;
     let mut tokens = 0;
     let settings = &view.plan.settings;
-    // What min_pool_size keeps open is nobody's loss.
+    // Servers that min_pool_size keeps open are not lost.
     let keeps =
         settings.databases.values().chain(&settings.fallback).any(|database| database.settings.min_pool_size.is_some());
     for node in view.machines.iter() {

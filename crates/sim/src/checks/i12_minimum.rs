@@ -1,21 +1,22 @@
-//! I12: a pool has min_pool_size servers, some seconds after nothing has hindered it any more. Looked at where a pool is
-//! there from the beginning, as of a forced user, and no cap, failure or short lifetime takes them away again.
+//! I12: a pool has min_pool_size servers, some seconds after the last obstacle is gone. Checked for pools that exist
+//! from the beginning, as those of a forced user, where no cap, failure or short lifetime closes servers again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use units::PoolId;
 
-use super::View;
+use super::WorldView;
 use crate::course::{Finding, Stage};
 
-/// One server is opened for a pool three times a second; so long may it take for all, other pools' logins included.
+/// For each pool three servers are opened in a second; opening all may take so long, including the logins of other
+/// pools.
 const OPENING_US: u64 = 5_000_000;
 
-/// Servers that live shorter may be gone before the last one comes.
+/// With a shorter lifetime the first servers may be gone before the last one comes.
 const LIFETIME_MIN: Duration = Duration::from_secs(10);
 
-/// Since when each pool has less.
+/// Since when each pool has fewer.
 #[derive(Debug, Default)]
 pub(crate) struct Minimum {
     short_since: BTreeMap<PoolId, u64>,
@@ -23,7 +24,7 @@ pub(crate) struct Minimum {
 
 impl Minimum {
     /// After a round of the coordinator.
-    pub(super) fn check(&mut self, view: &View<'_>) -> Result<(), Finding> {
+    pub(super) fn check(&mut self, view: &WorldView<'_>) -> Result<(), Finding> {
         let (plan, settings) = (view.plan, &view.plan.settings);
         let capped = settings.global.pools.max_user_connections > 0
             || settings.global.pools.max_server_connections > 0

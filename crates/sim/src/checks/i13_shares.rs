@@ -1,36 +1,36 @@
-//! I13: pools that share a cap share its tokens: while somebody waits in all of them, each gets its part of the token time, less
-//! what `pooling`'s `coordinator::sharing` states. Looked at in worlds that are made for it (`--shares`), from when all pools are
-//! so until it is not.
+//! I13: pools that share a cap share its tokens: while sessions wait in all of them, each gets its part of the token
+//! time, less the slack that `coordinator::sharing` states. Checked in worlds made for it (`--shares`), while sessions
+//! wait in all pools.
 
 use std::collections::BTreeMap;
 
 use machine::Snapshot;
 use units::{ConnId, PoolId};
 
-use super::View;
+use super::WorldView;
 use crate::census::CheckCounts;
 use crate::course::{Finding, Stage};
 
-/// A slice, as stated there.
+/// A time slice, as stated there.
 const SLICE_US: u64 = 250_000;
 
-/// What closing one server and opening another takes in such a world, and what a look comes late.
+/// The time to close one server and open another in such a world, and the delay of a check.
 const OPENING_US: u64 = 60_000;
 
-/// So long at least a world is looked at before it counts as one that was.
+/// A world counts as checked once it was checked for so long.
 const WORTH_US: u64 = 2_000_000;
 
-/// What was seen so far.
+/// The state of the check.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// Somebody waits in all pools since then.
+    /// Since when sessions wait in all pools.
     since: Option<u64>,
     looked_at: u64,
     /// Token-microseconds since then.
     held: BTreeMap<PoolId, u64>,
-    /// Who waits, by worker and pool.
+    /// Whether sessions wait, by worker and pool.
     waits: BTreeMap<(u16, PoolId), bool>,
-    /// Since when a server is linked to the same session.
+    /// By server: its session, and since when they are linked.
     links: BTreeMap<ConnId, (ConnId, u64)>,
     longest_us: u64,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Shares {
 impl Shares {
     pub(super) fn check(
         &mut self,
-        view: &View<'_>,
+        view: &WorldView<'_>,
         worker: u16,
         snapshot: &Snapshot,
         counts: &mut CheckCounts,
@@ -66,7 +66,7 @@ impl Shares {
         }
         let (lasted, pools) = (now - since, tokens.len() as u64);
         let due = u64::from(cap) * lasted / pools;
-        // Once more, since it may have been ahead at the beginning.
+        // Twice, since it may have been ahead at the beginning.
         let slack = 2 * u64::from(cap).div_ceil(pools) * (2 * SLICE_US + self.longest_us + OPENING_US);
         let behind = self.held.iter().find(|(_, held)| **held + slack < due).map(|(pool, held)| (*pool, *held));
         if !all {

@@ -1,13 +1,14 @@
-//! I14: a class that has somebody waiting all the time gets its weight's part of the server time, less what ADR 0020 states; and
-//! I6 as PostgreSQL sees it: no server is left without work for longer than travelling takes while somebody waits.
+//! I14: a class in which sessions wait all the time gets its weight's part of the server time, less the slack that ADR
+//! 0020 states. And I6 as PostgreSQL sees it: no server is idle for longer than the messages travel while a session
+//! waits.
 //!
-//! Looked at in worlds that are made for it (`--classes`). Nothing is asked of the pooler: a server is held from when the first
-//! byte is sent to it until its ReadyForQuery outside of a transaction has been read, by the class of the client whose mark is in
-//! what was sent; somebody waits from when the pooler has read all of what it asks with until that is sent to a server.
+//! Checked in worlds made for it (`--classes`), without data from the pooler. A server is held from the first byte sent
+//! to it until its ReadyForQuery outside of a transaction is read, by the class of the client whose mark was sent. A
+//! session waits from when the pooler has read its whole request until that is sent to a server.
 
 use std::collections::BTreeMap;
 
-use super::View;
+use super::WorldView;
 use crate::census::CheckCounts;
 use crate::command::CHECK;
 use crate::contest::Contest;
@@ -15,23 +16,23 @@ use crate::course::{Finding, Stage};
 use crate::link::{Link, LinkId};
 use crate::statement::Mark;
 
-/// A stranger's head start: `limits::STRANGER`.
+/// The delay before another worker's waiter counts: `limits::STRANGER`.
 const STRANGER_US: u64 = units::limits::STRANGER.as_micros() as u64;
 
-/// What was seen so far.
+/// The state of the check.
 #[derive(Debug, Default)]
 pub(crate) struct Contested {
     lanes: Vec<Lane>,
     servers: BTreeMap<LinkId, ServerUse>,
-    /// Who waits, by number, and since when.
+    /// Waiting clients by number, and since when they wait.
     waiting: BTreeMap<u32, u64>,
-    /// The longest that a server was held, in microseconds, and the most that were held at a time.
+    /// The longest time that a server was held, in microseconds, and the largest number held at a time.
     longest_us: u64,
     held_max: u64,
-    /// A class was due so much that it would have been seen if it had not got it.
+    /// A class was due enough that the check would have noticed a missing share.
     is_worth: bool,
-    /// Somebody waits for side effects to be read, not for a server; and until when that was so last.
-    learns: bool,
+    /// Whether sessions wait for side effects to be read, not for a server; and until when that was last so.
+    awaits_side_effects: bool,
     learnt_at: u64,
 }
 
@@ -40,30 +41,31 @@ pub(crate) struct Contested {
 struct Lane {
     weight: u64,
     waiting: u32,
-    /// Servers that it holds, and the sum of the moments since when.
+    /// The number of servers that it holds, and the sum of their start times.
     active: i64,
     begun: i64,
-    /// Server-microseconds of holds that have ended, and how many these are.
+    /// Server-microseconds of ended uses, and their number.
     served: i64,
     holds: u64,
     span: Option<Span>,
 }
 
-/// A time in which a class had somebody waiting without a break.
+/// A time in which sessions of a class waited without a break.
 #[derive(Debug)]
 struct Span {
     since: u64,
-    /// What each class had had when it began.
+    /// The server time of each class when it began.
     before: Vec<i64>,
-    /// Which of them have had work since then.
+    /// Which classes have had work since then.
     worked: Vec<bool>,
 }
 
 /// One server.
 #[derive(Copy, Clone, Debug)]
 struct ServerUse {
-    /// Whose it is, or was last: what the pooler says of its own accord is charged to that class, unless a client's message
-    /// follows in the same step. What it asks behind a client's text is charged to that client's class, as a part of that hold.
+    /// The class that uses it, or used it last. The pooler's own statements are charged to that class, unless a
+    /// client's message follows in the same step. A query that the pooler sends after a client's text is charged to
+    /// that client's class, as a part of the same use.
     lane: Option<usize>,
     named: bool,
     since: u64,
@@ -96,7 +98,7 @@ impl Contested {
         !self.lanes.is_empty()
     }
 
-    /// All that a client asks with has been read by the pooler.
+    /// The pooler has read the whole request of a client.
     pub(crate) fn note_asked(&mut self, now: u64, contest: &Contest, number: u32) {
         if self.lanes.is_empty() {
             self.lanes
@@ -105,16 +107,21 @@ impl Contested {
         self.asked(now, number, contest.crowd_of(number));
     }
 
-    /// The pooler sends something to a server, for the client of this number, or of its own accord.
+    /// The pooler sends bytes to a server, for the client of this number or on its own.
     pub(crate) fn note_sent(&mut self, now: u64, contest: &Contest, id: LinkId, (bytes, whose): (&[u8], Option<u32>)) {
         let whose = whose.map(|number| (number, contest.crowd_of(number)));
         let asks = bytes.windows(CHECK.len()).any(|part| part == CHECK.as_bytes());
         self.sent(now, id, whose, asks);
     }
 
-    pub(super) fn check(&mut self, view: &View<'_>, learns: bool, counts: &mut CheckCounts) -> Result<(), Finding> {
+    pub(super) fn check(
+        &mut self,
+        view: &WorldView<'_>,
+        awaits_side_effects: bool,
+        counts: &mut CheckCounts,
+    ) -> Result<(), Finding> {
         let Some(contest) = &view.plan.purpose.contest else { return Ok(()) };
-        // Afterwards who waits is still served, though nobody comes for a share.
+        // Afterwards waiting sessions are still served, but shares are not contested.
         let is_contested = view.stage == Stage::Working;
         let exchange_us = if contest.homes > 1 {
             super::i06_idle::tries(view.plan) * super::i06_idle::exchange_us(view.plan)
@@ -122,8 +129,8 @@ impl Contested {
             0
         };
         let (now, network) = (view.now, view.network);
-        if learns || self.learns {
-            (self.learns, self.learnt_at) = (learns, now);
+        if awaits_side_effects || self.awaits_side_effects {
+            (self.awaits_side_effects, self.learnt_at) = (awaits_side_effects, now);
         }
         let is_open = |id: &LinkId| network.get(*id).is_some_and(Link::is_open);
         let gone: Vec<LinkId> = self.servers.keys().copied().filter(|id| !is_open(id)).collect();
@@ -133,7 +140,7 @@ impl Contested {
         }
         let was_worth = self.is_worth;
         let unfair = if is_contested { self.unfair(now, exchange_us) } else { None };
-        // As many travel to that worker as there are, at worst, before one is for it.
+        // At worst all servers travel to that worker before one is for this session.
         let travel_us = 2 * (STRANGER_US + self.longest_us(now)) + self.held_max * exchange_us;
         let beside = self.idle_beside(now, travel_us);
         counts.contested += u64::from(self.is_worth && !was_worth);
@@ -162,14 +169,14 @@ impl Contested {
         }
     }
 
-    /// Something is sent to a server. `asks`: the pooler asks what the last session has left.
+    /// Bytes are sent to a server. `asks`: the pooler queries the state that the last session has left.
     fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>, asks: bool) {
         let free = ServerUse { lane: None, named: true, since: now, until: Some(now) };
         let seat = self.servers.entry(id).or_insert(free);
         if let Some(until) = seat.until.take() {
             let goes_on = until == now && (asks || !seat.named);
             match seat.lane {
-                // What was said in front of this was for it, and what is asked behind it is about it.
+                // The pooler's statements directly before and after a client's text belong to that client's use.
                 Some(lane) if goes_on => {
                     self.lanes[lane].served -= (until - seat.since) as i64;
                     self.lanes[lane].holds -= u64::from(seat.named);
@@ -199,7 +206,7 @@ impl Contested {
         self.held_max = self.held_max.max(held);
     }
 
-    /// A server has nothing more to say.
+    /// A server has sent its whole answer.
     pub(crate) fn freed(&mut self, now: u64, id: LinkId) {
         let Some(seat) = self.servers.get_mut(&id).filter(|seat| seat.until.is_none()) else { return };
         seat.until = Some(now);
@@ -211,18 +218,18 @@ impl Contested {
         self.longest_us = self.longest_us.max(lasted);
     }
 
-    /// The longest that a server was held, one that still is as well.
+    /// The longest time that a server was held, including servers held now.
     fn longest_us(&self, now: u64) -> u64 {
         let held = self.servers.values().filter(|seat| seat.until.is_none() && seat.lane.is_some());
         held.map(|seat| now - seat.since).max().unwrap_or(0).max(self.longest_us)
     }
 
-    /// The mean time of that, of the class in which it is the longest.
+    /// The mean time that a server was held, of the class where it is longest.
     fn mean_us(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.served.unsigned_abs() / lane.holds.max(1)).max().unwrap_or(0)
     }
 
-    /// What a class may lack, as ADR 0020 states it. `exchange_us`: of the workers' books.
+    /// The slack of a class, as ADR 0020 states it. `exchange_us`: the exchange of the workers' accounts.
     fn slack_us(&self, now: u64, exchange_us: u64) -> u64 {
         self.held_max * (2 * self.longest_us(now) + 2 * self.mean_us() + exchange_us)
     }
@@ -249,7 +256,7 @@ impl Contested {
         None
     }
 
-    /// A server that has had nothing to do for so long, and somebody who has waited for so long.
+    /// A server that was idle for so long, and a session that has waited for so long.
     fn idle_beside(&self, now: u64, limit_us: u64) -> Option<String> {
         let (number, since) = self.waiting.iter().min_by_key(|(_, since)| **since)?;
         let mut idle = self.servers.values().filter_map(|seat| seat.until);
@@ -258,7 +265,7 @@ impl Contested {
     }
 }
 
-/// Whose mark is in what is sent.
+/// The client whose mark is in the bytes sent.
 pub(crate) fn client_in(bytes: &[u8]) -> Option<u32> {
     let at = bytes.windows(3).position(|three| three == b"/*c")? + 2;
     let len = bytes[at..].iter().position(|byte| *byte == b'*')?;

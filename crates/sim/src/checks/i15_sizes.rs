@@ -1,17 +1,18 @@
-//! I15: a pool whose size is found lies between its bounds, and, once settled, at most one rung from where it has settled, for at
-//! most five windows, with pauses between; no search begins sooner than its rest after the last. Looked at in every world that has
-//! such a pool. How long a search lasts is looked at where it has work all the time: in worlds made for it.
+//! I15: a size of `auto` stays within its bounds. Once settled, it leaves its base by at most one rung, for at most
+//! five windows, with pauses between. No search begins before the rest after the last one is over. Checked in every
+//! world that has such a pool. The length of a search is checked where the pool has work all the time: in worlds made
+//! for it.
 //!
-//! In worlds that are made for it (`--sizes`) a size counts as found if, ten seconds after the beginning and after a step, it has
-//! settled where throughput is at least 95 % of the best. That is counted rather than demanded of each world: a search has eight
-//! seconds, and in half of these worlds the database is faster and slower meanwhile.
+//! In worlds made for it (`--sizes`) a size counts as found if, ten seconds after the beginning and after a step, it
+//! has settled where throughput is at least 95 % of the best. That is counted, not demanded of each world: a search has
+//! eight seconds, and in half of these worlds the database's speed changes meanwhile.
 
 use std::collections::BTreeMap;
 
 use queueing::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
 use units::PoolId;
 
-use super::View;
+use super::WorldView;
 use crate::census::CheckCounts;
 use crate::course::Finding;
 
@@ -20,18 +21,19 @@ use crate::course::Finding;
 const TRIED_US: u64 = 3_000_000 + 7 * 4_200_000;
 const TRIED_IN_CURVE_US: u64 = 3_000_000 + 7 * 600_000;
 
-/// A search may begin anew once. It ends with a window, and that begins when servers have come or gone, two looks left out.
+/// A search may begin again once. It ends with a window, which begins after servers were opened or closed; two checks
+/// are left out.
 const SEARCHED_US: u64 = 2 * SEARCH_END.as_micros() as u64 + 3_000_000 + 3 * 600_000;
 
-/// As far from the best as a size may be that counts as found.
+/// The least throughput, relative to the best, of a size that counts as found.
 const GOOD: f64 = 0.95;
 
-/// What was seen of a pool.
+/// The checked state of a pool.
 #[derive(Copy, Clone, Debug, Default)]
 struct Watched {
-    /// Where it has settled.
+    /// The size at which it has settled.
     base: Option<u32>,
-    /// Since when it is not there, and when it came back last.
+    /// Since when its size is another one, and when it returned last.
     away: Option<u64>,
     back: Option<u64>,
     /// Since when it is searched, or when a search ended last.
@@ -47,8 +49,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// After a round of the coordinator, the only one who changes sizes.
-    pub(super) fn check(&mut self, view: &View<'_>, counts: &mut CheckCounts) -> Result<(), Finding> {
+    /// After a round of the coordinator, which alone changes sizes.
+    pub(super) fn check(&mut self, view: &WorldView<'_>, counts: &mut CheckCounts) -> Result<(), Finding> {
         let (now, curve) = (view.now, view.plan.purpose.curve);
         let coordinator = view.machines.coordinator();
         let mut wrong = None;
@@ -71,8 +73,8 @@ impl Sizes {
         Ok(())
     }
 
-    /// The size is held against the best one when it should have been found.
-    fn judge(&mut self, view: &View<'_>, counts: &mut CheckCounts) {
+    /// Compares the size with the best one at the time when it should have been found.
+    fn judge(&mut self, view: &WorldView<'_>, counts: &mut CheckCounts) {
         let Some(curve) = view.plan.purpose.curve else { return };
         let Some(due) = curve.dues().nth(self.judged) else { return };
         if view.now < due {
@@ -92,7 +94,7 @@ impl Sizes {
 }
 
 impl Watched {
-    /// Searches and the rest between them. `has_work`: all the time.
+    /// Checks searches and the rest between them. `has_work`: the pool has work all the time.
     fn searches(&mut self, now: u64, sizing: &Sizing, has_work: bool) -> Result<(), String> {
         if !sizing.is_searching() {
             let ended = self.searched_from.take().map(|_| now);
@@ -121,7 +123,7 @@ impl Watched {
             return Ok(());
         };
         if self.base != Some(base) {
-            // It moves where it is: the try of a neighbour has ended, if it was one.
+            // The base moves to the current size: a try of a neighbour, if there was one, has ended.
             let back = self.away.map(|_| now).or(self.back);
             *self = Watched { base: Some(base), away: None, back, ..*self };
         }

@@ -1,18 +1,18 @@
-//! The invariants, one file each. Cheap ones are checked wherever something happens that could break them, those that
-//! must look at everything after a worker's rounds.
+//! The invariants, one file each. Cheap checks run wherever something happens that could violate them; those that read
+//! everything run after a worker's rounds.
 //!
 //! | invariant | where the world sees it |
 //! |---|---|
-//! | I1 one link | `i01_one_link`: snapshots; and no action may name a connection that is not there |
+//! | I1 one link | `i01_one_link`: snapshots; and no action may name a connection that does not exist |
 //! | I2, I11 answers | in the model clients, against their twins |
-//! | I3 clean servers | in the model PostgreSQL: whose transaction, batch, session a statement comes into |
-//! | I4 cancels | `i04_cancels`: whom a cancel strikes |
-//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too; `i05_lifetime`: how old a server gets; `i05_classes`: rates, and what runs at a time, at PostgreSQL too |
-//! | I6 nobody waits beside an idle server | `i06_idle` |
+//! | I3 clean servers | in the model PostgreSQL: the transaction, batch or session in which a statement runs |
+//! | I4 cancels | `i04_cancels`: which query a cancel interrupts |
+//! | I5 limits | `i05_limits`: connections at this moment, including those being opened; `i05_lifetime`: the age of servers; `i05_classes`: rates and concurrent transactions, at PostgreSQL too |
+//! | I6 no wait while a server is idle | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
-//! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines`, `i08_idle_transactions`, `i08_removed` |
-//! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's; and `client/news`: what others say reaches who listens |
-//! | I10 memory | `i10_memory`; and the door weighs what its logins keep, in full |
+//! | I8 errors with a reason, and in time | in the model clients; and `i08_last_words`, `i08_deadlines`, `i08_idle_transactions`, `i08_removed` |
+//! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's; and `client/news`: notifications reach their listeners |
+//! | I10 memory | `i10_memory`; and the door counts the memory of its logins in its own check |
 //! | I12 capacity | `i12_capacity`; `i12_copies`: a COPY whose client is gone; `i12_minimum`: min_pool_size |
 //! | I13 shares | `i13_shares`, in worlds made for it |
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
@@ -37,7 +37,7 @@ pub(crate) mod i12_minimum;
 pub(crate) mod i13_shares;
 pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
-mod view;
+mod world_view;
 
 use machine::snapshot::ClientSnapshot;
 use machine::{Place, Snapshot};
@@ -48,9 +48,9 @@ use crate::course::Finding;
 use crate::machines::Machinery;
 use crate::plan::Plan;
 use crate::process::Process;
-pub(crate) use view::View;
+pub(crate) use world_view::WorldView;
 
-/// What the checks remember between two looks.
+/// The state that checks keep between two runs.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) limits: i05_limits::Counts,
@@ -64,7 +64,7 @@ pub(crate) struct Checks {
     minimum: i12_minimum::Minimum,
     /// When settings changed, each time.
     reloaded_at: Vec<u64>,
-    /// What there was to be checked.
+    /// How much was checked.
     counts: CheckCounts,
 }
 
@@ -86,7 +86,7 @@ impl Checks {
     /// A server has had a message, perhaps a client's.
     pub(crate) fn note_run(
         &mut self,
-        view: &View<'_>,
+        view: &WorldView<'_>,
         process: &Process,
         begins: bool,
         application: Option<u8>,
@@ -97,8 +97,8 @@ impl Checks {
         Ok(())
     }
 
-    /// After a round: the machine's own check, and now and then a look at everything it has.
-    pub(crate) fn after_round(&mut self, view: &View<'_>, node: u16) -> Result<(), Finding> {
+    /// After a round: the machine's own check, and now and then the checks of all its state.
+    pub(crate) fn after_round(&mut self, view: &WorldView<'_>, node: u16) -> Result<(), Finding> {
         let entry = view.machines.node(node);
         let due = entry.rounds.is_multiple_of(view.plan.extent.look_every);
         let checked = match &entry.machinery {
@@ -127,10 +127,10 @@ impl Checks {
         }
     }
 
-    fn look_at(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+    fn look_at(&mut self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
         i01_one_link::check(snapshot)?;
         if view.plan.is_limited() {
-            // Who waits may wait for something else than a server.
+            // With limits, a waiting session may wait for something other than a server.
             i05_classes::check(view)?;
         } else {
             self.beside.check(view, worker, snapshot)?;
@@ -144,8 +144,8 @@ impl Checks {
         i10_memory::check(view, worker, snapshot)?;
         i12_copies::check(view, worker, snapshot)?;
         self.shares.check(view, worker, snapshot, &mut self.counts)?;
-        let learns = self.beside.anybody_learns(view);
-        self.contested.check(view, learns, &mut self.counts)?;
+        let awaits_side_effects = self.beside.any_pool_reads_side_effects(view);
+        self.contested.check(view, awaits_side_effects, &mut self.counts)?;
         let missed = snapshot.rotations.missed;
         if missed > 0 {
             return Err((6, format!("worker {worker}: chaos_rotate missed {missed} times")));
@@ -156,7 +156,7 @@ impl Checks {
     }
 }
 
-/// Who waits, for the report.
+/// The waiting sessions, for the report.
 fn waiting(snapshot: &Snapshot) -> String {
     let waiting = |client: &ClientSnapshot| {
         client.times.waiting_since.map(|since| format!("{:?} for {:?} since {}", client.conn, client.key, since.0))

@@ -1,4 +1,5 @@
-//! What a client makes of what comes: an answer that it is owed, the loss of its server, or the end, which must be due and told (I8).
+//! A client's handling of the messages it gets: an answer that it is owed, the loss of its server, or the end of the
+//! connection, which must have a reason and a message (I8).
 //!
 //! Outside of session mode it survives the loss of its server: one error for each request under way, or at the next request if it was
 //! idle in a transaction; the session goes on.
@@ -7,7 +8,7 @@ use settings::PoolMode;
 use wire::backend::{Fields, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header};
 
-use super::compare::{is_strangers, show};
+use super::compare::{is_of_another_client, show};
 use super::hurry::{self, Refused};
 use super::{Circumstances, Client, ClientPhase, Nowhere};
 use crate::census::Census;
@@ -15,12 +16,12 @@ use crate::conditions::{FINAL, FOR_GOOD};
 use crate::course::Finding;
 use crate::plan::Plan;
 
-/// How long before a client notices may the trouble have been that ended it, in microseconds: a server may be dead for
-/// long before anybody asks it something.
+/// The longest time between a failure and the client's notice of it, in microseconds: a server may be dead for long
+/// before a client sends it a request.
 const TROUBLE_US: u64 = 30_000_000;
 
 impl Client {
-    /// Deals with every whole message that has come.
+    /// Handles every whole message that has come.
     pub(super) fn progress(&mut self, facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
         if matches!(self.phase, ClientPhase::Starting { asked_for_tls: true })
             && !self.talk.socket.inbox.is_empty()
@@ -31,7 +32,7 @@ impl Client {
         let inbox = std::mem::take(&mut self.talk.socket.inbox);
         let mut at = 0;
         if matches!(self.phase, ClientPhase::Hostile { .. }) {
-            // What was expected before the rubbish and what comes after it is not told apart.
+            // Answers to what it sent before the invalid bytes are not distinguished from answers to these.
             return Ok(());
         }
         loop {
@@ -65,7 +66,7 @@ impl Client {
             }
             return Ok(());
         }
-        if message == tag::NOTIFICATION && self.habits.shares_channel && self.who.is_strangers_news(body) {
+        if message == tag::NOTIFICATION && self.habits.shares_channel && self.who.is_news_of_others(body) {
             census.clients.strangers_heard += 1;
             census.clients.strangers_owed += u64::from(self.count_notification(body));
             return Ok(());
@@ -94,7 +95,7 @@ impl Client {
         self.answer(message, body, census)
     }
 
-    /// What the twin must say as well.
+    /// A message that the twin must send as well.
     fn answer(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
         let refused = match hurry::refusal(message, body) {
             Some(detail) => {
@@ -114,7 +115,7 @@ impl Client {
         Ok(())
     }
 
-    /// It was refused what it waited with: in time, and with reason?
+    /// Checks a refusal while it waited: in time, and with a reason?
     fn judge_refusal(&self, detail: &str, census: &mut Census) -> Result<(), Finding> {
         let may_be = self.talk.twin.status() == Status::Idle && !self.talk.twin.is_at_work();
         match hurry::judge(detail, self.talk.deadline_ms()).filter(|_| may_be) {
@@ -140,8 +141,8 @@ impl Client {
         message == tag::ERROR && code() || self.talk.twin.is_failure_forgotten(message, body)
     }
 
-    /// Its statement has taken longer than query_timeout and query_cancel_timeout together, and its server was closed. Does not look
-    /// whether a cancel was sent before.
+    /// Whether its statement has taken longer than query_timeout and query_cancel_timeout together, so that its server
+    /// was closed. Does not check whether a cancel was sent before.
     fn is_given_up(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
         let settings = &plan.settings;
         let (Some(timeout), Some(grace)) =
@@ -157,14 +158,15 @@ impl Client {
             && u128::from(waited) >= (timeout + grace).as_micros()
     }
 
-    /// Whatever comes until all is answered: errors, or true answers of another server, but nobody else's.
+    /// Handles messages after a loss until all is answered: errors, or its own answers from another server, but no
+    /// answers to other clients.
     fn after_loss(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
         if !self.losses.is_lost {
             census.clients.losses += 1;
             self.losses.is_lost = true;
             self.talk.twin.forget();
         }
-        if matches!(message, tag::DATA_ROW | tag::COPY_DATA) && is_strangers(body, self.who.number) {
+        if matches!(message, tag::DATA_ROW | tag::COPY_DATA) && is_of_another_client(body, self.who.number) {
             return Err((2, format!("client {} got a stranger's {}", self.who.number, show(message, body))));
         }
         if self.talk.twin.has_all_ready() && message == tag::READY_FOR_QUERY {
@@ -174,10 +176,11 @@ impl Client {
         Ok(())
     }
 
-    /// All is answered: on with a twin at another server, that knows no names of the protocol, if it is known what was set.
+    /// All is answered: the twin continues at another server, without the protocol's prepared statements, if the
+    /// settings are known.
     ///
     /// # Errors
-    /// It had state that cannot be on another server, and was not told that it is gone.
+    /// It had state that cannot be on another server, and got no error about the loss.
     fn recover(&mut self, status: Status) -> Result<(), Finding> {
         self.losses.count += 1;
         if status != Status::Idle || self.work.setting || self.losses.count > 20 {
@@ -193,7 +196,7 @@ impl Client {
         Ok(())
     }
 
-    /// A FATAL: was there reason for it?
+    /// Checks that a FATAL had a reason.
     fn fatal(&mut self, body: &[u8], facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
         let fields = Fields::decode(body);
         let code = String::from_utf8_lossy(fields.code().unwrap_or(b"?????")).into_owned();
@@ -223,7 +226,7 @@ impl Client {
         let trouble = facts
             .trouble_at
             .is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.debt.engaged_at.is_some());
-        // Whoever kept a server is told what has gone with it, whatever ended it.
+        // The error of a session that kept its server lists the lost state, whatever the cause.
         let words = words.split_once(" (lost with it: ").map_or(words, |(words, _)| words);
         match words {
             _ if words.starts_with("no such database") => {
@@ -232,12 +235,12 @@ impl Client {
             "database removed" => plan.is_removed(&self.who.name),
             _ if words.starts_with("the connection that listened") && plan.is_removed(&self.who.name) => true,
             "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
-            // Told to whoever waits for a server, in the server's words.
+            // Sent to clients that wait for a server, with the server's text.
             FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),
-            // Who is nobody at all is no user of the console either.
+            // A user that does not exist is no user of the console either.
             "not allowed" => self.console.is_some() && (self.who.user > 1 || self.habits.lost == Some(Nowhere::User)),
             "query_wait_timeout" => waited(settings.global.waiting.query_wait_timeout),
-            // What does not stop when it is cancelled is closed.
+            // A server that does not stop after a cancel is closed.
             "query_timeout" | "query timeout" => settings.global.waiting.query_timeout.is_some(),
             "idle transaction timeout" => settings.global.waiting.idle_transaction_timeout.is_some(),
             "transaction timeout" => settings.global.waiting.transaction_timeout.is_some(),
@@ -247,7 +250,7 @@ impl Client {
             "no more connections allowed (max_client_conn)" => {
                 settings.global.pools.max_client_conn <= plan.extent.clients
             }
-            // Its turn would come after client_login_timeout. A reload may have brought the limit.
+            // The login would be admitted after client_login_timeout. The limit may come from a reload.
             "too many clients of your class log in at this moment" => !matches!(self.phase, ClientPhase::Ready),
             "transaction blocks not allowed in statement pooling mode" => {
                 self.who.mode == PoolMode::Statement && self.work.began_block
@@ -257,7 +260,7 @@ impl Client {
                 self.habits.wrong_password || self.habits.lost == Some(Nowhere::User)
             }
             "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),
-            // Whoever listens may be idle when the one goes that listens for it.
+            // A listening client may be idle when the server that listens for it is lost.
             _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
             _ => (code == "08006" || code.starts_with("57P")) && trouble,
         }
@@ -266,12 +269,12 @@ impl Client {
     /// The pooler has closed the connection.
     ///
     /// # Errors
-    /// It was not told why.
+    /// There was no message with the reason.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
         if self.fatal_error.is_some() || self.cut_off || matches!(self.phase, ClientPhase::Hostile { .. }) {
             return Ok(());
         }
-        // In the middle of a message there is no place for an error; a server's end may cut one.
+        // In the middle of a message no error can be sent; a server's end may cut a message.
         let in_message = !self.talk.socket.inbox.is_empty();
         let trouble = facts.trouble_at.is_some()
             || plan.settings.global.waiting.query_timeout.is_some()

@@ -1,6 +1,7 @@
-//! A client of the console: asks one thing or several at once, mistypes, tries the extended protocol, reads late or never.
+//! A client of the console: it sends one command or several at once, mistypes, tries the extended protocol, reads late
+//! or never.
 //!
-//! Its twin is the desk: an answer must come as the desk gave it, byte for byte, each question's in its turn.
+//! Instead of a twin it has the desk: each answer must come as the desk gave it, byte for byte and in order.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use super::{Circumstances, Wants};
 use crate::course::Finding;
 use crate::random::Random;
 
-/// What is asked most.
+/// The most frequent commands.
 const QUESTIONS: [&str; 20] = [
     "show pools",
     "SHOW CLIENTS;",
@@ -40,33 +41,33 @@ const QUESTIONS: [&str; 20] = [
     "no such words",
 ];
 
-/// Questions that a client that does not read asks at once.
+/// The number of commands that a client that does not read sends at once.
 const DEAF_QUESTIONS: u64 = 60;
 
-/// What it is to be sent, in order.
+/// The answers it must get, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Owed {
     Answer(Vec<u8>),
     /// ReadyForQuery, for a Sync.
     Ready,
-    /// An error, and the end: the extended protocol is not for the console.
-    Farewell,
+    /// An error and the end of the connection, since the console has no extended protocol.
+    ErrorAndEnd,
 }
 
-/// What a console client remembers.
+/// The state of a console client.
 #[derive(Clone, Debug, Default)]
 pub struct Console {
     owed: VecDeque<Owed>,
-    /// What the desk has answered, and how much of it has come.
+    /// The answers of the desk, and how much of them has come.
     answers: Vec<u8>,
     answers_at: usize,
-    /// Questions among them that the desk has heard.
+    /// The number of commands that the desk has got.
     questions_received: usize,
-    /// Reads nothing before then.
+    /// It reads nothing before this time.
     pub deaf_until: u64,
-    /// May do all, or only look.
+    /// An administrator, not a user with read-only rights.
     pub admin: bool,
-    /// Asks for the end of it all.
+    /// It sends SHUTDOWN.
     pub stops: bool,
 }
 
@@ -77,11 +78,11 @@ impl Console {
         Console { deaf_until, admin, stops: random.chance(100), ..Console::default() }
     }
 
-    /// The desk has been asked: was it by this client, of this number, and is it its turn?
+    /// The desk got a command: checks that this client with this number has sent it, and in this order.
     pub(super) fn is_asking(&mut self, number: u32, hostile: bool, question: &Question) -> Result<(), Finding> {
         let mut next = self.owed.iter().filter_map(|owed| match owed {
             Owed::Answer(text) => Some(text),
-            Owed::Ready | Owed::Farewell => None,
+            Owed::Ready | Owed::ErrorAndEnd => None,
         });
         let wanted = next.nth(self.questions_received);
         let found = wanted.is_some_and(|text| *text == question.text) && question.admin == self.admin;
@@ -93,17 +94,17 @@ impl Console {
         Ok(())
     }
 
-    /// What the desk has answered.
+    /// Adds an answer of the desk.
     pub(super) fn expect_answer(&mut self, bytes: &[u8]) {
         self.answers.extend_from_slice(bytes);
     }
 
-    /// Something is owed.
+    /// Whether an answer is owed.
     pub(super) fn owes(&self) -> bool {
         !self.owed.is_empty() || self.answers_at < self.answers.len()
     }
 
-    /// A message after login. The words with which the connection ends, if it does.
+    /// Handles a message after login. Returns the error text if it ends the connection.
     pub(super) fn message(&mut self, number: u32, message: u8, body: &[u8]) -> Result<Option<String>, Finding> {
         let wrong = |what: &str| Err((11, format!("console client {number} got {} {what}", show(message, body))));
         match self.owed.front() {
@@ -112,7 +113,7 @@ impl Console {
                 self.owed.pop_front();
                 if message == tag::READY_FOR_QUERY { Ok(None) } else { wrong("instead of ReadyForQuery") }
             }
-            Some(Owed::Farewell) => {
+            Some(Owed::ErrorAndEnd) => {
                 let fields = Fields::decode(body);
                 let words = String::from_utf8_lossy(fields.message().unwrap_or_default()).into_owned();
                 if message != tag::ERROR || !words.starts_with("extended query protocol") {
@@ -138,7 +139,7 @@ impl Console {
         }
     }
 
-    /// Notices are part of some answers: they are passed over, there as here.
+    /// Notices are part of some answers; they are skipped in the expected answer and in the one that came.
     pub(super) fn pass_notice(&mut self) {
         if let Ok(Some(header)) = Header::parse(&self.answers[self.answers_at..])
             && header.tag == tag::NOTICE
@@ -147,13 +148,13 @@ impl Console {
         }
     }
 
-    /// Asks the next things, or leaves.
+    /// Sends the next commands, or leaves.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>, facts: Circumstances, wants: &mut Wants) {
         let deaf = facts.now < self.deaf_until;
         if deaf && !facts.closing_time {
             wants.again = Some(self.deaf_until - facts.now);
         }
-        let over = self.owed.back() == Some(&Owed::Farewell);
+        let over = self.owed.back() == Some(&Owed::ErrorAndEnd);
         if over || (self.owes() && !turn.random.chance(300)) || !turn.talk.socket.is_all_sent() {
             return;
         }
@@ -178,13 +179,13 @@ impl Console {
     }
 
     fn ask(&mut self, socket: &mut Socket, deaf: bool, random: &mut Random) {
-        if self.owed.back() == Some(&Owed::Farewell) {
+        if self.owed.back() == Some(&Owed::ErrorAndEnd) {
             return;
         }
         let out = socket.outbox();
         let text = match random.below(40) {
             0 if !deaf => {
-                self.owed.push_back(Owed::Farewell);
+                self.owed.push_back(Owed::ErrorAndEnd);
                 let parse = Parse { name: b"", query: b"show pools", types: Parse::NO_TYPES };
                 parse.encode(out);
                 return frontend::encode_sync(out);

@@ -1,18 +1,18 @@
-//! A client that contests a pool with those of other classes: one transaction after the other, as its crowd does.
+//! A client that competes for a pool with clients of other classes: one transaction after the other, as its crowd does.
 
 use wire::backend::Status;
 
 use super::turn::Turn;
 use super::{Circumstances, Wants};
 
-/// Where it is in its work.
+/// Its progress.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Contender {
-    /// Statements that its transaction still has.
+    /// Statements left in its transaction.
     left: u64,
     /// It has paused since the last one.
     rested: bool,
-    /// It has sent what a transaction begins with.
+    /// It has sent the beginning of a transaction.
     pub(super) asks: bool,
 }
 

@@ -1,28 +1,28 @@
-//! What a client does on the way that not every client does.
+//! Behaviour that only some clients have.
 
 use crate::plan::Plan;
 use crate::random::Random;
 
-/// What a client does on the way.
+/// The special behaviour of one client.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Habits {
-    /// Sends CancelRequests; then it sends one unit at a time.
+    /// Sends CancelRequests. Such a client sends one unit at a time.
     pub cancels: bool,
     /// Reads and writes so many bytes at a time; 0: as many as there are.
     pub pace: usize,
-    /// Breaks off after that many bytes were sent; orderly or not.
+    /// Closes after so many bytes were sent, in order or by a reset.
     pub vanishes_after: Option<u64>,
     pub vanishes_orderly: bool,
     pub wrong_password: bool,
-    /// Leaves without saying Terminate.
+    /// Leaves without Terminate.
     pub impolite: bool,
-    /// Leaves state behind wherever it can, and looks at none.
+    /// Leaves session state wherever it can, and never reads any.
     pub poisons: bool,
     /// Uses the channel of its database, not only its own.
     pub shares_channel: bool,
-    /// Sends what is no protocol, at once or after a while.
+    /// Sends invalid bytes, at once or after a while.
     pub hostile: bool,
-    /// Asks for a database, or as a user, that is not there.
+    /// Asks for a database or a user that does not exist.
     pub lost: Option<Nowhere>,
 }
 
@@ -40,7 +40,7 @@ impl Habits {
             shares_channel: plan.promises.shared_channels,
             hostile: random.chance(manners.hostile),
             lost: random.chance(manners.lost).then(|| {
-                // Where there is a database of any name, none is missing.
+                // With a `*` database, every name exists.
                 let nowhere = plan.settings.fallback.is_none() && random.chance(500);
                 if nowhere { Nowhere::Database } else { Nowhere::User }
             }),
@@ -48,7 +48,7 @@ impl Habits {
     }
 }
 
-/// What a client asks for that is not there.
+/// What does not exist.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Nowhere {
     Database,

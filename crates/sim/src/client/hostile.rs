@@ -1,12 +1,12 @@
-//! A client that sends what is no protocol: rubbish, impossible lengths, messages that never end. It is told so or closed,
-//! and nobody else notices; whatever it gets, it gets nothing of anybody else's.
+//! A client that sends invalid bytes: rubbish, impossible lengths, messages that never end. It gets an error or is
+//! closed, no other client is affected, and it never gets another client's data.
 
 use wire::frontend::{self, Parse};
 
 use crate::random::Random;
 use crate::statement::Mark;
 
-/// How long it waits for what comes of it, in microseconds.
+/// How long it waits for an answer, in microseconds.
 pub(super) const PATIENCE_US: u64 = 200_000;
 
 /// What it sends.
@@ -22,7 +22,7 @@ pub(super) fn rubbish(random: &mut Random, mark: &Mark) -> Vec<u8> {
             out.extend_from_slice(&len.to_be_bytes());
             out.resize(out.len() + random.skewed(0, 100_000) as usize, 0);
         }
-        // A message that is not what its tag says.
+        // A message whose body does not fit its type.
         2 => {
             let tag = *random.pick(b"PBEDCF");
             let len = random.skewed(0, 300) as usize;

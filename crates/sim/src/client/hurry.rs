@@ -1,4 +1,4 @@
-//! Clients that say how long they can wait (I8): such a client is refused in time, or when its time is over.
+//! Clients that send a deadline (I8): such a client is refused before its deadline or at it.
 
 use settings::{Fidelity, PoolMode};
 use wire::backend::{Fields, tag};
@@ -8,10 +8,10 @@ use crate::random::Random;
 
 const REFUSED: &[u8] = b"canceling statement due to deadline";
 
-/// How much later than its time is over it may be told so, in milliseconds: a round may be that late.
+/// How long after the deadline the refusal may come, in milliseconds: a round may be so late.
 const SLACK_MS: u64 = 100;
 
-/// How long this client can wait; 0: for as long as it takes. From a stream of its own.
+/// The deadline of this client; 0: none. Drawn from a stream of its own.
 pub(super) fn draw(number: u32, plan: &Plan, mode: PoolMode) -> u32 {
     if plan.settings.global.pools.pool_fidelity == Fidelity::Classic || mode == PoolMode::Session {
         return 0;
@@ -22,7 +22,7 @@ pub(super) fn draw(number: u32, plan: &Plan, mode: PoolMode) -> u32 {
     if is_hurried { random.skewed(1, 100) as u32 } else { 0 }
 }
 
-/// Whether a message refuses what a client waited with that can wait for so long; with the detail, if so.
+/// If a message refuses a waiting request because of its deadline: its detail.
 pub(super) fn refusal(message: u8, body: &[u8]) -> Option<String> {
     let fields = Fields::decode(body);
     let is_refused = message == tag::ERROR && fields.message() == Some(REFUSED);
@@ -32,13 +32,13 @@ pub(super) fn refusal(message: u8, body: &[u8]) -> Option<String> {
 /// When it was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// When its time was over.
+    /// At its deadline.
     Late,
-    /// Before that, by what was expected.
+    /// Before it, by the expected wait.
     Hasty,
 }
 
-/// When a client was refused that can wait for so long; `None`: without reason.
+/// When a client with this deadline was refused; `None`: without a reason.
 pub(super) fn judge(detail: &str, deadline_ms: u32) -> Option<Refused> {
     let number = |name: &str| {
         let word = detail.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -51,7 +51,7 @@ pub(super) fn judge(detail: &str, deadline_ms: u32) -> Option<Refused> {
     if waited >= deadline && waited <= deadline + SLACK_MS {
         return Some(Refused::Late);
     }
-    // It may have waited at a limit before. Each of the two is told without its fraction of a millisecond.
+    // It may have waited at a limit before. Both times are rounded down to milliseconds.
     let is_hasty = waited < deadline
         && number("expected_wait_ms").is_some_and(|expected| waited.saturating_add(expected) + 1 >= deadline);
     is_hasty.then_some(Refused::Hasty)

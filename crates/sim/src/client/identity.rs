@@ -1,4 +1,4 @@
-//! Who a client is, and what it asks for.
+//! A client's identity and the database and parameters that it asks for.
 
 use settings::{Fidelity, PoolMode};
 use wire::backend::Notification;
@@ -10,16 +10,16 @@ use crate::random::Random;
 pub struct Identity {
     pub number: u32,
     pub mode: PoolMode,
-    /// Where it is in the plan.
+    /// Its index in the plan.
     pub(super) database: usize,
-    /// The database it asks for.
+    /// The name of the database it asks for.
     pub name: String,
     pub user: usize,
-    /// Who it is at PostgreSQL.
+    /// Its role at PostgreSQL.
     pub(super) login: String,
-    /// Its state is to follow it from server to server.
+    /// Its state must follow it from server to server.
     pub(super) followed: bool,
-    /// Tracked parameters it names in its startup packet.
+    /// The tracked parameters in its startup packet.
     pub(super) wishes: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Identity {
         Identity { number, mode: plan.mode(&key), database, name, user, login, followed, wishes: Vec::new() }
     }
 
-    /// Whether its server may die, which it survives.
+    /// Whether its server may die without ending the session.
     pub(super) fn may_lose(&self, plan: &Plan) -> bool {
         plan.faults.every > 0 && self.mode != PoolMode::Session
     }
@@ -47,8 +47,8 @@ impl Identity {
         format!("all_of_{}", self.name)
     }
 
-    /// What another client has said on the channel that all clients of a database share.
-    pub(super) fn is_strangers_news(&self, body: &[u8]) -> bool {
+    /// Whether this is another client's notification on the channel that all clients of a database share.
+    pub(super) fn is_news_of_others(&self, body: &[u8]) -> bool {
         let Ok(said) = Notification::decode(body) else { return false };
         let own = format!("c{}.", self.number);
         said.channel == self.shared_channel().as_bytes() && !said.payload.starts_with(own.as_bytes())

@@ -1,4 +1,4 @@
-//! How a model client logs in, by whatever it is asked for, with the right password or a wrong one.
+//! A model client's login, by every method, with the right password or a wrong one.
 
 use auth::{ClientExchange, Keys, Md5Hash};
 use settings::AuthType;
@@ -12,7 +12,7 @@ use crate::plan::{PASSWORD, Plan};
 use crate::random::Random;
 
 impl Client {
-    /// Says who it is; sometimes it asks for TLS first.
+    /// Sends the startup packet, sometimes an SSLRequest first.
     pub fn greet(&mut self, plan: &Plan, random: &mut Random) {
         if random.chance(100) {
             self.phase = ClientPhase::Starting { asked_for_tls: true };
@@ -59,7 +59,7 @@ impl Client {
             pairs.push((parameters::NAMES[parameter].as_bytes(), value.as_bytes()));
         }
         if self.habits.hostile && self.who.number.is_multiple_of(2) {
-            // Its parameters over and over: to be kept once.
+            // Its parameters many times: the pooler must keep them once.
             let len: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
             pairs = pairs.repeat(STARTUP_LEN_MAX / len - 1);
         }
@@ -109,7 +109,7 @@ impl Client {
     fn parameter(&self, body: &[u8]) -> Result<(), Finding> {
         let status = ParameterStatus::decode(body).map_err(|error| (11, error.to_string()))?;
         if self.console.is_some() {
-            // The console's parameters are nobody's wish.
+            // The client has not asked for the console's parameters.
             return Ok(());
         }
         let (name, value) = (String::from_utf8_lossy(status.name), String::from_utf8_lossy(status.value));

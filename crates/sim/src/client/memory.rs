@@ -1,7 +1,7 @@
-//! What clients do with the state of their session: they set it and look at it, in transactions, with savepoints and
-//! errors, in one statement or many, in both protocols.
+//! Clients that set and read the state of their session: in transactions, with savepoints and errors, in one statement
+//! or many, in both protocols.
 //!
-//! Whatever they see must be what the twin says; a session that changes its server unnoticed is one that is.
+//! They must see what the twin returns, also after a change of server.
 
 use settings::PoolMode;
 use wire::backend::Status;
@@ -27,9 +27,9 @@ const SETTINGS: [(&str, &[&str]); 12] = [
     ("TimeZone", &["'Asia/Tokyo'", "'UTC'", "'Europe/Zurich'"]),
 ];
 
-/// What is not followed yet where a session changes its servers.
+/// Not followed yet where a session changes its servers.
 const FOLLOWS_SEQUENCES: bool = false;
-const FOLLOWS_HIDDEN: bool = false;
+const FOLLOWS_SIDE_EFFECTS: bool = false;
 
 impl Turn<'_> {
     /// Whether it uses more state than a pooler in the mode at hand keeps.
@@ -41,7 +41,7 @@ impl Turn<'_> {
         self.who.mode == PoolMode::Session && !self.plan.settings.global.servers.server_reset_query.is_empty()
     }
 
-    /// One unit: statements that set state, that look at it, and what lies between.
+    /// One unit: statements that set state and read it, and others between them.
     pub(super) fn remember(&mut self) {
         self.census.statements.memories += 1;
         match self.random.below(10) {
@@ -77,7 +77,7 @@ impl Turn<'_> {
 
     fn memories_in_one_batch(&mut self) {
         for _ in 0..self.random.range(2, 6) {
-            // In a failed transaction a server cannot be rid of what strangers have prepared.
+            // In a failed transaction the pooler cannot deallocate other sessions' statements on the server.
             if self.random.chance(100) && self.talk.twin.status() != Status::Failed {
                 self.by_its_name();
                 continue;
@@ -90,7 +90,7 @@ impl Turn<'_> {
         self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
-    /// The protocol speaks of what SQL has prepared: they share their names.
+    /// Uses a statement of SQL's PREPARE by the extended protocol, which shares its names.
     fn by_its_name(&mut self) {
         let name = format!("q{}", self.random.below(3));
         let (target, name) = (Target::Statement, name.as_bytes());
@@ -107,7 +107,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Leaves in one query whatever can be left behind, and goes on.
+    /// Leaves all kinds of state in one query, and continues.
     pub(super) fn poison(&mut self) {
         self.census.statements.memories += 1;
         let bodies = [
@@ -157,7 +157,7 @@ impl Turn<'_> {
 
     fn some_setting(&mut self) -> String {
         let (name, values) = self.random.pick(&SETTINGS);
-        // What a session began with, a pooled server does not know.
+        // A pooled server does not know the session's startup parameters.
         let known = self.who.wishes.is_empty() || *name != "TimeZone";
         let value = *self.random.pick(values);
         match self.random.below(12) {
@@ -179,7 +179,7 @@ impl Turn<'_> {
                 "show default_transaction_isolation",
             ]))
             .to_owned(),
-            10 if self.may_hide() && value.starts_with('\'') && name.starts_with("app") => {
+            10 if self.may_call_side_effects() && value.starts_with('\'') && name.starts_with("app") => {
                 format!("select hidden_set('{name}', {value})")
             }
             _ => format!("show {name}"),
@@ -201,14 +201,14 @@ impl Turn<'_> {
         }
     }
 
-    /// In the session's own words nothing tells what these do.
-    fn may_hide(&mut self) -> bool {
-        FOLLOWS_HIDDEN || self.who.mode == PoolMode::Session
+    /// Whether it may use functions with side effects that its statements do not show.
+    fn may_call_side_effects(&mut self) -> bool {
+        FOLLOWS_SIDE_EFFECTS || self.who.mode == PoolMode::Session
     }
 
     fn some_statement(&mut self) -> String {
         let name = format!("q{}", self.random.below(3));
-        // A name of the protocol's, which SQL shares; a pooled server calls it something else.
+        // A name of the protocol's, which SQL shares; on a pooled server the statement has another name.
         let other = format!("s{}.{}", self.losses, self.random.below(4));
         match self.random.below(9) {
             0 | 1 => format!("prepare {name} as select {} {}", self.random.below(5), self.random.below(30)),
@@ -230,7 +230,7 @@ impl Turn<'_> {
             3..=5 => format!("insert into {name} values (default)"),
             6 => format!("drop table {name}"),
             7 if self.random.chance(200) => "discard temp".to_owned(),
-            8 if self.may_hide() && self.random.chance(300) => format!("select hidden_temp('{name}')"),
+            8 if self.may_call_side_effects() && self.random.chance(300) => format!("select hidden_temp('{name}')"),
             _ => format!("select * from {name}"),
         }
     }
@@ -242,7 +242,7 @@ impl Turn<'_> {
             2 | 3 => format!("select pg_try_advisory_lock({key})"),
             4 | 5 => format!("select pg_advisory_unlock({key})"),
             6 => "select pg_advisory_unlock_all()".to_owned(),
-            7 if self.may_hide() => format!("select hidden_lock({key})"),
+            7 if self.may_call_side_effects() => format!("select hidden_lock({key})"),
             _ => "select objid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()".to_owned(),
         }
     }
@@ -256,7 +256,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A channel of its own, where only itself hears what it says; or, in some worlds, one of all clients of its database.
+    /// A channel that only this client uses; in some worlds one of all clients of its database.
     fn some_channel(&mut self) -> String {
         let name = match self.random.below(2) {
             1 if self.habits.shares_channel => self.who.shared_channel(),
@@ -268,16 +268,16 @@ impl Turn<'_> {
             3 => "unlisten *".to_owned(),
             4 | 5 => format!("notify {name}, 'c{}.{}'", self.who.number, self.random.below(3)),
             6 => format!("select pg_notify('{name}', 'c{}.9')", self.who.number),
-            // Without a payload nobody could tell who has said it.
+            // On a shared channel the payload says which client has sent it.
             7 if !self.habits.shares_channel => format!("notify {name}"),
-            // In a transaction it shows what the server listens to.
+            // In other modes it would show the channels of the server.
             _ if self.who.mode == PoolMode::Session => "select pg_listening_channels()".to_owned(),
             _ => format!("listen {name}"),
         }
     }
 
     fn some_seed(&mut self) -> String {
-        // Without a seed of its own nobody can say what comes.
+        // Without setseed the value cannot be foretold.
         if self.talk.twin.session().is_seeded() && self.random.chance(700) {
             return "select random()".to_owned();
         }

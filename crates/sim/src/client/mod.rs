@@ -1,8 +1,8 @@
 //! One model client: logs in, works, checks every answer, leaves or vanishes.
 //!
-//! Beside it runs its twin, a PostgreSQL session of its own that gets the same messages. Whatever the pooler hands the
-//! client must be what the twin says, byte for byte and in order, with nothing missing and nothing besides (I2, I11).
-//! Notices are passed over. If the connection ends, there must be a reason, and the client must be told it (I8).
+//! It has a twin, a PostgreSQL session of its own that gets the same messages. The pooler must send the client exactly
+//! what the twin sends, byte for byte and in order (I2, I11). Notices are skipped. If the connection ends, there must
+//! be a reason, and the client must get it as an error (I8).
 
 mod answers;
 mod compare;
@@ -52,23 +52,23 @@ enum ClientPhase {
     /// AuthenticationOk was read.
     Welcoming,
     Ready,
-    /// It has sent rubbish; whatever comes is right, if it is not somebody else's.
+    /// It has sent rubbish. Every answer is right, except another client's.
     Hostile {
         until: u64,
     },
 }
 
-/// What a client wants of the world after it was awake.
+/// A client's requests to the world after it ran.
 #[derive(Debug, Default)]
 pub struct Wants {
     pub leave: Option<Leaving>,
-    /// A CancelRequest with this key.
+    /// Send a CancelRequest with this key.
     pub cancel: Option<(i32, [u8; 4])>,
     /// Wake it again after so many microseconds.
     pub again: Option<u64>,
 }
 
-/// What the world knows and a client judges by.
+/// Facts of the world for a client's checks.
 #[derive(Copy, Clone, Debug)]
 pub struct Circumstances {
     pub now: u64,
@@ -82,32 +82,32 @@ pub struct Circumstances {
 /// Its CancelRequests.
 #[derive(Copy, Clone, Debug, Default)]
 struct Cancels {
-    /// What one for its own queries has.
+    /// The key for its own queries.
     key: Option<(i32, [u8; 4])>,
     sent: u32,
-    /// Those that an answer has told of.
+    /// Those whose effect an answer has shown.
     seen: u32,
     /// When it sends the next.
     at: Option<u64>,
 }
 
-/// What became of its servers.
+/// The losses of its servers.
 #[derive(Copy, Clone, Debug, Default)]
 struct Losses {
-    /// Its server was lost: what is still owed is answered by errors, or anew by another server.
+    /// Its server was lost: outstanding answers come as errors, or from another server.
     is_lost: bool,
     /// Losses survived.
     count: u32,
-    /// It no longer knows where it stands, and leaves.
+    /// It no longer knows its state, and leaves.
     gives_up: bool,
 }
 
 /// Since when the pooler owes it something.
 #[derive(Copy, Clone, Debug, Default)]
 struct Debt {
-    /// Since when it has not been without one.
+    /// Since when answers have been owed without a break.
     since: Option<u64>,
-    /// When it last was in the middle of something with a server.
+    /// When it last was in a transaction or batch with a server.
     engaged_at: Option<u64>,
 }
 
@@ -120,7 +120,7 @@ pub struct Client {
     phase: ClientPhase,
     since: u64,
     talk: Talk,
-    /// What takes too long is cancelled, though it has not asked for that.
+    /// Its queries may be cancelled by query_timeout.
     overdue: bool,
     cancels: Cancels,
     /// It talks to the console, not to a database.
@@ -128,7 +128,7 @@ pub struct Client {
     work: ClientWork,
     losses: Losses,
     debt: Debt,
-    /// The FATAL it was told.
+    /// The FATAL it got.
     fatal_error: Option<String>,
     /// Its worker panicked where it could not be told.
     cut_off: bool,
@@ -218,7 +218,7 @@ impl Client {
         self.talk.twin.owes() || self.console.as_ref().is_some_and(|console| console.owes())
     }
 
-    /// In the middle of something: the end of a server may be the end of this client.
+    /// Whether it is in a transaction or batch, so that the end of a server may end this client.
     fn is_engaged(&self) -> bool {
         self.is_owed()
             || self.talk.twin.status() != Status::Idle
@@ -227,10 +227,11 @@ impl Client {
             || !matches!(self.phase, ClientPhase::Ready)
     }
 
-    /// Reads what has come, works on, and writes what the connection takes. `read` and `write` are the connection's.
+    /// Reads what has come, continues its work, and writes as much as the connection takes. `read` and `write` are the
+    /// connection's.
     ///
     /// # Errors
-    /// What it got is not what it was owed.
+    /// It got something else than it was owed.
     pub fn wake(
         &mut self,
         facts: Circumstances,
@@ -288,7 +289,7 @@ impl Client {
         }
     }
 
-    /// All that is to be sent for now is sent.
+    /// All requests so far are sent.
     fn settle(&mut self, now: u64) {
         let hears = self.who.followed && self.is_ready() && !self.losses.is_lost && self.habits.pace == 0;
         let listens =
@@ -305,7 +306,7 @@ impl Client {
         }
     }
 
-    /// Sends its rubbish when its time has come; leaves when it has waited for long enough.
+    /// Sends its rubbish at its time; leaves after it has waited for long enough.
     fn misbehave(&mut self, facts: Circumstances, random: &mut Random, census: &mut Census, wants: &mut Wants) {
         if let ClientPhase::Hostile { until } = self.phase {
             if facts.now >= until || facts.closing_time {
@@ -325,21 +326,21 @@ impl Client {
         self.talk.socket.outbox().extend_from_slice(&rubbish);
     }
 
-    /// Whether it has sent all that it asks for a server with, in a contest.
+    /// In a contest: whether it has sent the whole request for which it needs a server.
     #[must_use]
     pub fn has_asked(&self) -> bool {
         self.work.contender.asks && self.talk.socket.is_all_sent()
     }
 
-    /// It is known that it waits, or is served already.
+    /// Notes that its request was counted.
     pub fn is_known(&mut self) {
         self.work.contender.asks = false;
     }
 
-    /// The desk has been asked: was it by this client, and is it its turn?
+    /// The desk got a command: checks that this client has sent it, and in this order.
     ///
     /// # Errors
-    /// It was not, or it is not.
+    /// It has not, or another one was next.
     pub fn is_asking(&mut self, question: &Question) -> Result<(), Finding> {
         let (number, hostile) = (self.who.number, self.is_hostile());
         match &mut self.console {
@@ -353,14 +354,14 @@ impl Client {
         self.cut_off = true;
     }
 
-    /// What the desk has answered.
+    /// Adds an answer of the desk.
     pub fn expect_answer(&mut self, bytes: &[u8]) {
         if let Some(console) = &mut self.console {
             console.expect_answer(bytes);
         }
     }
 
-    /// Another session has committed what it said on a channel.
+    /// Another session has committed a NOTIFY.
     pub(crate) fn expect_notification(&mut self, channel: &str, payload: &str, now: u64) {
         let own = format!("c{}.", self.who.number);
         if self.habits.shares_channel && channel == self.who.shared_channel() && !payload.starts_with(&own) {
@@ -368,12 +369,12 @@ impl Client {
         }
     }
 
-    /// A NotificationResponse of another's. Returns whether it was owed.
+    /// Notes a NotificationResponse from another client. Returns whether it was owed.
     fn count_notification(&mut self, body: &[u8]) -> bool {
         Notification::decode(body).is_ok_and(|said| self.news.arrived(said.payload))
     }
 
-    /// All that has come is read.
+    /// Checks notifications after all that has come was read.
     ///
     /// # Errors
     /// Something has not come.

@@ -1,24 +1,25 @@
-//! What others say on a channel that a client listens to: it hears of it, where it stays idle for long enough.
+//! Notifications from other clients on a channel that a client listens to: they must come if the client stays idle for
+//! long enough.
 //!
-//! Looked at in worlds where PostgreSQL has no trouble, since a session is told when its listener is lost. Does not look at those that
-//! say UNLISTEN or leave in time, nor at session mode; nor whether something comes twice.
+//! Checked in worlds without failures at PostgreSQL, since a session gets an error when its listener is lost. Not
+//! checked: sessions that UNLISTEN or leave in time, session mode, and whether a notification comes twice.
 
-/// How long a notification takes at most to somebody who is idle, in microseconds.
+/// The longest time of a notification to an idle client, in microseconds.
 const ARRIVAL_US: u64 = 2_000_000;
 
-/// What a client is to hear on the channel that all clients of its database share.
+/// The notifications that a client must get on the channel that all clients of its database share.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// It has been told that it listens.
+    /// Its LISTEN was answered.
     listens: bool,
-    /// Since when it is owed nothing, is in no transaction, and has sent all.
+    /// Since when it is owed nothing, is in no transaction, and has sent everything.
     idle_since: Option<u64>,
-    /// Payloads, and when the transaction that said them was committed.
+    /// Payloads, and the commit time of the transaction that sent them.
     owed: Vec<(String, u64)>,
 }
 
 impl News {
-    /// Another session has said something.
+    /// Another session has sent a notification.
     pub(super) fn said(&mut self, payload: &str, now: u64) {
         if self.listens {
             self.owed.push((payload.to_owned(), now));
@@ -31,7 +32,7 @@ impl News {
         at.map(|at| self.owed.remove(at)).is_some()
     }
 
-    /// `listens`: so it is by all that it has sent. `idle`: all of that has been answered.
+    /// `listens`: it listens after all that it has sent. `idle`: all of that was answered.
     pub(super) fn settle(&mut self, now: u64, listens: bool, idle: bool) {
         if idle {
             self.idle_since.get_or_insert(now);
@@ -44,7 +45,7 @@ impl News {
         }
     }
 
-    /// What should have come by now.
+    /// A payload that should have come by now.
     pub(super) fn missing(&self, now: u64) -> Option<&str> {
         let idle_since = self.idle_since?;
         let is_late = |(_, said_at): &&(String, u64)| now >= idle_since.max(*said_at) + ARRIVAL_US;
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_to_somebody_who_listens_must_come() {
+    fn notifications_to_a_listening_client_must_come() {
         let mut news = News::default();
         news.settle(0, true, false);
         news.said("early", 1);
@@ -67,7 +68,7 @@ mod tests {
         assert!(news.arrived(b"a") && !news.arrived(b"a") && !news.arrived(b"early"));
         assert_eq!(news.missing(3 + ARRIVAL_US), None);
         assert_eq!(news.missing(4 + ARRIVAL_US), Some("b"));
-        // It is told between transactions only.
+        // Notifications come only between transactions.
         news.settle(5, true, false);
         assert_eq!(news.missing(9 * ARRIVAL_US), None);
         news.settle(ARRIVAL_US, true, true);

@@ -1,4 +1,4 @@
-//! A client's end of its connection: what it has read and not looked at, and what it still has to write.
+//! A client's end of its connection: bytes read but not handled, and bytes to write.
 
 use wire::frontend;
 
@@ -17,7 +17,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// What is to be written goes behind this.
+    /// Bytes to write are appended to this.
     pub(super) fn outbox(&mut self) -> &mut Vec<u8> {
         &mut self.outbox
     }
@@ -36,7 +36,7 @@ impl Socket {
         self.sent
     }
 
-    /// Goodbye: with Terminate, or just by closing.
+    /// Ends the connection with Terminate, or by closing it.
     pub(super) fn say_goodbye(&mut self, habits: &Habits, wants: &mut Wants) {
         if habits.impolite || self.is_all_sent() && self.said_goodbye {
             wants.leave = Some(Leaving::Orderly);

@@ -1,4 +1,4 @@
-//! What a client says: each message goes to the pooler and to its twin.
+//! The messages of a client: each goes to the pooler and to its twin.
 
 use wire::HEADER_LEN;
 use wire::backend::Status;
@@ -13,9 +13,9 @@ pub(super) struct Talk {
     number: u32,
     /// Statements so far.
     marks: u32,
-    /// How long the client can wait for a server; 0: for as long as it takes.
+    /// The client's deadline; 0: none.
     deadline_ms: u32,
-    /// A cancel may strike what it has sent: it sends one unit at a time.
+    /// A cancel may interrupt what it has sent, so it sends one unit at a time.
     may_be_struck: bool,
     pub(super) twin: Twin,
     pub(super) socket: Socket,
@@ -38,7 +38,7 @@ impl Talk {
         self.may_be_struck
     }
 
-    /// What the next statement is known by.
+    /// The mark of the next statement.
     pub(super) fn mark(&mut self) -> Mark {
         self.marks += 1;
         Mark { client: self.number, number: self.marks }
@@ -49,7 +49,7 @@ impl Talk {
         format!("{body} /*{}*/", mark.text())
     }
 
-    /// Sends a message, and has the twin answer it, now or when it is known whether a cancel struck.
+    /// Sends a message. The twin answers it now, or when it is known whether a cancel has interrupted it.
     pub(super) fn send(&mut self, message: u8, encode: impl FnOnce(&mut Vec<u8>)) {
         let outbox = self.socket.outbox();
         let start = outbox.len();
@@ -63,7 +63,7 @@ impl Talk {
         self.send(tag::QUERY, |out| frontend::Query { text: text.as_bytes() }.encode(out));
     }
 
-    /// A text, with how long its client can wait for it.
+    /// A text with the client's deadline.
     fn hurried(&self, text: &str) -> String {
         let waits = self.deadline_ms > 0 && !text.is_empty() && self.twin.status() == Status::Idle;
         if waits { format!("{text} /*deadline_ms={}*/", self.deadline_ms) } else { text.to_owned() }
@@ -78,7 +78,7 @@ impl Talk {
     }
 
     pub(super) fn parse(&mut self, name: &[u8], text: &str) {
-        // Whoever has the same text by name shares it.
+        // Named statements with the same text are shared, so they carry no deadline.
         let text = if name.is_empty() { self.hurried(text) } else { text.to_owned() };
         let parse = Parse { name, query: text.as_bytes(), types: Parse::NO_TYPES };
         self.send(tag::PARSE, |out| parse.encode(out));

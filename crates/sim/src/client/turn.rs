@@ -35,9 +35,9 @@ pub(super) struct ClientWork {
     pub(super) units: u64,
     pub(super) resting_until: u64,
     pub(super) began_block: bool,
-    /// Settings are being changed by what is under way.
+    /// The unit under way changes settings.
     pub(super) setting: bool,
-    /// The statement that it dawdled behind last.
+    /// The statement after which it paused last.
     dawdled: u32,
     pub(super) contender: Contender,
 }
@@ -54,14 +54,14 @@ impl ClientWork {
         }
     }
 
-    /// Does nothing for so long.
+    /// Pauses for so long.
     pub(super) fn rest(&mut self, now: u64, micros: u64, wants: &mut Wants) {
         self.resting_until = now + micros;
         wants.again = Some(micros);
     }
 }
 
-/// One turn of a client: what it makes its next units with.
+/// One turn of a client, with all that it needs to make its next units.
 pub(super) struct Turn<'a> {
     pub(super) plan: &'a Plan,
     pub(super) random: &'a mut Random,
@@ -71,12 +71,12 @@ pub(super) struct Turn<'a> {
     pub(super) talk: &'a mut Talk,
     pub(super) work: &'a mut ClientWork,
     pub(super) cancels: &'a mut Cancels,
-    /// Servers lost: names of before may be gone, so others are used.
+    /// The number of servers lost: earlier names may be gone, so others are used.
     pub(super) losses: u32,
 }
 
 impl Turn<'_> {
-    /// Cancels what it has asked for, now and then, and goes on with its work.
+    /// Sometimes cancels its request, and continues its work.
     pub(super) fn take(&mut self, facts: Circumstances, wants: &mut Wants) {
         if self.plan.purpose.curve.is_none() {
             self.maybe_cancel(facts, wants);
@@ -87,7 +87,7 @@ impl Turn<'_> {
     fn maybe_cancel(&mut self, facts: Circumstances, wants: &mut Wants) {
         let Some((pid, mut secret)) = self.cancels.key else { return };
         if !self.habits.cancels {
-            // A cancel with a wrong key must do nothing, whoever's it is.
+            // A cancel with a wrong key must have no effect.
             let wrong_bit = match self.talk.twin.owes() {
                 true => self.plan.promises.wrong_bit(self.who.number, facts.now),
                 false => self.random.chance(5).then_some(24),
@@ -110,7 +110,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends units until it has to wait: for an answer, for its connection, or for its time.
+    /// Sends units until it has to wait for an answer, for its connection, or for a time.
     fn go_on(&mut self, facts: Circumstances, wants: &mut Wants) {
         if self.plan.purpose.contest.is_some() {
             return self.contend(facts, wants);
@@ -119,7 +119,7 @@ impl Turn<'_> {
             let owed = self.talk.twin.owes();
             let unsent = self.talk.socket.unsent();
             let busy = unsent + self.talk.twin.expected_len() > OWED_LEN_MAX;
-            // Where a server may be lost, what follows a SET must know what became of it.
+            // Where a server may be lost, the result of a SET must be known before the next unit.
             let waits = self.talk.may_be_struck() || (self.work.setting && self.who.may_lose(self.plan));
             let pipelines = !waits && self.random.chance(self.plan.manners.pipeline);
             if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
@@ -149,7 +149,7 @@ impl Turn<'_> {
         wants.again.get_or_insert(100);
     }
 
-    /// How long it rests before its next unit, where it is owed nothing.
+    /// How long it pauses before its next unit, if it is owed nothing.
     fn pause(&mut self, facts: Circumstances) -> Option<u64> {
         if !facts.closing_time && self.work.dawdled != self.talk.marks() {
             self.work.dawdled = self.talk.marks();
@@ -218,7 +218,7 @@ impl Turn<'_> {
         }
         if self.random.chance(self.plan.manners.large) {
             self.census.statements.large_values += 1;
-            // Where everything comes in small pieces, a large value would take all the steps there are.
+            // Where everything comes in small pieces, a large value would use up all steps.
             let most = if self.plan.weather.pieces >= 300 { 12_000 } else { 300_000 };
             let len = self.random.skewed(10_000, most);
             let text = self.talk.marked(&format!("select 1 {len}"));
@@ -254,7 +254,7 @@ impl Turn<'_> {
                 self.talk.query(&text);
             }
             17 => {
-                // What PostgreSQL ignores outside of COPY, and an empty batch.
+                // Messages that PostgreSQL ignores outside of COPY, and an empty batch.
                 self.talk.send(tag::COPY_DONE, frontend::encode_copy_done);
                 self.talk.send(tag::SYNC, frontend::encode_sync);
             }
@@ -324,7 +324,7 @@ impl Turn<'_> {
             self.talk.send(tag::COPY_DATA, |out| frontend::encode_copy_data(out, &data));
         }
         if self.plan.promises.leaves_copy(self.who.number, self.talk.marks()) && self.habits.vanishes_after.is_none() {
-            // All that was sent arrives, and nothing comes behind it.
+            // All that was sent so far arrives, and nothing after it.
             self.habits.vanishes_after = Some(self.talk.socket.sent() + (self.talk.socket.unsent()) as u64);
             self.habits.vanishes_orderly = true;
         }
@@ -385,9 +385,11 @@ impl Turn<'_> {
         self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
-    /// The unnamed statement in two steps, between which there may be a Sync, another server, and what ends it.
+    /// The unnamed statement in two steps: between them may come a Sync, another server, or a message that ends the
+    /// statement.
     fn unnamed(&mut self) {
-        // Once in a while one that is not there. What was sent ahead of a loss was answered by another server, and may be there.
+        // Sometimes one that does not exist; but not after a loss, when another server may have answered earlier
+        // messages, so that it may exist.
         let dares = self.losses == 0 && self.random.chance(50);
         let binds =
             if self.talk.twin.session().has_statement(b"") { self.talk.twin.session().takes_mark(b"") } else { dares };
@@ -451,7 +453,8 @@ impl Turn<'_> {
         }
     }
 
-    /// In session mode, and where sessions are not followed, nobody promises that a changed table changes no shared statement.
+    /// Whether it uses tables whose columns change. In session mode, and where sessions are not followed, statements of
+    /// a changed table may fail.
     fn uses_tables(&mut self) -> bool {
         let is_followed = self.who.followed && self.who.mode != PoolMode::Session;
         self.plan.promises.alters_tables
@@ -486,7 +489,7 @@ impl Turn<'_> {
         self.talk.bind(b"", name, Some(mark));
         self.talk.execute(b"", 0);
         if self.plan.goes_on_long(self.who.number, self.talk.marks()) {
-            // More than is kept to be sent again.
+            // More than the pooler keeps to send it again.
             let (target, name) = (Target::Portal, [b'p'; 9_000]);
             (0..8).for_each(|_| self.talk.send(tag::CLOSE, |out| Close { target, name: &name }.encode(out)));
         }

@@ -1,13 +1,13 @@
-//! What a client is owed: its twin, a PostgreSQL session of its own that gets the same messages, and what that has said and the
-//! pooler has not said yet.
+//! The answers owed to a client: its twin, a PostgreSQL session of its own that gets the same messages, and the twin's
+//! answers that the pooler has not sent yet.
 //!
-//! Where a cancel may strike, the twin is given a message only when an answer tells what became of it.
+//! Where a cancel may interrupt a message, the twin gets the message only when an answer shows whether it did.
 
 use wire::backend::{Fields, Status, tag};
 use wire::frontend::tag as request;
 use wire::{HEADER_LEN, Header};
 
-use super::compare::{channel_first, is_same_error, is_same_news, is_strangers, report_first, show};
+use super::compare::{channel_first, is_of_another_client, is_same_error, is_same_news, report_first, show};
 use crate::backend::{Backend, Progress, Session};
 use crate::course::Finding;
 use crate::parameters::Values;
@@ -16,16 +16,16 @@ use crate::statement::{Body, Statement};
 
 #[derive(Debug)]
 pub(super) struct Twin {
-    /// The server that it believes to be alone at, and who it is there.
+    /// Its server, which has no other session, and its role there.
     server: Server,
     login: String,
     backend: Backend,
-    /// What it said and the pooler has not said yet.
+    /// Its answers that the pooler has not sent yet.
     expected: Vec<u8>,
     expected_at: usize,
-    /// Messages that it has not been given, because a cancel may strike them.
+    /// Messages that it has not got yet, because a cancel may interrupt them.
     undecided: Vec<(u8, Vec<u8>)>,
-    /// It is at a statement that takes time, and it depends on the next answer how that ends.
+    /// It is in a statement that takes time; the next answer decides how that ends.
     at_work: bool,
     /// How many ReadyForQuery are owed.
     owed_ready: u32,
@@ -46,7 +46,7 @@ impl Twin {
         }
     }
 
-    /// It begins anew, with these parameters.
+    /// Starts again, with these parameters.
     pub(super) fn begin(&mut self, values: Values) {
         self.backend = Backend::new(&self.server, values, &self.login, false, false);
     }
@@ -55,7 +55,7 @@ impl Twin {
         self.backend.session()
     }
 
-    /// What it calls itself in notifications.
+    /// Sets the process id in its notifications.
     pub(super) fn set_pid(&mut self, pid: i32) {
         self.backend.set_pid(pid);
     }
@@ -64,7 +64,7 @@ impl Twin {
         self.backend.session().status()
     }
 
-    /// How many bytes are owed, as far as they are known.
+    /// How many bytes are owed, as far as known.
     pub(super) fn expected_len(&self) -> usize {
         self.expected.len() - self.expected_at
     }
@@ -87,7 +87,7 @@ impl Twin {
         self.expected_at < self.expected.len() || !self.undecided.is_empty() || self.owed_ready > 0
     }
 
-    /// The client sends a message, which the twin answers now, or when it is known whether a cancel struck.
+    /// The client sends a message. The twin answers it now, or when it is known whether a cancel has interrupted it.
     pub(super) fn send(&mut self, message: u8, body: &[u8], may_be_struck: bool) {
         self.owed_ready += u32::from(matches!(message, request::QUERY | request::SYNC | request::FUNCTION_CALL));
         if may_be_struck {
@@ -109,8 +109,8 @@ impl Twin {
         self.owed_ready = self.owed_ready.saturating_sub(1);
     }
 
-    /// Runs it as far as the message at hand tells what became of the work that a cancel may have struck. `refused`: that was
-    /// nothing, since no server has seen it. `may_strike`: a cancel may be on its way. Says whether one has struck.
+    /// Runs the twin as far as this message shows whether a cancel has interrupted its work. `refused`: no server has
+    /// seen the work. `may_strike`: a cancel may be on its way. Returns whether one has interrupted it.
     pub(super) fn decide(&mut self, message: u8, body: &[u8], refused: bool, may_strike: bool) -> bool {
         let is_cancelled = message == tag::ERROR
             && Fields::decode(body).code() == Some(b"57014")
@@ -145,12 +145,12 @@ impl Twin {
         has_struck
     }
 
-    /// Whether a cancel that is the first answer to a unit struck it at work, not while it waited for a server.
+    /// If a cancel error is the first answer to a unit: whether the unit was running, not waiting for a server.
     fn is_struck_at_work(&self) -> bool {
         if self.backend.is_in_copy() {
             return true;
         }
-        // What begins with something that takes no time is cancelled as a whole, or after that has been answered.
+        // A unit that begins with a quick message is cancelled either before it, or after its answer.
         const QUICK: [u8; 5] =
             [request::PARSE, request::BIND, request::DESCRIBE, request::CLOSE, request::FUNCTION_CALL];
         let Some((request::QUERY, body)) = self.undecided.first() else {
@@ -174,7 +174,7 @@ impl Twin {
         wire::backend::encode_ready(&mut self.expected, Status::Idle);
     }
 
-    /// Compares what has come with what is owed next; the client's number is for what is said of it.
+    /// Compares a message with the one owed next; the client's number is for the report.
     pub(super) fn compare(&mut self, number: u32, message: u8, body: &[u8]) -> Result<(), Finding> {
         match message {
             tag::PARAMETER_STATUS => report_first(&mut self.expected[self.expected_at..]),
@@ -191,21 +191,21 @@ impl Twin {
             && (body == expected || is_same_error(message, body, expected) || is_same_news(message, body, expected));
         if !same {
             let (found, wanted) = (show(message, body), show(header.tag, expected));
-            let strange = is_strangers(body, number);
+            let strange = is_of_another_client(body, number);
             return Err((if strange { 2 } else { 11 }, format!("client {number} got {found} instead of {wanted}")));
         }
         self.expected_at += header.total_len();
         Ok(())
     }
 
-    /// All is answered: it is given what has no answer, as copy data after the COPY has ended.
+    /// All is answered: gives it the messages that have no answer, such as copy data after the end of the COPY.
     pub(super) fn catch_up(&mut self) {
         for (message, body) in std::mem::take(&mut self.undecided) {
             self.backend.message(message, &body, &mut self.expected);
         }
     }
 
-    /// Nobody knows any more what is owed.
+    /// It is no longer known what is owed.
     pub(super) fn forget(&mut self) {
         self.expected.clear();
         self.expected_at = 0;
@@ -213,8 +213,8 @@ impl Twin {
         self.at_work = false;
     }
 
-    /// A request had failed, the client knew, and its server was lost before the end of the answer: that error is all it
-    /// is told, and of the transaction nothing is left to roll back.
+    /// Whether a request had failed, and its server was lost between the error and the end of the answer: the client
+    /// gets no second error, and no transaction is left to roll back.
     pub(super) fn is_failure_forgotten(&self, message: u8, body: &[u8]) -> bool {
         let mut expected = &self.expected[self.expected_at..];
         // Settings that had changed in it are reported before its end.
@@ -226,7 +226,7 @@ impl Twin {
         message == tag::READY_FOR_QUERY && body == b"I" && expected.starts_with(b"Z\0\0\0\x05E")
     }
 
-    /// It goes on at another server.
+    /// Continues at another server.
     ///
     /// # Errors
     /// It had state that cannot be there.

@@ -1,4 +1,4 @@
-//! What the world of one seed is like: settings, databases, users, how bad the network is, what breaks, who comes.
+//! The plan of a seed's world: settings, databases, users, network, faults, clients.
 
 mod special;
 
@@ -23,7 +23,7 @@ use crate::promises::{self, Promises, stream};
 use crate::random::Random;
 use crate::wishes::Wishes;
 
-/// SCRAM's cost in the model world: two rounds. What is slow in earnest is only slow here in virtual time.
+/// SCRAM's iterations in the model world: two, to save time.
 const ITERATIONS: u32 = 2;
 
 /// The plan of all databases that have no plan of their own.
@@ -31,7 +31,7 @@ pub const ANY_NAME: &str = "*";
 
 pub const PASSWORD: &str = "a password";
 
-/// How the model PostgreSQL lets a user in.
+/// How a user logs in at the model PostgreSQL.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Login {
     Trust,
@@ -56,26 +56,26 @@ pub struct DatabasePlan {
     pub defaults: Values,
 }
 
-/// How much there is in a world, and how long it goes on.
+/// The size of a world, and its length.
 #[derive(Copy, Clone, Debug)]
 pub struct Extent {
     pub steps_max: u64,
-    /// Clients that are there at a time.
+    /// Clients present at a time.
     pub clients: u32,
-    /// Clients that come in all.
+    /// Clients in total.
     pub visits: u32,
-    /// How many rounds between two looks at everything.
+    /// The number of rounds between two runs of the expensive checks.
     pub look_every: u64,
 }
 
-/// What a world is made for, if for one check.
+/// The check for which a world is made, if any.
 #[derive(Clone, Debug, Default)]
 pub struct Purpose {
-    /// Pools share a cap, and whether fairly is looked at.
+    /// Pools share a cap; checked for fairness.
     pub shares: bool,
-    /// Classes share a pool, and whether fairly is looked at.
+    /// Classes share a pool; checked for fairness.
     pub contest: Option<Contest>,
-    /// How long statements take that run beside each other, where that is what the world is about.
+    /// How long concurrent statements take, in worlds in which a size must be found.
     pub curve: Option<Curve>,
 }
 
@@ -91,11 +91,11 @@ pub struct Plan {
     pub weather: Weather,
     pub faults: Faults,
     pub manners: Manners,
-    /// Clients' events are told before servers': a fault, for showing that the checks see it.
+    /// Clients' events are delivered before servers': a deliberate fault, to show that the checks catch it.
     pub clients_first: bool,
-    /// Settings that held before a reload.
+    /// Settings from before a reload.
     pub past: Vec<Arc<Settings>>,
-    /// Reloads on the way.
+    /// The number of reloads.
     pub reloads: u32,
     /// How the pooler is stopped when the work is done.
     pub stop: Option<machine::Stop>,
@@ -166,49 +166,49 @@ impl Plan {
         plan
     }
 
-    /// Whether what takes too long is cancelled in a pool of this mode, and nobody is closed for it.
+    /// Whether a pool of this mode cancels overdue queries instead of closing their clients.
     #[must_use]
     pub fn cancels_overdue(&self, mode: PoolMode) -> bool {
         let follows = self.settings.global.pools.pool_fidelity != Fidelity::Classic && mode != PoolMode::Session;
         follows && self.settings.global.waiting.query_timeout.is_some()
     }
 
-    /// Whether clients wait for something else than a server.
+    /// Whether clients may wait for something other than a server.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.all_settings().any(crate::classes::are_limited)
     }
 
-    /// The mode of the pool a client lands in.
+    /// The mode of a client's pool.
     #[must_use]
     pub fn mode(&self, key: &PoolKey) -> PoolMode {
         let user = self.settings.users.get(&*key.user).and_then(|user| user.pool_mode);
-        // Whoever comes to one that was removed is not let in: as it was.
+        // A client of a removed database is refused: use the mode that it had.
         let mut known = self.past.iter().chain([&self.settings]).rev();
         let database =
             known.find_map(|settings| settings.database(&key.database)).and_then(|found| found.settings.pool_mode);
         user.or(database).unwrap_or(self.settings.global.pools.pool_mode)
     }
 
-    /// Servers one pool may have. After a reload that makes it smaller, those that are there may stay for a while.
+    /// The largest size of a pool. After a reload that makes it smaller, existing servers may stay for a while.
     #[must_use]
     pub fn pool_max(&self, database: &str, user: &str) -> u32 {
         self.all_settings().map(|settings| size(settings, database, user)).max().unwrap_or(0)
     }
 
-    /// Those that hold, and those that held.
+    /// The current settings, and the earlier ones.
     pub fn all_settings(&self) -> impl Iterator<Item = &Settings> {
         self.past.iter().chain([&self.settings]).map(|settings| &**settings)
     }
 
-    /// Whether a client that binds a statement of a changed table sends much behind it in the same batch.
+    /// Whether a client that binds a statement of a changed table sends much after it in the same batch.
     pub(crate) fn goes_on_long(&self, client: u32, mark: u32) -> bool {
         let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"longlong");
-        // Where everything comes in small pieces, it would take all the steps there are.
+        // Where everything comes in small pieces, it would use up all steps.
         self.weather.pieces < 300 && !self.weather.bytewise && random.chance(150)
     }
 
-    /// Whether a database was there and is no more.
+    /// Whether a reload has removed a database.
     #[must_use]
     pub fn is_removed(&self, database: &str) -> bool {
         self.promises.removes_database
@@ -283,7 +283,7 @@ fn settle(
     let any = auth_type == AuthType::Any;
     let mut databases: Vec<DatabasePlan> = (0..count).map(|index| database(random, index, &users, any)).collect();
     if random.chance(300) {
-        // The last one is many: whatever name is not one of the others'.
+        // The last one stands for every name that is not one of the others.
         databases.push(DatabasePlan { name: ANY_NAME.to_owned(), ..database(random, count, &users, any) });
     }
     let wide = workers > 1 && random.chance(700);
@@ -312,7 +312,7 @@ fn chaos(seed: u64) -> TestSettings {
     TestSettings { chaos_rotate, chaos_close, chaos_seed: random.next(), ..TestSettings::default() }
 }
 
-/// Now and then a world is made for one check, where nothing else is wished for.
+/// Whether this world is made for I13: sometimes, if nothing else was requested.
 fn crowded(wishes: &Wishes) -> bool {
     let mut random = Random::new(wishes.seed ^ 0x6372_6f77_6465);
     let may = wishes.steps.is_none() && !wishes.calm && matches!(wishes.workers, None | Some(1));
@@ -331,8 +331,8 @@ fn panics(wishes: &Wishes) -> u64 {
     if random.chance(30) || wishes.panics { random.skewed(200, 20_000) } else { 0 }
 }
 
-/// What the seed decides between. Other fidelities must be asked for: about one fresh world in a thousand still finds
-/// something there.
+/// The values between which the seed decides. Other fidelities must be requested: about one new world in a thousand
+/// still finds a fault there.
 const DECIDED: [Fidelity; 1] = [Fidelity::Classic];
 
 /// From streams of their own too.
@@ -341,7 +341,7 @@ fn fidelity(seed: u64) -> Fidelity {
     *random.pick(&DECIDED)
 }
 
-/// Where it cancels, query_timeout is short and comes often.
+/// Where it cancels, query_timeout is short, so that it often passes.
 fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
     if settings.global.pools.pool_fidelity != Fidelity::Classic && random.chance(200) {
@@ -378,7 +378,7 @@ pub(crate) fn apply_sabotage(settings: &mut Settings, wishes: &Wishes) {
 #[cfg(not(feature = "sabotage"))]
 pub(crate) fn apply_sabotage(_: &mut Settings, _: &Wishes) {}
 
-/// A user whose stored secret suffices for whatever both sides ask for.
+/// A user whose stored secret suffices for both logins.
 fn user(random: &mut Random, index: usize, auth_type: AuthType) -> (UserPlan, Secret) {
     let name = format!("user{index}");
     let verifier = Verifier::derive(PASSWORD, b"a salt of sixteen", ITERATIONS);

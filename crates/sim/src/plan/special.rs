@@ -1,4 +1,4 @@
-//! Worlds made for one check, and what is promised in some of the others: what that changes of a plan.
+//! Changes of a plan for worlds made for one check, and for [`Promises`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::promises::{Promises, stream};
 use crate::random::Random;
 use crate::wishes::Wishes;
 
-/// Of a world in which a size is to be found. The pool has one home or more; more clients than servers, always.
+/// The number of clients in a world in which a size must be found: always more than servers.
 const CLIENTS: u32 = 48;
 
-/// In worlds in which somebody dawdles, the time-outs that let others wait meanwhile.
+/// In worlds in which clients pause for seconds, the timeouts of the other clients, which wait meanwhile.
 const WAIT: Duration = Duration::from_secs(120);
 
-/// How long servers live of which some are to be kept.
+/// The lifetime of servers in worlds in which min_pool_size keeps some.
 const LIFETIME: Duration = Duration::from_secs(20);
 
 impl Plan {
-    /// Makes it a world in which pools share a cap, each always has work, and nothing goes wrong: for `i13_shares`.
+    /// Makes it a world for `i13_shares`: pools share a cap, each always has work, and nothing goes wrong.
     pub(super) fn crowd(&mut self, wishes: &Wishes) {
         let mut random = Random::new(self.seed ^ 0x0063_726f_7764);
         self.databases.retain(|database| database.name != ANY_NAME);
@@ -50,7 +50,7 @@ impl Plan {
         settings.global.pools.max_server_connections = random.range(1, 6) as u32;
         self.settings = Arc::new(settings);
         let calm = Weather::draw(&mut random, true);
-        // A slow network makes few steps of much time.
+        // With a slow network much time passes in few steps.
         self.weather = Weather { pieces: 0, delay_min: 200, delay_max: 1_500, ..calm };
         (self.faults, self.reloads, self.stop, self.extent.look_every) = (Faults::default(), 0, None, 1);
         self.extent.clients = 25 * self.users.len() as u32 * self.databases.len() as u32;
@@ -101,7 +101,7 @@ impl Plan {
         self.purpose.contest = Some(contest);
     }
 
-    /// Makes it a world with one pool of this size, of which all clients want something all the time.
+    /// Makes it a world with one pool of this size, whose clients always have work.
     pub(super) fn find_size(&mut self, size: PoolSize, wishes: &Wishes) {
         let mut random = Random::new(self.seed ^ 0x7369_7a65);
         self.purpose.curve = Some(Curve::draw(self.seed));
@@ -112,7 +112,7 @@ impl Plan {
         let name = self.databases[0].name.clone();
         let hosts = old.databases[&*name].hosts.clone();
         let startup = old.databases[&*name].startup.clone();
-        // One pool: whoever everybody is taken for is the first user.
+        // One pool: a forced user is the first one.
         let forced = self.databases[0].forced.map(|_| 0);
         self.databases[0].forced = forced;
         let forced_user = forced.map(|user: usize| self.users[user].name.clone());
@@ -161,7 +161,8 @@ impl Plan {
         };
     }
 
-    /// Makes room for what is promised: short time-outs for what clients do, long ones for those who wait meanwhile.
+    /// Sets timeouts for what is promised: short ones for pauses in a transaction, long ones for clients that wait
+    /// meanwhile.
     pub(super) fn promise(&mut self) {
         let mut random = stream(self.seed, b"settings");
         let Promises { dawdlers, keeps_minimum, changes_user_limit, removes_database, .. } = self.promises;
@@ -186,7 +187,7 @@ impl Plan {
         if dawdlers > 0 && random.chance(500) {
             settings.global.waiting.idle_transaction_timeout = Some(Duration::from_millis(random.skewed(20, 1_000)));
         } else if dawdlers > 0 {
-            // Servers are held for seconds: others wait for the reserve.
+            // Servers are held for seconds, so that others wait for the reserve.
             (settings.global.waiting.idle_transaction_timeout, settings.global.waiting.transaction_timeout) =
                 (None, None);
             settings.global.waiting.query_wait_timeout = Some(WAIT);
@@ -203,20 +204,20 @@ impl Plan {
         self.settings = Arc::new(settings);
     }
 
-    /// What a reload changes beside what all reloads do.
+    /// The changes of a reload for what is promised.
     pub(super) fn reload_promises(&self, settings: &mut Settings) {
         let mut random = stream(self.seed ^ self.past.len() as u64, b"reloaded");
         if self.promises.changes_user_limit {
             settings.global.pools.max_user_connections = random.range(1, 6) as u32;
         }
-        // Where there is a database of any name, none can be removed.
+        // With a `*` database none can be removed.
         if self.promises.removes_database && settings.fallback.is_none() && settings.databases.len() > 1 {
             settings.databases.pop_last();
         }
     }
 }
 
-/// Fair or not, but in large pieces: in small ones, few transactions are many steps.
+/// Any weather, but large pieces: with small ones few transactions take many steps.
 fn contest_weather(random: &mut Random) -> Weather {
     Weather {
         delay_min: 10,
@@ -229,7 +230,7 @@ fn contest_weather(random: &mut Random) -> Weather {
     }
 }
 
-/// The settings of a world that is made for one check: of the one before it, only how clients prove who they are.
+/// The settings of a world made for one check: the defaults, with the login method of `old`.
 fn plain(old: &Global, wishes: &Wishes) -> Global {
     let mut global = Global::default();
     global.login.auth_type = old.login.auth_type;

@@ -1,6 +1,6 @@
-//! One process of the model PostgreSQL: its login, what it reads and says, and what it is at.
+//! One process of the model PostgreSQL: its login, the bytes it reads and sends, and its current work.
 //!
-//! Does not know its connection: whoever serves it gives it what has come and takes what it says.
+//! It does not know its connection: its caller gives it the bytes that have come and takes those it sends.
 
 mod pipe;
 mod proof;
@@ -22,7 +22,7 @@ use crate::shared::Server;
 use pipe::Buffers;
 use proof::Proof;
 
-/// Why a login fails, in PostgreSQL's words.
+/// The SQLSTATE and text of a failed login.
 pub(crate) type LoginRefusal = (&'static str, &'static str);
 
 #[derive(Debug)]
@@ -32,18 +32,18 @@ enum ProcessPhase {
     Serving,
 }
 
-/// What a process is at.
+/// The work of a process.
 #[derive(Copy, Clone, Debug)]
 struct ProcessWork {
-    /// It works, or hangs, until then.
+    /// It is busy, or hangs, until then.
     busy_until: Option<u64>,
-    /// It works, on a statement.
+    /// Its work is a statement.
     is_statement: bool,
-    /// When it was at work last, or had something to read.
+    /// When it last was busy or had bytes to read.
     active_at: u64,
 }
 
-/// What a startup packet asks for.
+/// The request in a startup packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// It has not come in full.
@@ -52,11 +52,11 @@ pub(crate) enum Start {
     Session,
     /// A cancel, which will take effect.
     Cancel,
-    /// What no pooler may ask for.
+    /// A packet that a pooler must not send.
     Wrong,
 }
 
-/// One connection's process.
+/// The process of one connection.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: ProcessName,
@@ -70,14 +70,14 @@ pub(crate) struct Process {
     pub(crate) units: Units,
     pub(crate) pipe: Buffers,
     work: ProcessWork,
-    /// What a CancelRequest for it has.
+    /// Its key for a CancelRequest.
     key: (i32, [u8; 4]),
-    /// It ends once everything is sent.
+    /// It ends once it has sent everything.
     ending: bool,
 }
 
 impl Process {
-    /// One that has just been connected to.
+    /// The process of a new connection.
     pub(crate) fn new(name: ProcessName, link: LinkId, database: u16, shared: &Server, course: &mut Course) -> Process {
         let defaults = course.plan.databases[usize::from(database)].defaults;
         Process {
@@ -108,7 +108,7 @@ impl Process {
         self.key.0
     }
 
-    /// Nothing is going on: what it says now answers nobody.
+    /// Whether it is idle: what it sends now is no answer.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.phase, ProcessPhase::Serving)
             && !self.work.is_statement
@@ -118,17 +118,17 @@ impl Process {
             && !self.backend.is_in_copy()
     }
 
-    /// Tells what was said on its channels, if it has nothing else to do. Whether there was something.
+    /// Sends the notifications of its channels, if it is idle. Returns whether there were any.
     pub(crate) fn send_notifications(&mut self) -> bool {
         let before = self.pipe.unsent();
-        if self.may_tell() {
+        if self.may_notify() {
             self.backend.send_notifications(self.pipe.say());
         }
         self.pipe.unsent() > before
     }
 
-    /// It waits for its client, outside of a transaction.
-    fn may_tell(&self) -> bool {
+    /// Whether it waits for its client, outside of a transaction.
+    fn may_notify(&self) -> bool {
         let rests = matches!(self.phase, ProcessPhase::Serving)
             && !self.work.is_statement
             && !self.pipe.holds()
@@ -136,7 +136,7 @@ impl Process {
         rests && self.backend.session().status() == Status::Idle && !self.backend.is_in_copy()
     }
 
-    /// It waits for its client, in a transaction.
+    /// Whether it waits for its client, in a transaction.
     pub(crate) fn rests_in_transaction(&self) -> bool {
         let rests = self.serves()
             && !self.work.is_statement
@@ -146,17 +146,17 @@ impl Process {
         rests && self.backend.session().status() != Status::Idle && !self.backend.is_in_copy()
     }
 
-    /// When it was at work last, or had something to read.
+    /// When it last was busy or had bytes to read.
     pub(crate) fn active_at(&self) -> u64 {
         self.work.active_at
     }
 
-    /// It has said its last words.
+    /// Whether it has sent its final error.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending
     }
 
-    /// It has ended: nothing is left to be sent.
+    /// Whether it has ended and sent everything.
     pub(crate) fn has_ended(&self) -> bool {
         self.ending && !self.pipe.has_to_write()
     }
@@ -178,27 +178,27 @@ impl Process {
         matches!(self.phase, ProcessPhase::Proving(_))
     }
 
-    /// It is at work, or hangs.
+    /// Whether it is busy or hangs.
     pub(crate) fn is_busy(&self, now: u64) -> bool {
         self.work.busy_until.is_some_and(|until| until > now)
     }
 
-    /// It can take what has come: it is at nothing, and most of what it has said is sent.
+    /// Whether it can read: it is not busy, and most of its answers are sent.
     pub(crate) fn may_read(&self) -> bool {
         self.work.busy_until.is_none() && self.pipe.has_room() && !self.ending
     }
 
-    /// Does what a message asks for.
+    /// Handles a message.
     pub(crate) fn obey(&mut self, message: u8, body: &[u8]) -> Progress {
         self.backend.message(message, body, self.pipe.hold())
     }
 
-    /// What it does first with a client's message: it was asked something.
+    /// A client's message has come: notes the time.
     pub(crate) fn note_asked(&mut self, now: u64) {
         self.work.active_at = now;
     }
 
-    /// Sends what it has said, if it must after such a message.
+    /// Flushes its answers, if this message requires it.
     pub(crate) fn let_go(&mut self, message: u8, progress: &Progress) {
         if self.backend.is_in_copy() || *progress == Progress::Gone {
             self.pipe.let_go();
@@ -206,7 +206,7 @@ impl Process {
         self.pipe.let_go_after(message);
     }
 
-    /// `written`: how much it has ever written to its connection.
+    /// `written`: the number of bytes that it has written to its connection.
     pub(crate) fn progressed(&mut self, course: &mut Course, progress: Progress, written: Option<u64>) {
         self.work.active_at = course.now();
         match progress {
@@ -218,11 +218,11 @@ impl Process {
             Progress::Gone => self.ending = true,
         }
         self.note_answer(course.now(), written);
-        // After a statement that took time: whatever ends with ReadyForQuery is sent.
+        // After a statement that took time, an answer that ends with ReadyForQuery is flushed.
         self.pipe.let_go_if_ready();
     }
 
-    /// It has said something: was there a ReadyForQuery in it? `written`: how much it has ever written to its connection.
+    /// Notes ReadyForQuery in its latest answer. `written`: the number of bytes that it has written to its connection.
     pub(crate) fn note_answer(&mut self, now: u64, written: Option<u64>) {
         let Some(written) = written else { return };
         let end = written + self.pipe.unsent() as u64;
@@ -238,7 +238,7 @@ impl Process {
         course.after(micros, Happening::Process { index: self.name.index, number: self.name.number });
     }
 
-    /// It is at nothing any more. What came of what it was at, if it was a statement or every statement takes its time.
+    /// Ends its work. Returns the progress, if the work was a statement or if `takes_time`.
     pub(crate) fn resume(&mut self, takes_time: bool) -> Option<Progress> {
         self.work.busy_until.take()?;
         if std::mem::take(&mut self.work.is_statement) {
@@ -248,12 +248,12 @@ impl Process {
         }
     }
 
-    /// A cancel would strike something.
+    /// Whether a cancel would interrupt something.
     pub(crate) fn can_be_struck(&self) -> bool {
         (self.work.is_statement || self.backend.is_in_copy()) && !self.ending
     }
 
-    /// A cancel strikes what it is doing.
+    /// A cancel interrupts its work.
     pub(crate) fn strike(&mut self, course: &mut Course, written: Option<u64>) {
         (self.work.is_statement, self.work.busy_until) = (false, None);
         course.census.cancels.struck += 1;
@@ -263,7 +263,7 @@ impl Process {
         self.wake_after(course, 0);
     }
 
-    /// Answers a question that the model has no SQL for.
+    /// Answers a query that the model's SQL does not have.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.pipe.hold());
         self.backend.ready(self.pipe.hold());
@@ -281,7 +281,7 @@ impl Process {
                 let secret = request.secret.try_into().unwrap_or_default();
                 let after = course.random.skewed(1, 5_000);
                 course.after(after, Happening::Strike { link: self.link, pid: request.pid, secret });
-                // The connection stays until the signal is sent; the process has nothing else to do.
+                // The connection stays open until the signal is sent; the process does nothing else.
                 self.work.busy_until = Some(u64::MAX);
                 Start::Cancel
             }
@@ -299,14 +299,14 @@ impl Process {
         }
     }
 
-    /// Its servers belong to one client until they are reset.
+    /// Whether it belongs to a pool in session mode.
     fn is_of_session_pool(&self, plan: &Plan) -> bool {
         let database = self.dbname.as_str().into();
         let key = units::PoolKey { database, user: self.user.as_str().into() };
         plan.mode(&key) == PoolMode::Session && !plan.settings.global.servers.server_reset_query.is_empty()
     }
 
-    /// Lets the session in, asks for a proof, or refuses it; `turned_away`: PostgreSQL takes nobody now.
+    /// Accepts the login, requests a password, or refuses; `turned_away`: PostgreSQL refuses all logins now.
     pub(crate) fn admit(&mut self, course: &mut Course, turned_away: Option<LoginRefusal>) {
         let admitted = turned_away.map_or_else(|| self.ask_for_proof(course), Err);
         if let Err(refusal) = admitted {
@@ -335,7 +335,7 @@ impl Process {
         Ok(())
     }
 
-    /// A message of a client that was asked for a proof.
+    /// A message of a client that was asked for a password.
     pub(crate) fn prove(&mut self, course: &mut Course, message: u8, body: &[u8]) {
         let ProcessPhase::Proving(proof) = std::mem::replace(&mut self.phase, ProcessPhase::Starting) else { return };
         let user = course.plan.users.iter().find(|user| user.name == self.user);
@@ -367,7 +367,7 @@ impl Process {
         self.say_fatal(code, text);
     }
 
-    /// FATAL, and the end.
+    /// Sends FATAL and ends.
     pub(crate) fn say_fatal(&mut self, code: &'static str, text: &str) {
         let code = SqlState::from_bytes(code.as_bytes()).expect("codes here are five letters and digits");
         let error = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
@@ -378,7 +378,7 @@ impl Process {
     }
 }
 
-/// What a session begins with, where its startup packet names some of it.
+/// The values with which a session begins, with those named in its startup packet.
 fn named<'p>(mut values: Values, parameters: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Values {
     for (name, value) in parameters {
         let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));

@@ -1,16 +1,16 @@
-//! The bytes between a process and its connection: what has come and is not done, and what was said and is not sent.
+//! The bytes between a process and its connection: received but not handled, and answered but not sent.
 //!
-//! Answers are held back as PostgreSQL holds them, until a message that wants them, or until there is much.
+//! Answers are buffered as in PostgreSQL, until a message flushes them or the buffer is full.
 
 use wire::frontend::tag;
 use wire::{HEADER_LEN, Header};
 
 use crate::link::Link;
 
-/// PostgreSQL keeps answers back until so much has come together, or a Flush or Sync.
+/// PostgreSQL buffers answers up to this length, or until a Flush or Sync.
 const HELD_LEN_MAX: usize = 8_192;
 
-/// No more is worked on while so much is unsent.
+/// With so much unsent the process reads no more.
 const UNSENT_LEN_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Takes what has come. Whether that was anything.
+    /// Reads the bytes that have come. Returns whether there were any.
     pub(crate) fn read(&mut self, link: &mut Link) -> bool {
         let readable = link.down.readable();
         let count = readable.len();
@@ -30,7 +30,7 @@ impl Buffers {
         count > 0
     }
 
-    /// Writes what can be written. Whether there was anything to write.
+    /// Writes as much as possible. Returns whether there was anything to write.
     pub(crate) fn write(&mut self, link: &mut Link) -> bool {
         if self.outbox.is_empty() {
             return false;
@@ -45,22 +45,22 @@ impl Buffers {
         !self.outbox.is_empty()
     }
 
-    /// How much of what was said is not on its way.
+    /// How many bytes of answers are not written.
     pub(crate) fn unsent(&self) -> usize {
         self.outbox.len() + self.held.len()
     }
 
-    /// Most of what was let go is sent.
+    /// Whether most of the flushed bytes are sent.
     pub(super) fn has_room(&self) -> bool {
         self.outbox.len() <= UNSENT_LEN_MAX
     }
 
-    /// Nothing of what has come is still to be done.
+    /// Whether all received bytes are handled.
     pub(crate) fn has_read_all(&self) -> bool {
         self.inbox.is_empty()
     }
 
-    /// Answers are held back.
+    /// Whether answers are buffered.
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
@@ -78,7 +78,7 @@ impl Buffers {
         Ok(Some((header.tag, message.split_off(HEADER_LEN))))
     }
 
-    /// All that has come, for who reads no messages yet; [`Buffers::put_back`] takes what is left of it.
+    /// All received bytes, for a login that has no whole messages yet; [`Buffers::put_back`] takes back the rest.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.inbox)
     }
@@ -87,22 +87,22 @@ impl Buffers {
         self.inbox = bytes.to_vec();
     }
 
-    /// Where answers go that may be held back.
+    /// The buffer for answers that may be held back.
     pub(super) fn hold(&mut self) -> &mut Vec<u8> {
         &mut self.held
     }
 
-    /// Where goes what is sent at once.
+    /// The buffer for bytes that are sent at once.
     pub(super) fn say(&mut self) -> &mut Vec<u8> {
         &mut self.outbox
     }
 
-    /// Holds nothing back any more.
+    /// Flushes all answers.
     pub(super) fn let_go(&mut self) {
         self.outbox.append(&mut self.held);
     }
 
-    /// Lets go what must be sent after such a message.
+    /// Flushes if this message requires it.
     pub(super) fn let_go_after(&mut self, message: u8) {
         let flushes = matches!(
             message,
@@ -113,7 +113,7 @@ impl Buffers {
         }
     }
 
-    /// Lets go what ends with ReadyForQuery.
+    /// Flushes an answer that ends with ReadyForQuery.
     pub(super) fn let_go_if_ready(&mut self) {
         if self.held.len().checked_sub(6).is_some_and(|at| self.held[at] == b'Z') {
             self.let_go();

@@ -1,4 +1,4 @@
-//! What a process asks of somebody who logs in, and whether that is given.
+//! The password exchange of a process with a client that logs in.
 
 use auth::{Md5Hash, Secret, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
@@ -10,7 +10,7 @@ use crate::random::Random;
 
 const WRONG: LoginRefusal = ("28P01", "password authentication failed for user");
 
-/// What comes next.
+/// The expected answer.
 #[derive(Debug)]
 pub(super) enum Proof {
     Clear,
@@ -20,7 +20,7 @@ pub(super) enum Proof {
 }
 
 impl Proof {
-    /// Asks for it; nothing is asked of who is trusted.
+    /// Requests the password; `None` with trust.
     pub(super) fn ask(login: Login, random: &mut Random, out: &mut Vec<u8>) -> Option<Proof> {
         match login {
             Login::Trust => None,
@@ -40,10 +40,11 @@ impl Proof {
         }
     }
 
-    /// What is asked further; `None`: it is given. `number` makes this process's nonce.
+    /// Checks an answer. Returns the next expected one; `None`: the password is right. `number` makes this process's
+    /// nonce.
     ///
     /// # Errors
-    /// It is not given.
+    /// The password is wrong.
     pub(super) fn judge(
         self,
         user: &UserPlan,

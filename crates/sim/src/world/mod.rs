@@ -1,13 +1,13 @@
-//! The world of one seed: everything there is, on one clock, one thing at a time.
+//! The world of one seed: all its parts, on one clock, one event at a time.
 //!
 //! ```text
 //!   clients ── network ── door, coordinator, workers (the very same code as in production) ── network ── PostgreSQL
 //! ```
 //!
-//! What happens is a heap of moments; the earliest is taken, done, and may put further ones on the heap. Nothing reads a
-//! clock and all chance comes from the seed, so the same seed is the same world.
+//! Future events are in a heap. The earliest is taken and handled, which may add further ones. Nothing reads a real
+//! clock, and all random numbers come from the seed, so the same seed gives the same world.
 //!
-//! The world owns who is in it, and they do not know each other: what one does that concerns another goes through here.
+//! The world owns its parts, which do not know each other: effects of one part on another go through here.
 
 mod panics;
 mod peers;
@@ -31,13 +31,13 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::trouble;
 
-/// After the work is done: how long the last clients may take, in microseconds. The slowest of them take a minute.
+/// How long the last clients may take after the end of the work, in microseconds. The slowest take a minute.
 const CLOSING_US: u64 = 450_000_000;
 
-/// After the last client left: how long until nothing may be left.
+/// How long after the last client left no connection may remain.
 const QUIET_US: u64 = 60_000_000;
 
-/// While work is going on no machine is without a step for so long: all time-outs are shorter.
+/// During the work some machine takes a step at least this often: all timeouts are shorter.
 const SILENCE_US: u64 = 600_000_000;
 
 pub struct World {
@@ -50,11 +50,11 @@ pub struct World {
     checks: Checks,
     /// When a machine was stepped last.
     stepped_at: u64,
-    /// What was read last.
+    /// The bytes read last.
     chunk: Vec<u8>,
     /// The connection that came with the message being delivered.
     adopting: Option<LinkId>,
-    /// A round is at its clients' events.
+    /// A round is delivering its clients' events.
     serving_clients: bool,
     /// When workers panic, so that all else stays as it is.
     panics: Random,
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Lives until everything is over, or something is wrong.
+    /// Runs the world until its end, or until an invariant is violated.
     ///
     /// # Errors
     /// The first invariant that did not hold.
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Goes on to the next stage when its time has come.
+    /// Changes to the next stage when it is time.
     fn advance(&mut self) {
         let (now, present) = (self.course.now(), self.crowd.present());
         match self.course.stage {
@@ -155,7 +155,7 @@ impl World {
                 }
             }
             Stage::Quiet { since } => {
-                // min_pool_size goes on opening and closing: tokens are counted where none is on its way.
+                // min_pool_size continues to open and close servers: tokens are counted when no letter is on its way.
                 if now > since + QUIET_US && self.pooler.machines.is_quiet() {
                     self.course.stage = Stage::Done;
                     self.check(|_, view| crate::checks::i12_capacity::nothing_remains(view));
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// The work is done: whoever is there finishes and leaves.
+    /// The work is done: the clients present finish and leave.
     fn close_for_good(&mut self) {
         if !self.course.is_working() {
             return;
@@ -189,14 +189,14 @@ impl World {
         self.crowd.enter(&mut self.course, &self.book, (index, link));
     }
 
-    /// Somebody else comes in its place, if more are to come.
+    /// A client has left; another one comes in its place, if more are to come.
     fn client_left(&mut self, index: u32) {
         if let Some(number) = self.crowd.leave(&mut self.course, index) {
             self.book.borrow_mut().forget(number);
         }
     }
 
-    /// New settings for everybody, who learn of them one after another.
+    /// New settings for all machines, which get them one after another.
     fn reload(&mut self) {
         let course = &mut self.course;
         if !course.is_working() {
@@ -220,7 +220,7 @@ impl World {
     }
 }
 
-/// What is to happen from the beginning on; `visits`: how many clients come in all.
+/// Schedules the first events; `visits`: how many clients come in all.
 fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
     for _ in 0..course.plan.extent.clients.min(visits) {
         let after = course.random.below(2_000);
@@ -233,14 +233,14 @@ fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
         let after = course.random.skewed(1_000, 2_000_000);
         course.after(after, Happening::Reload);
     }
-    // The coordinator keeps time from its first round on.
+    // The coordinator has deadlines from its first round on.
     let first = course.now() + 1;
     for node in 0..pooler.machines.count() {
         pooler.machines.wake(course, node, first);
     }
 }
 
-/// Who is still there.
+/// The clients and connections that remain, for the report.
 fn remains(crowd: &Crowd, pooler: &Pooler) -> String {
     let first = crowd.iter().next().map(|client| client.describe()).unwrap_or_default();
     format!("{} clients are there, {} connections; {first}", crowd.present(), pooler.network.live())

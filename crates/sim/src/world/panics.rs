@@ -64,12 +64,12 @@ pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &
     course.census.world.panics += 1;
     course.note_fault();
     course.note(|| format!("worker {} panics, and is made anew", id.0));
-    let told = worker.clients_to_tell(actions.as_slice(), at_stake.served);
+    let notified = worker.clients_to_tell(actions.as_slice(), at_stake.served);
     let conns: Vec<(ConnId, LinkId)> =
         [Kind::Client, Kind::Server, Kind::Cancel].into_iter().flat_map(|kind| entry.all(kind)).collect();
     let settings = Arc::clone(&course.plan.settings);
     let fresh = Worker::new(id, course.plan.workers, settings, panics.bytes());
-    let behind: Vec<ConnId> =
+    let with_backlog: Vec<ConnId> =
         conns.iter().map(|(conn, _)| *conn).filter(|conn| !entry.backlog(*conn).is_empty()).collect();
     let entry = pooler.machines.node_mut(node);
     entry.machinery = Machinery::Worker(Box::new(fresh));
@@ -78,7 +78,7 @@ pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &
     pooler.machines.forget_shown(node);
     for (conn, link) in conns {
         world.pooler.machines.node_mut(node).forget(conn);
-        end(world, link, told.contains(&conn) && !behind.contains(&conn));
+        end(world, link, notified.contains(&conn) && !with_backlog.contains(&conn));
     }
     if let Some(link) = world.adopting.take() {
         end(world, link, at_stake.client);
@@ -86,13 +86,13 @@ pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &
     world.step(node, Event::Renewed { life, lost: at_stake.lost }, &[]);
 }
 
-/// A connection ends with its worker; `told`: its client is told why.
-fn end(world: &mut World, id: LinkId, told: bool) {
+/// A connection ends with its worker; `is_notified`: its client is told why.
+fn end(world: &mut World, id: LinkId, is_notified: bool) {
     let World { course, pooler, crowd, .. } = world;
     let Some(link) = pooler.network.get_mut(id) else { return };
     let words = Worker::last_words();
-    let hears = link.stands && !link.broken && !link.peer.closed && !link.pooler.end_delivered;
-    if told && hears && link.down.space() >= words.len() {
+    let can_hear = link.stands && !link.broken && !link.peer.closed && !link.pooler.end_delivered;
+    if is_notified && can_hear && link.down.space() >= words.len() {
         link.down.write(&words);
     } else if let Peer::Client(index, number) = link.peer.who
         && let Some(client) = crowd.at_mut(index, number)

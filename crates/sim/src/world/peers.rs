@@ -1,4 +1,4 @@
-//! What the pooler's peers do when they wake: clients, processes of PostgreSQL, and the console's other side.
+//! The pooler's peers when they wake: clients, processes of PostgreSQL, and the desk.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::process::{Process, Start};
 use crate::working;
 
 impl World {
-    /// The pooler's side learns that the connection is broken.
+    /// The pooler gets the event that the connection is broken.
     pub(super) fn break_link(&mut self, id: LinkId) {
         let Some(who) = self.pooler.break_off(&mut self.course, id) else { return };
         if let Peer::Client(index, _) = who {
@@ -88,7 +88,7 @@ impl World {
         postgres.send_notifications(course);
     }
 
-    /// Works on what has come. True: the process has ended.
+    /// Handles the bytes that have come. True: the process has ended.
     fn serve(&mut self, process: &mut Process) -> bool {
         if process.is_busy(self.course.now()) {
             return self.flush(process);
@@ -120,12 +120,12 @@ impl World {
         }
     }
 
-    /// Writes what can be written. True: that was all, and the process has ended.
+    /// Writes as much as possible. True: everything is written and the process has ended.
     fn flush(&mut self, process: &mut Process) -> bool {
         let World { course, pooler, .. } = self;
         let Some(link) = pooler.network.get_mut(process.link) else { return true };
         if link.pooler.closed && process.pipe.has_to_write() {
-            // Nobody will read it: the process finds its connection gone.
+            // The connection is gone, so the process ends.
             return true;
         }
         if process.pipe.write(link) {
@@ -134,7 +134,7 @@ impl World {
         process.has_ended()
     }
 
-    /// One message. `Some(false)`: none is whole; `None`: the process ends without a word.
+    /// Handles one message. `Some(false)`: none is whole; `None`: the process ends without a message.
     fn next_message(&mut self, process: &mut Process) -> Option<bool> {
         if process.is_starting() {
             return self.start(process);
@@ -183,7 +183,7 @@ impl World {
         self.note_taken(process, message);
         let World { course, postgres, checks, .. } = self;
         process.note_asked(course.now());
-        if message == tag::QUERY && working::tells_waits(course, postgres, process, body) {
+        if message == tag::QUERY && working::answers_wait_query(course, postgres, process, body) {
             return process.note_answer(self.course.now(), self.pooler.network.written(process.link));
         }
         let begins = message == tag::QUERY && process.backend.session().status() == Status::Idle;
@@ -191,13 +191,13 @@ impl World {
         let progress = process.obey(message, body);
         self.check(|checks, view| checks.note_run(view, process, begins, application));
         let World { course, postgres, checks, .. } = self;
-        // What belongs to a COPY that is over has no answer whose end could be seen.
+        // Messages of a COPY that has ended get no answer.
         if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL) && process.is_idle() {
             checks.seen.rest(process.link);
         }
         let is_asked = progress == Progress::Done && matches!(message, tag::QUERY | tag::SYNC);
         if let Some(curve) = course.plan.purpose.curve.filter(|_| is_asked) {
-            // The answer is held back until the time is over that others leave it.
+            // The answer is held back for the time that the statement takes beside the others.
             let now = course.now();
             let micros = curve.work_us(postgres.busy(now), course.plan.seed, now, &mut course.random);
             return process.keep_busy(course, micros);
@@ -207,7 +207,7 @@ impl World {
         process.progressed(&mut self.course, progress, written);
     }
 
-    /// PostgreSQL takes a message that the pooler has sent.
+    /// PostgreSQL reads a message that the pooler has sent.
     fn note_taken(&mut self, process: &mut Process, message: u8) {
         let Some(link) = self.pooler.network.get_mut(process.link) else { return };
         let Some(sent_at) = link.asked.taken(self.course.now(), message) else { return };
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// A cancel strikes whatever its process is doing at that moment (I4), then its connection is closed.
+    /// A cancel interrupts whatever its process does at that moment (I4); then the cancel's connection is closed.
     pub(super) fn strike(&mut self, id: LinkId, pid: i32, secret: [u8; 4]) {
         let link = self.pooler.network.get(id);
         let aim = link.and_then(|link| link.asked.aim);
@@ -272,7 +272,7 @@ impl World {
         self.postgres.put_back(process);
     }
 
-    /// A console client has asked something: every worker is looked at first.
+    /// A console client has sent a command: requests a snapshot from every worker first.
     pub(super) fn asked(&mut self, node: u16, conn: ConnId, question: Question) {
         let World { course, pooler, crowd, desk, .. } = self;
         let Place::Worker(worker) = pooler.machines.node(node).place else { return };
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// A worker shows itself: it must show what the world knows of it.
+    /// A worker's snapshot has come: it must agree with the world's own counts.
     pub(super) fn reported(&mut self, node: u16, ticket: u64, snapshot: Snapshot) {
         let entry = self.pooler.machines.node(node);
         let place = entry.place;
@@ -301,7 +301,7 @@ impl World {
         if let Some(stranger) = shown.find(|&conn| entry.find(conn).is_none()) {
             return self.course.fail(12, format!("{place:?} shows {stranger:?}, which is not there"));
         }
-        // Clients that only take their last words are not shown.
+        // Clients that only read their final error are not shown.
         let (servers, there) = (snapshot.servers.len(), entry.count(Kind::Server));
         if servers != there {
             return self.course.fail(12, format!("{place:?} shows {servers} servers, there are {there}"));
@@ -321,7 +321,7 @@ impl World {
         }
         let served = desk.serve(open, reloads.then(|| Arc::clone(&course.plan.settings)));
         if reloads && !served.configured {
-            // Whoever may only look asked for it.
+            // The client had no right to change settings.
             course.plan.settings = before;
             course.plan.past.pop();
         }
@@ -332,7 +332,7 @@ impl World {
             }
             self.pooler.configure(&mut self.course);
         }
-        // At closing time the operator has already said how it ends.
+        // In the closing stage the operator has already sent a stop.
         if let Some(stop) = served.stop.filter(|_| self.course.is_working()) {
             self.course.census.clients.console_stops += 1;
             self.course.plan.stop = Some(stop);
@@ -348,7 +348,7 @@ impl World {
         }
     }
 
-    /// The client that asked learns from its twin at the desk what it will be sent.
+    /// Passes the desk's answer to the worker, and to the client as its expected answer.
     fn hand_over(&mut self, asker: Asker, bytes: Vec<u8>, close: bool) {
         let World { course, pooler, crowd, .. } = self;
         let Some(node) = pooler.machines.find(Place::Worker(asker.worker)) else { return };

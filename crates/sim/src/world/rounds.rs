@@ -1,8 +1,8 @@
-//! How the machines are driven: rounds, as the one contract in `pooling` says.
+//! The rounds of machines, by the contract in `pooling`.
 //!
-//! One round: the board is read anew, mail is delivered, then what happened on servers is told, then on clients, then
-//! the deadline, then the end of the round, twice if the first telling had actions. After each telling all actions are
-//! carried out, in order, as the engine does, on model sockets and model mailboxes.
+//! One round: the board is read, then mail is delivered, then events of servers, then of clients, then the deadline,
+//! then the end of the round, twice if the first one had actions. After each event all actions are carried out in
+//! order, as in the engine, on model sockets and model mailboxes.
 
 use machine::{Action, Actions, Event, Hangup, Mail, Source, ToCoordinator};
 use units::{ConnId, Kind};
@@ -10,14 +10,14 @@ use units::{ConnId, Kind};
 use super::World;
 use super::panics::{self, AtStake};
 use crate::agenda::Happening;
-use crate::checks::{Checks, View, i08_last_words, i10_memory, i14_classes};
+use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes};
 use crate::course::Finding;
 use crate::link::{LinkId, Peer};
 use crate::machines::Letter;
 use crate::network::Network;
 use crate::postgres::Postgres;
 
-/// What one read brings at most.
+/// The most bytes of one read.
 const READ_LEN_MAX: usize = 64 * 1024;
 
 impl World {
@@ -38,7 +38,7 @@ impl World {
         for (conn, done) in self.pooler.machines.node_mut(node).take_computed() {
             self.step(node, Event::Computed { conn, done }, &[]);
         }
-        self.tell_of_connections(node);
+        self.deliver_socket_events(node);
         if self.pooler.machines.node(node).is_due(self.course.now()) {
             self.step(node, Event::DeadlineReached, &[]);
         }
@@ -50,13 +50,13 @@ impl World {
         self.pooler.machines.plan_next_round(&mut self.course, node);
     }
 
-    /// Looks at the world, unless something was found before.
-    pub(super) fn check(&mut self, check: impl FnOnce(&mut Checks, &View<'_>) -> Result<(), Finding>) {
+    /// Runs a check, unless a failure was found before.
+    pub(super) fn check(&mut self, check: impl FnOnce(&mut Checks, &WorldView<'_>) -> Result<(), Finding>) {
         if self.course.failure().is_some() {
             return;
         }
         let World { course, pooler, crowd, postgres, checks, .. } = self;
-        let checked = check(checks, &View::new(course, pooler, postgres, crowd));
+        let checked = check(checks, &WorldView::new(course, pooler, postgres, crowd));
         course.judge(checked);
     }
 
@@ -73,8 +73,8 @@ impl World {
         }
     }
 
-    /// Servers first, then clients: else a client is linked to a server whose last words lie unread.
-    fn tell_of_connections(&mut self, node: u16) {
+    /// Servers first, then clients: otherwise a session could be linked to a server whose final error lies unread.
+    fn deliver_socket_events(&mut self, node: u16) {
         let ready = self.pooler.machines.node_mut(node).take_ready();
         let clients_first = self.course.plan.clients_first;
         let mut groups: [Vec<LinkId>; 2] = Default::default();
@@ -88,14 +88,14 @@ impl World {
         for (turn, group) in groups.into_iter().enumerate() {
             self.serving_clients = (turn == 1) != clients_first;
             for id in group {
-                self.tell_of(node, id);
+                self.deliver_socket_event(node, id);
                 self.pooler.list(&mut self.course, id);
             }
         }
         self.serving_clients = false;
     }
 
-    fn tell_of(&mut self, node: u16, id: LinkId) {
+    fn deliver_socket_event(&mut self, node: u16, id: LinkId) {
         let Some(link) = self.pooler.network.get_mut(id) else { return };
         let Some((_, conn)) = link.pooler.home.filter(|(home, _)| *home == node) else { return };
         if let Some(stands) = link.opened.take() {
@@ -161,7 +161,7 @@ impl World {
             return;
         }
         let mut len = available;
-        // Last words are read at once: the check for them must know that they could be read.
+        // A final error is read whole: its check must know that it could be read.
         if link.peer.last_words_at.is_none() && course.random.chance(course.plan.weather.pieces) {
             let bytewise = course.plan.weather.bytewise;
             len = if bytewise { 1 } else { course.random.skewed(1, available as u64) as usize };
@@ -178,7 +178,7 @@ impl World {
         self.chunk = chunk;
     }
 
-    /// One step of a machine, and what it asks for. Says whether it asked for anything.
+    /// One step of a machine and its actions. Returns whether there were any.
     pub(super) fn step(&mut self, node: u16, event: Event<'_>, chunk: &[u8]) -> bool {
         if self.course.failure().is_some() {
             return false;
@@ -271,7 +271,7 @@ impl World {
             return;
         }
         if link.peer.closed {
-            // Nobody reads it any more: the answer is a reset.
+            // The peer has closed: the answer is a reset.
             course.after(200, Happening::Break(id));
             return;
         }
@@ -300,7 +300,7 @@ impl World {
             course.census.network.short_writes += 1;
             let backlog = machine.keep(conn, &bytes[taken..]);
             if backlog == 0 {
-                // The machine has done with it and a Close follows: what is left is ours to bring to its end.
+                // The machine will close it next: the world sends the rest.
                 link.pooler.lingering.extend_from_slice(&bytes[taken..]);
             }
             let on_console = matches!(link.peer.who, Peer::Client(index, number)
@@ -424,7 +424,7 @@ fn note_request(now: u64, (network, postgres): (&mut Network, &Postgres), id: Li
     }
 }
 
-/// Bytes as the hash of what is seen has them: of a message that carries a random salt or nonce, its first byte.
+/// The bytes for the hash: of a message with a random salt or nonce only the first byte.
 fn without_nonces(bytes: &[u8]) -> &[u8] {
     match bytes {
         [b'p', ..] => &bytes[..1],

@@ -220,7 +220,7 @@ impl View<'_> {
 
     /// Whether a pool's first clients wait until the side effects in its database have been read.
     #[must_use]
-    pub fn awaits_names(&self, pool: units::id::PoolId) -> bool {
+    pub fn awaits_side_effects(&self, pool: units::id::PoolId) -> bool {
         self.pools.get(pool).is_some_and(|pool| pool.names.known.is_awaited())
     }
 }

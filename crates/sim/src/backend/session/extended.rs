@@ -1,4 +1,4 @@
-//! What Parse, Bind, Describe and Close do to a session's statements and portals.
+//! The effects of Parse, Bind, Describe and Close on a session's statements and portals.
 //!
 //! A prepared text is shared by many clients, so it carries no mark of its own; its mark is the first parameter of Bind.
 
@@ -9,7 +9,7 @@ use super::{Portal, Prepared, Session, refusal};
 use crate::settings::SettingRefusal;
 use crate::statement::{Body, Mark, Statement};
 
-/// What is told of a statement or portal.
+/// The answer to Describe.
 pub(in crate::backend) struct Described {
     pub(in crate::backend) body: Body,
     pub(in crate::backend) columns: usize,
@@ -17,10 +17,10 @@ pub(in crate::backend) struct Described {
 
 impl Session {
     /// # Errors
-    /// The text is none of the language, or comes where it may not.
+    /// The text is not in the language, or the transaction has failed.
     pub(in crate::backend) fn parse(&mut self, name: &[u8], query: &[u8]) -> Result<(), SettingRefusal> {
         if name.is_empty() {
-            // Before anything else is looked at, as in PostgreSQL.
+            // Before any other check, as in PostgreSQL.
             self.statements.remove(name);
         }
         let statement = Statement::parse(&String::from_utf8_lossy(query));
@@ -92,7 +92,7 @@ impl Session {
         self.portals.get_mut(name).ok_or_else(|| missing(Target::Portal))
     }
 
-    /// PostgreSQL does not run a statement whose columns are not those that its client was told.
+    /// PostgreSQL does not run a statement whose columns have changed since it was prepared.
     fn check_columns(&self, body: &Body, columns: usize) -> Result<(), SettingRefusal> {
         if self.columns_of(body) == columns {
             return Ok(());
@@ -100,7 +100,7 @@ impl Session {
         Err(refusal("0A000", "cached plan must not change result type"))
     }
 
-    /// How many columns it returns now, where that may change.
+    /// How many columns a statement of a table returns now.
     fn columns_of(&self, body: &Body) -> usize {
         if let Body::Wide(table) = body { self.registration.columns(table) } else { 0 }
     }

@@ -1,10 +1,10 @@
-//! Statements about what a transaction's end may undo, beside settings: temporary tables and channels.
+//! Statements about state that the end of a transaction may undo, other than settings: temporary tables and channels.
 
 use super::super::answer::{Done, refused, said, selected};
 use crate::command::Command;
 use crate::state::{State, Table};
 
-/// Temporary tables; `maker`: what is written into each row of a table that is made now.
+/// Temporary tables; `maker`: the text in each row of a table that is created now.
 pub(super) fn tables(state: &mut State, command: &Command, maker: String) -> Done {
     let missing = |name: &str| refused("42P01", format!("relation \"{name}\" does not exist"));
     match command {
@@ -53,7 +53,7 @@ pub(super) fn channels(state: &mut State, command: &Command) -> Done {
         }
         Command::Notify { channel, payload } => {
             let notice = (channel.clone(), payload.clone());
-            // The same one twice in a transaction is sent once.
+            // A transaction sends equal notifications once.
             if !state.kept().notices.contains(&notice) {
                 state.kept_mut().notices.push(notice);
             }

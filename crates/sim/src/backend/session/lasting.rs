@@ -1,11 +1,12 @@
-//! Statements about what no rollback undoes: cursors, advisory locks, sequences, and what the server's process remembers.
+//! Statements about state that no rollback undoes: cursors, advisory locks, sequences, and state of the server's
+//! process.
 
 use super::super::answer::{Done, counted, refused, said, selected, truth};
 use super::seat::Registration;
 use crate::command::Command;
 use crate::state::State;
 
-/// `maker`: what is written into each row of a cursor that is declared now.
+/// `maker`: the text in each row of a cursor that is declared now.
 pub(super) fn cursors(state: &mut State, command: &Command, maker: String) -> Done {
     let missing = |name: &str| refused("34000", format!("cursor \"{name}\" does not exist"));
     match command {
@@ -49,7 +50,7 @@ pub(super) fn locks(state: &mut State, seat: &Registration, command: &Command) -
             if got {
                 *state.lasting_mut().locks.entry(key).or_default() += 1;
             } else if !tries {
-                // It would wait, and the model has nobody who waits.
+                // PostgreSQL would wait here; the model has no waiting sessions.
                 return refused("55P03", format!("somebody else holds lock {key}"));
             }
             selected([if tries { truth(got) } else { String::new() }])
@@ -98,7 +99,7 @@ pub(super) fn sequences(state: &mut State, seat: &Registration, command: &Comman
     }
 }
 
-/// Libraries, and where random numbers are.
+/// Loaded libraries, and the state of the random generator.
 pub(super) fn process(state: &mut State, command: &Command) -> Done {
     match command {
         Command::Load(library) => {
@@ -111,7 +112,7 @@ pub(super) fn process(state: &mut State, command: &Command) -> Done {
             selected([String::new()])
         }
         _ => {
-            // Without a seed of its own a session draws what nobody can foretell; no client asks then.
+            // Without setseed random() cannot be foretold; no client calls it then.
             let seed = state.lasting().seed.unwrap_or(0);
             let next = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             state.lasting_mut().seed = Some(next);

@@ -1,9 +1,8 @@
-//! What a session is: its transaction, its state, its statements and portals, its place at the server. It knows no
-//! messages.
+//! A session: its transaction, its state, its statements and portals, its place at the server. It knows no messages.
 //!
 //! ```text
-//!   run         what a statement does
-//!   extended    what Parse, Bind, Describe and Close do
+//!   run         the effects of a statement
+//!   extended    the effects of Parse, Bind, Describe and Close
 //!   settings, kept, lasting    statements by what of `state` they change or show
 //!   transaction, prepared, portals, seat    parts with rules of their own
 //! ```
@@ -80,19 +79,19 @@ impl Session {
         self.transaction.status()
     }
 
-    /// The reported parameters as they are.
+    /// The current values of the reported parameters.
     #[must_use]
     pub fn values(&self) -> Values {
         reported::values(self.state())
     }
 
-    /// Whether it has been told where random numbers begin.
+    /// Whether setseed was called.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
         self.state().lasting().seed.is_some()
     }
 
-    /// Whether it listens to a channel, by what it has committed.
+    /// Whether it listens to a channel, by its committed LISTENs.
     #[must_use]
     pub fn listens_to(&self, channel: &str) -> bool {
         self.state().kept().channels.contains(channel)
@@ -137,7 +136,7 @@ impl Session {
         self.registration.take_notifications()
     }
 
-    /// COMMIT or ROLLBACK; says which it was in the end.
+    /// COMMIT or ROLLBACK. Returns the command tag: a failed transaction is rolled back.
     fn end(&mut self, commits: bool) -> &'static str {
         let commits = commits && self.status() != Status::Failed;
         if commits {
@@ -181,12 +180,12 @@ impl Session {
     }
 }
 
-/// What the maker of a table or cursor is called in its rows.
+/// The text in the rows of a table or cursor that says which statement made it.
 fn maker(mark: Option<Mark>) -> String {
     mark.map_or_else(|| "nobody".to_owned(), |mark| mark.text())
 }
 
-/// A refusal in words that need no building.
+/// An error with a fixed text.
 pub(super) fn refusal(code: &'static str, text: &str) -> SettingRefusal {
     (code, text.to_owned())
 }

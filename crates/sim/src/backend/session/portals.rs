@@ -15,9 +15,9 @@ pub(in crate::backend) struct Portal {
     pub(in crate::backend) columns: usize,
     /// The next row.
     at: u32,
-    /// It has been run, if not to its end.
+    /// It was run, perhaps not to its end.
     ran: bool,
-    /// What took time in it is over.
+    /// Its sleep is over.
     slept: bool,
 }
 
@@ -26,12 +26,12 @@ impl Portal {
         Portal { body, mark, columns, at: 0, ran: false, slept: false }
     }
 
-    /// It is run: for the first time, or on from where it stopped.
+    /// Runs it: for the first time, or from where it stopped.
     pub(in crate::backend) fn run(&mut self) -> Option<Step> {
         (!std::mem::replace(&mut self.ran, true)).then_some(Step::Run)
     }
 
-    /// What took time is over.
+    /// The sleep is over.
     pub(in crate::backend) fn sleep(&mut self) {
         self.slept = true;
     }
@@ -40,8 +40,8 @@ impl Portal {
         self.slept
     }
 
-    /// The next of its `rows`, at most `rows_max` unless that is 0; and whether it stopped at that limit, were it with the last
-    /// row, as PostgreSQL does.
+    /// The next of its `rows`, at most `rows_max` unless that is 0; and whether it stopped at that limit: as in
+    /// PostgreSQL also when that row was the last.
     pub(in crate::backend) fn fetch(&mut self, rows: u32, rows_max: i32) -> (Range<u32>, bool) {
         let wanted = u32::try_from(rows_max).ok().filter(|max| *max > 0).unwrap_or(u32::MAX);
         let end = rows.min(self.at.saturating_add(wanted));

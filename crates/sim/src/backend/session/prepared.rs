@@ -1,4 +1,4 @@
-//! Prepared statements by name, those of Parse and those of SQL's PREPARE: they share their names.
+//! Prepared statements by name. Parse and SQL's PREPARE share one set of names.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Prepared {
         self.statement.mark.is_none()
     }
 
-    /// SQL's EXECUTE finds rows in it.
+    /// Whether SQL's EXECUTE of it returns rows.
     pub(super) fn is_executable(&self) -> bool {
         matches!(self.statement.body, Body::Select { .. })
     }
@@ -63,7 +63,7 @@ impl Statements {
         Statements { by_name: of_sql.map(|(name, prepared)| (name.clone(), prepared.clone())).collect() }
     }
 
-    /// PREPARE, EXECUTE, DEALLOCATE, or which there are.
+    /// PREPARE, EXECUTE, DEALLOCATE, and the list of prepared statements.
     pub(super) fn obey(&mut self, command: &Command, mark: Option<Mark>) -> Done {
         let missing = |name: &str| refused("26000", format!("prepared statement \"{name}\" does not exist"));
         match command {

@@ -1,4 +1,4 @@
-//! What statements do, and the answers to them.
+//! The effects of statements, and the answers to them.
 
 use wire::backend;
 
@@ -9,18 +9,19 @@ use crate::command::Command;
 use crate::settings::SettingRefusal;
 use crate::statement::{Body, Mark};
 
-/// How far a statement that has not failed is.
+/// The outcome of a statement that has not failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Ran {
     Done,
     /// It takes so many microseconds before it has rows.
     Sleeps(u64),
-    /// It wants copy data.
+    /// It expects copy data.
     CopiesIn,
 }
 
 impl Session {
-    /// Runs a statement, whose rows and end `out` gets. `described`: rows come with their description.
+    /// Runs a statement and writes its rows and its CommandComplete to `out`. `described`: rows come with their
+    /// description.
     ///
     /// # Errors
     /// The statement fails, and `out` is as it was.
@@ -64,7 +65,7 @@ impl Session {
         self.transaction.admit(body)
     }
 
-    /// What ends in rows, in a state changed or shown, or in an error.
+    /// The answer to a statement that neither sleeps nor copies.
     fn answer(
         &mut self,
         body: &Body,

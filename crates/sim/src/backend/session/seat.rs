@@ -1,4 +1,4 @@
-//! A session's place at its server: what it does there that other sessions see.
+//! A session's registration at its server: its effects that other sessions see.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub(super) struct Registration {
     server: Server,
     /// Which session of that server it is.
     number: u64,
-    /// What it calls itself in notifications.
+    /// The process id in its notifications.
     pid: i32,
 }
 
@@ -22,7 +22,7 @@ impl Registration {
         Registration { server: Server::clone(server), number: server.borrow_mut().enrol(), pid: 0 }
     }
 
-    /// Another one at the same server, for a session that calls itself the same.
+    /// Another one at the same server, for a session with the same process id.
     pub(super) fn another(&self) -> Registration {
         let mut seat = Registration::new(&self.server);
         seat.pid = self.pid;
@@ -65,7 +65,7 @@ impl Registration {
         self.server.borrow_mut().unlock_all(self.number);
     }
 
-    /// From now on the session listens to these.
+    /// Sets the channels that the session listens to.
     pub(super) fn listen(&self, channels: &BTreeSet<String>) {
         self.server.borrow_mut().listen(self.number, channels);
     }

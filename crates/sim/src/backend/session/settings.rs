@@ -1,4 +1,4 @@
-//! Statements that change or show settings, and the pooler's question for what a session has left on its server.
+//! Statements that change or show settings, and the pooler's query for the state that a session has left on its server.
 
 use super::super::answer::{Answer, Done, one_column, refused, said, selected, truth};
 use crate::command::Command;
@@ -68,7 +68,7 @@ fn set(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> 
     if settings::is_identity(name) {
         return assume(state, name, value, local);
     }
-    // The name is judged also where it goes back to what it was.
+    // The name is checked also when the setting is reset.
     let new = match value {
         Some(parts) => Some(settings::canonical(name, parts)?),
         None if !is_known(name) => return unknown(name),
@@ -109,13 +109,13 @@ fn assume(state: &mut State, name: &str, value: Option<&[String]>, local: bool) 
     Ok(())
 }
 
-/// What is left on it: whether there are temporary tables, held cursors and locks; with `settings` those that are set, and who
-/// it is; and the settings of these names.
+/// The state left on a server: whether there are temporary tables, held cursors and locks; with `settings` the settings
+/// that were set, and the role; and the settings of these names.
 pub(super) fn check(state: &State, settings: bool, names: &[String]) -> Answer {
     let (kept, lasting) = (state.kept(), state.lasting());
     let held = lasting.cursors.values().any(|cursor| cursor.hold);
     let truths = [!kept.tables.is_empty(), held, !lasting.locks.is_empty()];
-    // Not listed: what an application calls its own, and who the session is.
+    // Custom settings, role and session authorization are not in pg_settings.
     let is_listed = |name: &str| !settings::is_custom(name) && !settings::is_identity(name);
     let pairs = state.set_by_session().filter(|(name, _)| is_listed(name)).map(|(name, value)| {
         let name_shown = parameters::index(name).map_or(name, |parameter| parameters::NAMES[parameter]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_become_whom_and_set_what() {
+    fn roles_and_settings_are_restricted() {
         let mut state = State::new(parameters::settings(parameters::DEFAULTS), "user1");
         assert_eq!(obeyed(&mut state, "set role = 'stranger'"), Err("42501"));
         assert_eq!(obeyed(&mut state, "set session_replication_role = 'replica'"), Err("42501"));

@@ -41,7 +41,7 @@ impl Transaction {
         self.status = Status::InTransaction;
     }
 
-    /// What was done is kept. Returns the notifications to be sent.
+    /// Commits. Returns the notifications to be sent.
     pub(super) fn commit(&mut self) -> Vec<(String, String)> {
         self.status = Status::Idle;
         self.state.commit()
@@ -52,7 +52,7 @@ impl Transaction {
         self.state.roll_back();
     }
 
-    /// What was done is undone at once, though a block must still be ended.
+    /// Undoes the transaction at once, though the client must still end the block.
     pub(super) fn fail(&mut self) {
         if self.status != Status::Failed {
             self.state.fail();

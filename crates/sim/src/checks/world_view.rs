@@ -1,4 +1,4 @@
-//! What a check may look at: everybody in the world, changing nobody.
+//! What a check may read: the whole world.
 
 use crate::course::{Course, Stage};
 use crate::crowd::Crowd;
@@ -9,7 +9,7 @@ use crate::pooler::Pooler;
 use crate::postgres::Postgres;
 
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct View<'w> {
+pub(crate) struct WorldView<'w> {
     pub(crate) plan: &'w Plan,
     pub(crate) now: u64,
     pub(crate) stage: Stage,
@@ -21,9 +21,14 @@ pub(crate) struct View<'w> {
     pub(crate) crowd: &'w Crowd,
 }
 
-impl<'w> View<'w> {
-    pub(crate) fn new(course: &'w Course, pooler: &'w Pooler, postgres: &'w Postgres, crowd: &'w Crowd) -> View<'w> {
-        View {
+impl<'w> WorldView<'w> {
+    pub(crate) fn new(
+        course: &'w Course,
+        pooler: &'w Pooler,
+        postgres: &'w Postgres,
+        crowd: &'w Crowd,
+    ) -> WorldView<'w> {
+        WorldView {
             plan: &course.plan,
             now: course.now(),
             stage: course.stage,
