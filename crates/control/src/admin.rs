@@ -114,12 +114,12 @@ pub(crate) const NOT_YET: [&str; 8] = [
 ];
 
 impl Show {
-    /// The words behind SHOW, in lines as `SHOW HELP` has them.
+    /// The words after SHOW, in lines as in `SHOW HELP`.
     pub fn lines() -> impl Iterator<Item = impl Iterator<Item = (&'static str, Show)>> {
         SHOWN.iter().map(|line| line.iter().map(|shown| (shown.word, shown.show)))
     }
 
-    /// By the word behind SHOW.
+    /// The `SHOW` of a word.
     #[must_use]
     pub(crate) fn by_word(word: &str) -> Option<Show> {
         let is_it = |name: &str| name.eq_ignore_ascii_case(word);

@@ -67,19 +67,19 @@ pub(crate) enum Aftermath {
 
 /// The step under way.
 pub(crate) struct UnderWay {
-    /// Whom a panic would be blamed on.
+    /// The machine and connection being served: they are blamed for a panic.
     pub(crate) serving: Option<(usize, Option<ConnId>)>,
     pub(crate) at_stake: AtStake,
 }
 
-/// What would be lost with a panic, beside what the machine itself has.
+/// What a panic would lose in addition to the machine's own state.
 pub(crate) enum AtStake {
     Nothing,
-    /// What the next machine in its place must see to.
+    /// Facts for the machine that replaces it.
     Mail(Box<Lost>),
-    /// The client that is in hand.
+    /// The client whose socket came with the message.
     Client,
-    /// What was asked for is being done: of that nobody knows how much is.
+    /// Its actions are being carried out: it is not known how many are done.
     Actions,
 }
 

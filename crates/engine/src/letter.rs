@@ -47,7 +47,7 @@ pub(crate) enum Letter {
 }
 
 impl Letter {
-    /// Of one that was offered and refused: what its sender is told, and the socket that was to go with it.
+    /// Takes a refused letter apart: the message that its sender gets back, and its socket.
     pub(crate) fn into_returned(self) -> (Exchange, Option<OwnedFd>) {
         let Letter::Mail { mail, fd } = self else { unreachable!("only mail is offered") };
         (mail.into_returned(), fd)

@@ -2,9 +2,9 @@
 //! machine.
 //!
 //! Only one connection ends, unless the machine's invariants do not hold or the step in which it panicked leaves
-//! something half done: then all its connections end. Their clients are told why where they have no part of a message.
-//! Whoever counts what the machine had is notified by the machine that replaces it (`Event::Renewed`). The coordinator
-//! is never replaced, because only it knows what it counts: if it cannot go on, the process ends.
+//! something half done: then all its connections end. Their clients get an error, unless they may have part of a
+//! message. The machine that replaces it notifies the other machines that count its resources (`Event::Renewed`). The
+//! coordinator is never replaced, because only it knows what it counts: if it cannot go on, the process ends.
 
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,14 +30,14 @@ pub(crate) struct Supervisor {
     panics_in_a_row: u32,
 }
 
-/// What a step leaves in which a machine panicked.
+/// What remains of a step in which a machine panicked.
 struct Wreck {
-    /// What it had asked for, of which nothing is done; `None`: some of it is.
+    /// Its actions, none of which is done; `None`: some are done.
     asked: Option<Vec<Action>>,
     served: Option<ConnId>,
-    /// What it was told, for the next machine in its place.
+    /// Facts for the machine that replaces it.
     lost: Option<Box<Lost>>,
-    /// Others wait for what it had asked for, or it is to be told what came of that.
+    /// Other machines wait for its actions, or it waits for their result.
     is_half_done: bool,
 }
 
@@ -163,7 +163,7 @@ impl Supervisor {
         host.under_way.serving = None;
     }
 
-    /// Tells clients of an unsound machine why they are closed, as far as it is known who can be told.
+    /// Sends an error to clients of an unsound machine, where it is known that they have no part of a message.
     fn say_farewell(&self, resident: usize, wreck: &Wreck) {
         let machine = self.host.residents[resident].machine();
         let Some(asked) = &wreck.asked else { return };

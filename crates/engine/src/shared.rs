@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
-    /// How the machines were told to stop, if they were.
+    /// How the machines stop, if they have to.
     stop: Mutex<Option<Stop>>,
     /// Numbers of requests to the threads.
     tickets: AtomicU64,
@@ -90,7 +90,7 @@ impl Shared {
         *self.settings.lock().expect("nothing panics while it holds this lock") = settings;
     }
 
-    /// How the machines were told to stop, if they were.
+    /// How the machines stop, if they have to.
     pub(crate) fn stop(&self) -> Option<Stop> {
         *self.stop.lock().expect("nothing panics while it holds this lock")
     }

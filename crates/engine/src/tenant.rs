@@ -28,8 +28,8 @@ pub(crate) trait Tenant: Machine {
         &[]
     }
 
-    /// After a panic in a step: the clients that can be told. `asked`: the actions that the step had asked for, none of
-    /// which was done; `served`: the connection that the step was about.
+    /// After a panic in a step: the clients that can be sent an error. `asked`: the step's actions, none of which was
+    /// done; `served`: the connection that the step was about.
     fn clients_to_tell(&self, _asked: &[Action], _served: Option<ConnId>) -> Vec<ConnId> {
         Vec::new()
     }

@@ -29,9 +29,9 @@ pub enum Event<'a> {
     Mail(Mail),
     /// A worker's message that could not be delivered because the other mailbox was full, and its connection with it.
     Returned(Exchange),
-    /// The machine is in the place of one that has panicked: the first that it is told, while nothing is left of what that one had.
-    /// What that one asked for in the step in which it panicked was not done, and of what it was told then `lost` is still to
-    /// be seen to.
+    /// The machine replaces one that has panicked. It is the new machine's first event. Nothing is left of the old
+    /// one's connections, and the actions of the step in which it panicked were not done. `lost`: a fact from that
+    /// step's event that still has to be handled.
     Renewed { life: Life, lost: Option<Box<Lost>> },
     /// `Machine::next_deadline` has passed.
     DeadlineReached,

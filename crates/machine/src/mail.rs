@@ -113,7 +113,8 @@ impl Mail {
     }
 }
 
-/// What a machine was told in the step in which it panicked, where others rely on it. The next machine in its place sees to it.
+/// A fact from the event of the step in which a machine panicked, on which other machines rely. The machine that
+/// replaces it handles it.
 #[derive(Clone, Debug)]
 pub enum Lost {
     /// A server that was lent to it. Its connection is closed.

@@ -325,7 +325,7 @@ impl Machines {
         }
     }
 
-    /// What a worker has shown is taken from the board.
+    /// Removes a worker's entries from the board.
     pub(crate) fn forget_shown(&mut self, node: u16) {
         if let Place::Worker(worker) = self.node(node).place {
             self.board.forget(worker);

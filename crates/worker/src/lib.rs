@@ -101,14 +101,14 @@ impl Worker {
         invariants::check(&self.tables)
     }
 
-    /// The message that clients of a worker get that has panicked.
+    /// The error for clients of a worker that has panicked.
     #[must_use]
     pub fn last_words() -> Vec<u8> {
         faults::last_words()
     }
 
-    /// After a panic in a step: the clients that can be told. `asked`: the actions that the step had asked for, none of
-    /// which was done; `served`: the connection that the step was about.
+    /// After a panic in a step: the clients that can be sent an error. `asked`: the step's actions, none of which was
+    /// done; `served`: the connection that the step was about.
     #[must_use]
     pub fn clients_to_tell(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
         faults::clients_to_tell(&self.tables, asked, served)

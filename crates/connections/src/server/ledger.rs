@@ -151,7 +151,7 @@ impl Ledger {
         self.doubtful
     }
 
-    /// The answers that are owed, for whoever asks which there are among them.
+    /// The answers that are owed.
     #[inline]
     pub fn owed(&self) -> &Owed {
         &self.owed

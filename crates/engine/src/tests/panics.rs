@@ -75,7 +75,7 @@ fn a_panic_of_an_unsound_coordinator_ends_the_process() {
 
 #[test]
 fn a_panic_over_what_is_not_one_connections_makes_the_machine_anew() {
-    // Its deadline has passed, and it panics when it is told so.
+    // It panics in the event of its deadline.
     let made = std::sync::atomic::AtomicU32::new(0);
     let stage = Stage::open(1, move |place| {
         let is_first = matches!(place, Place::Door(_)) && made.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;

@@ -130,7 +130,7 @@ pub struct Client {
     debt: Debt,
     /// The FATAL it got.
     fatal_error: Option<String>,
-    /// Its worker panicked where it could not be told.
+    /// Its worker panicked at a point where no error could be sent.
     cut_off: bool,
     news: News,
 }
@@ -349,7 +349,7 @@ impl Client {
         }
     }
 
-    /// Its worker has panicked, and it cannot be told: it has part of a message, or may have.
+    /// Its worker has panicked, and no error can be sent, since the client may have part of a message.
     pub fn is_cut_off(&mut self) {
         self.cut_off = true;
     }

@@ -319,13 +319,13 @@ fn crowded(wishes: &Wishes) -> bool {
     may && random.chance(10)
 }
 
-/// From a stream of its own too.
+/// Drawn from its own stream.
 fn together(seed: u64) -> u32 {
     let mut random = Random::new(seed ^ 0x746f_6765_7468);
     if random.chance(200) { random.range(1, 12) as u32 } else { 0 }
 }
 
-/// From a stream of its own too.
+/// Drawn from its own stream.
 fn panics(wishes: &Wishes) -> u64 {
     let mut random = Random::new(wishes.seed ^ 0x7061_6e69_6300);
     if random.chance(30) || wishes.panics { random.skewed(200, 20_000) } else { 0 }

@@ -1,7 +1,8 @@
-//! A worker panics in a step: nothing of what the step asks for is done, all its connections are closed, and another is in its place.
+//! A worker panics in a step: the step's actions are dropped, all its connections are closed, and a new worker replaces
+//! it.
 //!
-//! As the engine does it (`engine::recover`), but that a step is always taken to its end before: what is left of a worker that
-//! panics is given up with all that it asked for, so where in the step it panics shows nowhere but in who can be told.
+//! This follows `engine::recover`, except that the step always runs to its end first. The old worker and its actions
+//! are dropped in both cases, so the point of the panic matters only for which clients can get an error.
 
 use std::sync::Arc;
 
@@ -15,14 +16,14 @@ use super::rounds::close_link;
 use crate::link::{LinkId, Peer};
 use crate::machines::Machinery;
 
-/// What is to be known of an event before a machine is told of it.
+/// Facts about an event, taken before the machine handles it.
 pub(super) struct AtStake {
     served: Option<ConnId>,
     lost: Option<Box<Lost>>,
     /// The connection in hand is a client's.
     client: bool,
-    /// Whoever has asked this waits for the answer, until it has waited for too long: of time-outs of the control plane there is
-    /// no model.
+    /// A request for a snapshot. No panic happens then: the control plane would wait for the answer until a timeout,
+    /// which the model does not have.
     question: bool,
 }
 
@@ -56,7 +57,7 @@ pub(super) fn is_now(world: &mut World, node: u16, at_stake: &AtStake) -> bool {
     may && !at_stake.question && world.panics.below(one_in) == 0
 }
 
-/// It has panicked in a step that had asked for this.
+/// The worker has panicked in a step with these actions.
 pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &Actions) {
     let World { course, pooler, panics, .. } = world;
     let entry = pooler.machines.node(node);
@@ -86,7 +87,7 @@ pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &
     world.step(node, Event::Renewed { life, lost: at_stake.lost }, &[]);
 }
 
-/// A connection ends with its worker; `is_notified`: its client is told why.
+/// Closes a connection of the old worker; `is_notified`: its client gets an error.
 fn end(world: &mut World, id: LinkId, is_notified: bool) {
     let World { course, pooler, crowd, .. } = world;
     let Some(link) = pooler.network.get_mut(id) else { return };

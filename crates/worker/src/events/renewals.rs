@@ -1,9 +1,9 @@
-//! A worker that has panicked, and another in its place: what the new one tells, and what the others do about it.
+//! A worker has panicked and was replaced: the messages of the new worker, and the handling at the other workers.
 //!
-//! The coordinator and the other workers are told of it before anything else. All that the new one was sent by the coordinator
-//! until that has answered was meant for the one before. Servers that are on their way to it find the new one.
+//! The new worker notifies the coordinator and the other workers before anything else. Messages of the coordinator that
+//! come before its answer are for the old worker. Servers on their way to the old worker reach the new one.
 //!
-//! Promises: no capacity is lost (I12), and nobody waits for what the one before would have answered.
+//! No capacity is lost (I12), and no machine waits for an answer of the old worker.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::sessions::definitions::other_workers;
 use crate::tables::Tables;
 use crate::tables::open_definitions::OpenDefinitions;
 
-/// This worker is in the place of one that has panicked.
+/// This worker replaces one that has panicked.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: Option<Lost>) {
     tables.begin_life(life);
     let worker = tables.id;
@@ -24,7 +24,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: 
     other_workers(tables).post(step.actions, || ToWorker::Renewed { worker, life });
     match lost {
         Some(Lost::Loan { pool, from, life }) => {
-            // Its connection went with the one that it had arrived at.
+            // Its connection was closed with the old worker.
             step.actions.post_to_coordinator(ToCoordinator::Moved { pool, from, to: worker });
             step.actions.post_to_worker(from, ToWorker::Received { pool, life });
             step.actions.post_to_coordinator(ToCoordinator::Freed { pool, worker, fresh: false });
@@ -36,7 +36,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: 
     }
 }
 
-/// Another worker is in the place of one that has panicked.
+/// Another worker was replaced after a panic.
 pub(crate) fn renewed(
     tables: &mut Tables,
     definitions: &mut OpenDefinitions,
@@ -53,7 +53,7 @@ pub(crate) fn renewed(
     for server in definitions.of_worker(worker) {
         definitions.settle(tables.pools.iter_mut(), step.now, server, true);
     }
-    // What is defined here by transactions that are open it has to know, as it would if it had been told.
+    // It must know the definitions of transactions that are open here, as the old worker did.
     for (server, database) in definitions.all_of_worker(to) {
         let definition = Arc::new(Definition { database, server, what: What::Anything });
         step.actions.post_to_worker(worker, ToWorker::Defines { definition, session: None });

@@ -1,4 +1,5 @@
-//! What clients are told whose worker has panicked, as PostgreSQL tells those of a server that has crashed; and which can be told.
+//! The error for clients whose worker has panicked, like PostgreSQL's after a crash, and the choice of the clients that
+//! can be sent it.
 
 use connections::server::Server;
 use link::session::Session;
@@ -22,7 +23,8 @@ pub(crate) fn last_words() -> Vec<u8> {
     out
 }
 
-/// A client that was sent to the worker before has come, and no pool here knows of it: the coordinator counts it no more.
+/// Refuses a client that was sent to the worker before this one. No pool here knows it, and the coordinator no longer
+/// counts it.
 pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, format!("pooler error: {WORDS}"));
     step.actions.send_new(conn, |out| out.extend_from_slice(&last_words()));
@@ -30,8 +32,8 @@ pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
     tables.sessions.remove(conn);
 }
 
-/// After a panic in a step: the clients to whom what they were sent is whole, as far as is known. `asked`: what that step had asked
-/// for, and was not done; `served`: the connection that it was about.
+/// After a panic in a step: the clients that have no part of a message, as far as known. `asked`: the step's actions,
+/// none of which was done; `served`: the connection that the step was about.
 pub(crate) fn clients_to_tell(tables: &Tables, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
     let sends_to = |action: &Action, conn: ConnId| matches!(action, Action::Send { conn: to, .. } if *to == conn);
     let is_whole = |conn: ConnId, session: &Session| {
