@@ -1,5 +1,7 @@
 //! A server arrives from another worker, or comes back because that worker's mailbox was full.
 
+use std::sync::Arc;
+
 use connections::server::{Chore, Group, Lent, Server, State as ServerState};
 use machine::Step;
 use machine::action::Action;
@@ -12,6 +14,7 @@ use crate::servers::idle_servers::is_stale;
 use crate::servers::name_answers::taint;
 use crate::servers::{chores, free_servers, new_pools};
 use crate::sessions::welcome;
+use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -31,10 +34,13 @@ fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
 
 pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, lent: Lent) {
     let (pool, from) = (lent.pool(), lent.from);
-    let Some(entry) = new_pools::ensure_pool(tables, definitions, pool, lent.key, lent.homes) else {
-        debug_assert!(false, "a pool that is lent to us has a database");
-        return;
-    };
+    if new_pools::ensure_pool(tables, definitions, pool, lent.key.clone(), lent.homes).is_none() {
+        // A reload has removed its database, which the lender did not know yet: the server is closed below.
+        let database = Arc::clone(&lent.server.identity.opened_for);
+        tables.pools.add(pool, lent.key, lent.homes, database, &tables.settings);
+        tables.pools[pool].remove();
+    }
+    let entry = &mut tables.pools[pool];
     entry.welcome.base = entry.welcome.base.take().or(lent.base);
     entry.exchange.begged.clear();
     entry.exchange.fed.remove(&from);
@@ -57,7 +63,9 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
 /// Takes in a server with its connection. It has been idle since `idle_since`.
 fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
     let pool = &mut tables.pools[server.pool];
-    if concerns_servers(&pool.database, &server.identity.opened_for) {
+    if pool.is_removed() {
+        server.end.close_needed = Some(DATABASE_REMOVED);
+    } else if concerns_servers(&pool.database, &server.identity.opened_for) {
         server.end.close_needed = Some("database configuration changed");
     }
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
