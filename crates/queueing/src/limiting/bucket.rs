@@ -34,8 +34,14 @@ impl Bucket {
     /// What flows in from now on, and how much is kept.
     pub fn configure(&mut self, rate: Rate, now: Time) {
         self.refill(now, false);
-        self.rate = at_least_one(rate);
-        self.level = self.level.min(u64::from(self.rate.burst) * TOKEN);
+        let (before, rate) = (self.rate, at_least_one(rate));
+        if rate != before {
+            self.rate = rate;
+            // At most as full as it was: what has been taken stays taken.
+            let most = u64::from(rate.burst) * TOKEN;
+            let share = u128::from(self.level) * u128::from(rate.burst) / u128::from(before.burst);
+            self.level = u64::try_from(share).unwrap_or(most).min(most);
+        }
     }
 
     #[must_use]
@@ -137,6 +143,22 @@ mod tests {
         assert_eq!(taken, 100_001);
         bucket.refill(Time(20_000_000), false);
         assert_eq!(bucket.take(u32::MAX), 1);
+    }
+
+    #[test]
+    fn a_bucket_is_as_full_after_it_is_configured_as_before() {
+        let mut bucket = Bucket::new(rate(10, 10), Time::ZERO);
+        assert_eq!(bucket.take(5), 5);
+        bucket.configure(rate(1000, 1000), Time::ZERO);
+        assert_eq!(bucket.tokens(), 500);
+        bucket.configure(rate(10, 4), Time::ZERO);
+        assert_eq!(bucket.tokens(), 2);
+        assert_eq!(bucket.take(2), 2);
+        bucket.configure(rate(u32::MAX, u32::MAX), Time::ZERO);
+        assert_eq!(bucket.tokens(), 0);
+        bucket.refill(Time(1), true);
+        bucket.configure(rate(1, u32::MAX), Time(1));
+        assert!(bucket.tokens() <= 4295, "what a microsecond brings");
     }
 
     #[test]
