@@ -55,6 +55,20 @@ pub(crate) struct Outlet<'a> {
     pub(crate) has_backlog: bool,
 }
 
+impl Outlet<'_> {
+    /// Whether the socket may take bytes now.
+    #[inline]
+    pub(crate) fn takes(&self) -> bool {
+        self.phase == Phase::Open && !self.has_backlog
+    }
+
+    /// Whether it will take bytes, now or later.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Connecting | Phase::Open)
+    }
+}
+
 /// The phase of a connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {

@@ -103,24 +103,50 @@ impl Host {
         }
     }
 
-    /// Carries out consecutive sends to one connection. What the socket does not take goes to the machine's backlog.
+    /// Carries out a single send. What the socket does not take goes to the machine's backlog.
+    #[inline]
+    pub(crate) fn send_one(&mut self, resident: usize, conn: ConnId, piece: Piece, chunk: &[u8]) {
+        let Some(outlet) = self.connections.outlet(conn) else { return };
+        let mut outcome = Ok(0);
+        if outlet.takes() {
+            let (_, actions) = self.residents.stepping(resident);
+            self.counters.sends += 1;
+            outcome = send(outlet.fd, actions.bytes(piece, chunk), SEND);
+        }
+        if outcome != Ok(piece.len as usize) && outlet.is_open() {
+            self.keep_unsent(resident, conn, &[Action::Send { conn, piece }], chunk, outcome);
+        }
+    }
+
+    /// As [`Host::send_one`], of consecutive sends to one connection.
     pub(crate) fn send(&mut self, resident: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {
         let Some(outlet) = self.connections.outlet(conn) else { return };
-        let (machine, actions) = self.residents.stepping(resident);
-        let mut sent = 0;
-        match outlet.phase {
-            Phase::Deaf | Phase::Ended => return,
-            Phase::Connecting => {}
-            Phase::Open if outlet.has_backlog => {}
-            Phase::Open => {
-                self.counters.sends += 1;
-                match send_pieces(outlet.fd, sends, actions, chunk) {
-                    Ok(count) => sent = count,
-                    Err(Errno::AGAIN | Errno::INTR) => {}
-                    Err(_) => return self.deafen(conn),
-                }
-            }
+        let mut outcome = Ok(0);
+        if outlet.takes() {
+            let (_, actions) = self.residents.stepping(resident);
+            self.counters.sends += 1;
+            outcome = send_pieces(outlet.fd, sends, actions, chunk);
         }
+        if outlet.is_open() {
+            self.keep_unsent(resident, conn, sends, chunk, outcome);
+        }
+    }
+
+    /// What the socket has not taken of these goes to the machine's backlog.
+    fn keep_unsent(
+        &mut self,
+        resident: usize,
+        conn: ConnId,
+        sends: &[Action],
+        chunk: &[u8],
+        outcome: rustix::io::Result<usize>,
+    ) {
+        let mut sent = match outcome {
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(_) => return self.deafen(conn),
+        };
+        let (machine, actions) = self.residents.stepping(resident);
         let mut blocked = false;
         for piece in pieces(sends) {
             let len = piece.len as usize;
@@ -168,9 +194,6 @@ fn send_pieces(
     actions: &Actions,
     chunk: &[u8],
 ) -> rustix::io::Result<usize> {
-    if let [Action::Send { piece, .. }] = sends {
-        return send(fd, actions.bytes(*piece, chunk), SEND);
-    }
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
     let mut count = 0;
     for (slice, piece) in slices.iter_mut().zip(pieces(sends)) {
