@@ -35,32 +35,43 @@ pub fn comment_tags(text: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
     leading.into_iter().chain(trailing(rest)).flat_map(tags)
 }
 
-/// Few keys, for who looks for them in every text: words that cannot be one of them are not read.
+/// A few keys that are looked for in every text. A word of a comment that cannot be one of them is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedTags {
-    keys: Box<[Box<[u8]>]>,
-    /// The bits of the bytes that they begin with, modulo 64, and of white space before them.
-    firsts: u64,
+    keys: Box<[WantedKey]>,
+    /// By a key's first byte modulo 64: the first of [`WantedTags::keys`] that begins so, if there is one.
+    firsts: [Option<u16>; FIRSTS],
 }
 
-const fn bit(first: u8) -> u64 {
-    1 << (first % 64)
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WantedKey {
+    key: Box<[u8]>,
+    /// The next key of those that are found by the same first byte.
+    next: Option<u16>,
 }
 
-const SPACES: u64 = bit(b' ') | bit(b'\t') | bit(b'\n') | bit(b'\r') | bit(0x0c);
+/// Letters of one case, digits and the other bytes of keys differ modulo this.
+const FIRSTS: usize = 64;
 
 impl WantedTags {
     /// Each once, and as a tag's key can be: of letters, digits, `_`, `-` and `.`.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>) -> WantedTags {
-        let keys: Box<[Box<[u8]>]> = keys.into_iter().collect();
-        let firsts = keys.iter().filter_map(|key| key.first()).fold(SPACES, |firsts, first| firsts | bit(*first));
+        let mut firsts = [None; FIRSTS];
+        let keys = (0..).zip(keys).map(|(index, key)| {
+            let next = match key.first() {
+                Some(first) => firsts[usize::from(*first) % FIRSTS].replace(index),
+                None => None,
+            };
+            WantedKey { key, next }
+        });
+        let keys = keys.collect();
         WantedTags { keys, firsts }
     }
 
     /// As they were given.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().map(|key| &**key)
+        self.keys.iter().map(|wanted| &*wanted.key)
     }
 
     /// Tells of the tags with these keys, in the order of [`comment_tags`]: which key, and the value.
@@ -115,24 +126,29 @@ impl WantedTags {
 
     #[inline(always)]
     fn look_at<'t>(&self, comment: &'t [u8], begin: usize, end: usize, each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        if comment.get(begin).is_some_and(|first| self.firsts & bit(*first) != 0) {
-            self.read(&comment[begin..end], each);
+        match comment.get(begin) {
+            Some(first) if first.is_ascii_whitespace() => self.read(comment[begin..end].trim_ascii_start(), each),
+            Some(first) if self.firsts[usize::from(*first) % FIRSTS].is_some() => self.read(&comment[begin..end], each),
+            _ => {}
         }
     }
 
     #[inline(never)]
     fn read<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        let word = word.trim_ascii_start();
-        for (index, key) in self.keys.iter().enumerate() {
-            // Most others are told from a key by their first byte, or by what stands where the key would end.
-            let Some((name, [b':' | b'=' | b' ' | b'\t'..=b'\r', ..])) = word.split_at_checked(key.len()) else {
+        let Some(first) = word.first() else { return };
+        let mut next = self.firsts[usize::from(*first) % FIRSTS];
+        while let Some(index) = next {
+            let wanted = &self.keys[usize::from(index)];
+            next = wanted.next;
+            // Most words are told from a key by the byte after it.
+            let Some((name, rest @ [b':' | b'=' | b' ' | b'\t'..=b'\r', ..])) = word.split_at_checked(wanted.key.len())
+            else {
                 continue;
             };
-            if name.first() != key.first() || *name != **key {
-                continue;
-            }
-            if let [b':' | b'=', value @ ..] = word[key.len()..].trim_ascii_start() {
-                return each(index, value_of(value));
+            if *name == *wanted.key
+                && let [b':' | b'=', value @ ..] = rest.trim_ascii_start()
+            {
+                return each(usize::from(index), value_of(value));
             }
         }
     }
@@ -173,12 +189,22 @@ impl WantedTag {
 /// Whether a text begins with a comment, or ends with one. Mostly it does not.
 #[inline]
 fn has_comment(text: &[u8]) -> bool {
-    text.trim_ascii_start().starts_with(b"/*") || without_semicolons(text).ends_with(b"*/")
+    let begins = match text.first() {
+        Some(b'/') => text.starts_with(b"/*"),
+        Some(first) => first.is_ascii_whitespace() && text.trim_ascii_start().starts_with(b"/*"),
+        None => false,
+    };
+    begins || without_semicolons(text).ends_with(b"*/")
 }
 
-fn without_semicolons(text: &[u8]) -> &[u8] {
-    let end = text.iter().rposition(|byte| !byte.is_ascii_whitespace() && *byte != b';');
-    &text[..end.map_or(0, |end| end + 1)]
+#[inline]
+fn without_semicolons(mut text: &[u8]) -> &[u8] {
+    while let [rest @ .., last] = text
+        && (last.is_ascii_whitespace() || *last == b';')
+    {
+        text = rest;
+    }
+    text
 }
 
 /// The comments that a text begins with, and what stands behind them.

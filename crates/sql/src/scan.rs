@@ -209,8 +209,9 @@ pub(crate) fn line_end(text: &[u8], at: usize) -> usize {
 
 /// The end of a comment that begins at `at`; those within it are counted.
 /// //= pg18 sql-syntax-lexical#SQL-SYNTAX-COMMENTS
-pub(crate) fn comment(text: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 0;
+pub(crate) fn comment(text: &[u8], at: usize) -> Option<usize> {
+    debug_assert!(text[at..].starts_with(b"/*"), "a comment begins so");
+    let (mut depth, mut at) = (1, at + 2);
     loop {
         at = find_either(text, at, b'*', b'/')?;
         match (text[at], text.get(at + 1)?) {

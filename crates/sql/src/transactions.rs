@@ -12,7 +12,8 @@ const BEGIN_MAX: usize = 1024;
 /// Whether a text is one statement that begins a transaction, and nothing else. What cannot be read is not.
 #[inline]
 pub fn begins_transaction(text: &[u8]) -> bool {
-    may_begin(text.trim_ascii_start()) && is_begin(text)
+    let is_spaced = text.first().is_some_and(u8::is_ascii_whitespace);
+    may_begin(if is_spaced { text.trim_ascii_start() } else { text }) && is_begin(text)
 }
 
 /// Most are told apart by their first two bytes: BEGIN, START, or a comment.
