@@ -3,6 +3,8 @@
 //! Promises: it does what [`Requests`] does with such a message, which need not be built for it.
 //! Whatever is not as it mostly is goes that way, and nothing has been done about it here.
 
+use std::sync::Arc;
+
 use connections::server::{Answerer, Expect, Server};
 use machine::action::{Actions, Source};
 use session_state::state::{Defines, Reading};
@@ -87,6 +89,17 @@ impl<'a> LoneQuery<'a> {
         self.server.transaction.query_at = now;
         self.server.transaction.began_at.get_or_insert(now);
         actions.send(self.server_id, self.source, self.at, self.bytes.len());
+    }
+
+    /// Whether session and server, who do not belong to each other yet, may: they have the same parameters and nothing else to be
+    /// replayed, both are read, and nothing that they did before has a say.
+    #[inline(always)]
+    pub fn may_be_linked_as_is(&self) -> bool {
+        let LoneQuery { session, server, .. } = self;
+        let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
+        let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
+        let is_replayed = server.kept.session_state.is_some() || session.claim.permits.is_some();
+        is_alike && flows && !is_replayed && self.is_free_of_state()
     }
 
     /// Nothing that its client or its server did before has a say in what is to be done.

@@ -265,11 +265,7 @@ impl Worker {
         while let Some(next) = self.tables.agenda.next() {
             match next {
                 Next::Followup(followup) => self.follow_up(step, followup),
-                Next::Place(server) => {
-                    if let Some(conn) = placement::place(&mut self.tables, &mut self.limiters, step, server) {
-                        self.requests_from_inbox(step, conn);
-                    }
-                }
+                Next::Place(server) => self.place(step, server),
                 Next::Reconsider(session) => self.reconsider(step, session),
                 Next::Feed(pool) => placement::feed(&mut self.tables, &mut self.limiters, step, pool),
             }

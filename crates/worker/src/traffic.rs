@@ -1,8 +1,6 @@
 //! Bytes of clients and servers: who reads them, and what is done once they are read. A query's way, so every function of a worker that
 //! touches several of its parts at once is here or in the crate's root.
 
-use std::sync::Arc;
-
 use connections::server::{Overdue, State as ServerState};
 use link::answers::Answers;
 use link::findings::{Broken, Findings};
@@ -19,17 +17,17 @@ use link::unlinked::begins_with_work;
 use link::{client_messages, server_messages};
 use machine::Step;
 use machine::action::Source;
+use queueing::classes::ClassId;
 use queueing::commented::Commented;
 use units::{ConnId, limits};
 
 use crate::Worker;
-use crate::events::{chore_answers, findings, server_logins};
+use crate::events::{chore_answers, findings, placement, server_logins};
 use crate::limits::admission::Goes;
 use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
-use crate::servers::idle_servers::{expired, is_stale};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
-use crate::sessions::links::join;
-use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, waiters};
+use crate::sessions::at_once::AtOnce;
+use crate::sessions::{at_once, console, definitions, halves, links, lost_servers, overdue_queries, waiters};
 use crate::tables::{backpressure, timers};
 
 impl Worker {
@@ -47,29 +45,44 @@ impl Worker {
         let mut from = 0;
         while let Some(at) = halves::needs_server(&mut self.tables, &mut self.halves, step, conn, bytes, from) {
             match admission::admit(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..]) {
-                Goes::On => return self.acquire_for(step, conn, bytes, source, at),
+                Goes::On => {
+                    let class = self.class_for(conn, &bytes[at..]);
+                    return self.acquire_for(step, conn, bytes, source, at, class);
+                }
                 Goes::Later => return backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),
                 Goes::PassedOver => from = at,
             }
         }
     }
 
-    /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
+    /// The class in which a session asks for a server for `bytes`, and what was read of their comments on the way.
     #[inline(always)]
-    fn acquire_for(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+    fn class_for(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
+        let claim = &self.tables.sessions[conn].claim;
+        // A session that the limits of its class have admitted stays in that class.
+        if self.tables.settings.classes.is_single() || matches!(claim.admission, Admission::In { .. }) {
+            return (claim.class, Commented::Unread);
+        }
+        classes::classify(&mut self.tables, conn, bytes)
+    }
+
+    /// A session of this class needs a server for `bytes` from `at`: at once if one is idle, else it waits.
+    fn acquire_for(
+        &mut self,
+        step: &mut Step<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        source: Source,
+        at: usize,
+        (class, commented): (ClassId, Commented),
+    ) {
         let session = &mut self.tables.sessions[conn];
         session.request_at = step.now;
-        let (pool, class, is_admitted) =
-            (session.pool, session.claim.class, matches!(session.claim.admission, Admission::In { .. }));
+        let pool = session.pool;
         if self.tables.stopping.refuses_new_work() {
             self.tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
             return;
         }
-        let (class, commented) = match is_admitted || self.tables.settings.classes.is_single() {
-            // Who was admitted by the limits of its class is not of another behind them.
-            true => (class, Commented::Unread),
-            false => classes::classify(&mut self.tables, conn, &bytes[at..]),
-        };
         // Whoever waits already comes first.
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
         let entry = &self.tables.pools[pool];
@@ -96,54 +109,22 @@ impl Worker {
         }
     }
 
-    /// Deals with the messages of a session without a server that has nothing else at hand, if a whole one that needs a server
-    /// comes first, and the server that was used last is as it wants one. False: nothing was done.
-    fn begin_at_once(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> bool {
-        let is_special = self.tables.stopping.has_begun()
-            || self.tables.chaos.is_some()
-            || !self.tables.settings.classes.is_single();
-        if !begins_with_work(bytes)
-            || is_special
-            || !self.limiters.is_none()
-            || self.tables.settings.global.servers.server_round_robin
-        {
-            return false;
-        }
-        let session = &mut self.tables.sessions[conn];
-        if session.incoming.skipping {
-            return false;
-        }
-        let pool = &mut self.tables.pools[session.pool];
-        // It has to wait, which is for others to see to.
-        let Some(&server_id) = pool.servers.idle.back() else { return false };
-        let server = &mut self.tables.servers[server_id];
-        let may_take =
-            pool.queue.admits(session.claim.class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
-        let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
-        let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
-        let is_fresh = !is_stale(step.now, server.work.since, &self.tables.settings)
-            && expired(step.now, server, pool, &self.tables.settings).is_none();
-        if !may_take || !is_alike || !flows || !is_fresh || server.kept.session_state.is_some() {
-            return false;
-        }
-        let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
-        if !query.is_free_of_state() {
-            return false;
+    /// A session without a server has these bytes and no others at hand.
+    #[inline(always)]
+    fn begin_first(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        let incoming = &self.tables.sessions[conn].incoming;
+        let is_work = begins_with_work(bytes) && incoming.skip == 0 && !incoming.skipping;
+        if !is_work || !self.limiters.is_none() {
+            return self.begin(step, conn, bytes, Source::Chunk);
         }
         self.halves.forget(conn);
-        query.session.request_at = step.now;
-        let (session, server) = ((conn, &mut *query.session), (server_id, &mut *query.server));
-        join(step.now, &self.tables.settings, session, server, query.pool, self.tables.agenda.unpublished());
-        if query.text().is_some_and(|text| query.is_harmless(text, &mut self.tables.caches)) {
-            query.send(step.now, step.actions);
-            if cfg!(feature = "sabotage") {
-                links::release_if_done(&mut self.tables, step, server_id);
-            }
-        } else {
+        let class = self.class_for(conn, bytes);
+        match at_once::begin(&mut self.tables, step, conn, bytes, class.0) {
+            AtOnce::Done => {}
             // A text that was read is read once more for what follows from it.
-            self.read_requests(step, conn, bytes, Source::Chunk, 0, false);
+            AtOnce::Linked(conn) => self.read_requests(step, conn, bytes, Source::Chunk, 0, false),
+            AtOnce::Declined => self.acquire_for(step, conn, bytes, Source::Chunk, 0, class),
         }
-        true
     }
 
     /// Bytes of a server that is logging in.
@@ -203,9 +184,7 @@ impl Worker {
                 }
             }
             State::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
-                if !self.begin_at_once(step, conn, bytes) {
-                    self.begin(step, conn, bytes, Source::Chunk);
-                }
+                self.begin_first(step, conn, bytes);
             }
             State::Idle { .. } => {
                 backpressure::stash(&mut self.tables, step, conn, bytes);
@@ -224,13 +203,29 @@ impl Worker {
         }
     }
 
+    /// A server has come free: it serves the session whose turn it is, if there is one.
+    #[inline]
+    pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
+        let is_limited = !self.limiters.is_none();
+        let began = if is_limited { AtOnce::Declined } else { at_once::serve_next(&mut self.tables, step, server) };
+        let served = match began {
+            AtOnce::Done => return,
+            AtOnce::Linked(conn) => Some(conn),
+            AtOnce::Declined => placement::place(&mut self.tables, &mut self.limiters, step, server),
+        };
+        if let Some(conn) = served {
+            self.requests_from_inbox(step, conn);
+        }
+    }
+
     /// A session that is not linked has bytes at hand: does it need a server?
     fn begin(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         if !self.limiters.is_none() {
             return self.begin_limited(step, conn, bytes, source);
         }
         if let Some(at) = halves::needs_server(&mut self.tables, &mut self.halves, step, conn, bytes, 0) {
-            self.acquire_for(step, conn, bytes, source, at);
+            let class = self.class_for(conn, &bytes[at..]);
+            self.acquire_for(step, conn, bytes, source, at, class);
         }
     }
 

@@ -138,6 +138,16 @@ impl Queue {
         self.lanes.lane_mut(class).refused += 1;
     }
 
+    /// The session that is next, which goes on waiting.
+    #[inline]
+    pub fn peek(&self, now: Time) -> Option<Waiter> {
+        if self.len == 0 {
+            return None;
+        }
+        let class = if self.is_counted() { self.next_class(now)? } else { DEFAULT };
+        self.oldest_of(class)
+    }
+
     /// The session that is next: the oldest waiter of the class that is next.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Waiter> {

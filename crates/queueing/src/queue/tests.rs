@@ -72,9 +72,13 @@ fn run(classes: &Classes, servers: u32, crowds: &[Crowd], until: u64, seed: u64)
                 events.insert((now + crowds[usize::from(class.0)].think, order, What::Ask { class }));
             }
         }
-        while idle > 0
-            && let Some(waiter) = queue.pop(Time(now))
-        {
+        while idle > 0 {
+            let peeked = queue.peek(Time(now)).map(|waiter| (waiter.session, waiter.ticket));
+            let Some(waiter) = queue.pop(Time(now)) else {
+                assert_eq!(peeked, None);
+                break;
+            };
+            assert_eq!(peeked, Some((waiter.session, waiter.ticket)));
             let class = ClassId(waiter.session.slot() as u8);
             let (least, most) = crowds[usize::from(class.0)].service;
             let lasts = least + random.below(most - least + 1);

@@ -14,7 +14,9 @@ pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let ticket = pool.queue.push(session.claim.class, conn, step.now, step.now);
     let since = session.waiting_since().unwrap_or(step.now);
     session.wait(since, wait_for, ticket, false);
-    tables.agenda.feed(pool.id);
+    if !pool.asks_no_more(step.now) {
+        tables.agenda.feed(pool.id);
+    }
     tables.agenda.publish_shared(pool);
     let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, step.now), !pool.servers.resting.is_empty());
     if !is_armed {

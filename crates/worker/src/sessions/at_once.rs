@@ -1,0 +1,129 @@
+//! The commonest link: a session that has a whole message at hand, and an idle server that has what the session has set.
+//!
+//! Promises: it does what `placement::place`, `idle_servers::take_idle` and [`links::link`] do where nothing is special about the
+//! session, the server or their pool, with each of them looked up once. Where something is, nothing has been done here.
+
+use connections::server::State as ServerState;
+use link::caches::Caches;
+use link::lone_query::LoneQuery;
+use link::session::{State, WaitFor};
+use machine::action::Source;
+use machine::{Settings, Step};
+use queueing::classes::ClassId;
+use units::ConnId;
+
+use crate::servers::idle_servers::{expired, is_stale};
+use crate::sessions::links::{self, join};
+use crate::tables::Tables;
+use crate::tables::agenda::Agenda;
+
+/// What has been done.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AtOnce {
+    /// Nothing.
+    Declined,
+    /// All: the session's query is sent, or no session waits for the server.
+    Done,
+    /// A server is this session's, whose messages are still to be read.
+    Linked(ConnId),
+}
+
+/// A session of this class without a server has `bytes` and nothing else at hand, whole messages first, and an idle server is there.
+#[inline(never)]
+pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], class: ClassId) -> AtOnce {
+    if is_special(tables) || tables.settings.global.servers.server_round_robin {
+        return AtOnce::Declined;
+    }
+    let session = &mut tables.sessions[conn];
+    let pool = &mut tables.pools[session.pool];
+    // Without one the session waits.
+    let Some(&server_id) = pool.servers.idle.back() else { return AtOnce::Declined };
+    let server = &mut tables.servers[server_id];
+    let may_take = pool.queue.admits(class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
+    let is_fresh = !is_stale(step.now, server.work.since, &tables.settings)
+        && expired(step.now, server, pool, &tables.settings).is_none();
+    let query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
+    if !may_take || !is_fresh || !query.may_be_linked_as_is() {
+        return AtOnce::Declined;
+    }
+    query.session.request_at = step.now;
+    if link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda) {
+        if cfg!(feature = "sabotage") {
+            links::release_if_done(tables, step, server_id);
+        }
+        return AtOnce::Done;
+    }
+    AtOnce::Linked(conn)
+}
+
+/// A server has come free: it serves the session whose turn it is, if one waits.
+#[inline(never)]
+pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
+    // Deliberate faults are those of the general way.
+    if is_special(tables) || cfg!(feature = "sabotage") {
+        return AtOnce::Declined;
+    }
+    // It may have been closed since it came free.
+    let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
+    let pool = &mut tables.pools[server.pool];
+    let is_asked = pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now);
+    let is_shared = pool.exchange.homes > 1 || pool.listener.is_some() || pool.measured.wait_sampling.is_some();
+    if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules.reserve_pool_size > 0 {
+        return AtOnce::Declined;
+    }
+    if expired(step.now, server, pool, &tables.settings).is_some() {
+        return AtOnce::Declined;
+    }
+    let Some(waiter) = pool.queue.peek(step.now) else {
+        let is_used = pool.names.known.is_due(step.now, pool.servers.idle.len() > 1) || pool.is_vacating(step.now);
+        return if is_used { AtOnce::Declined } else { AtOnce::Done };
+    };
+    let (conn, session) = (waiter.session, &mut tables.sessions[waiter.session]);
+    let State::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
+        return AtOnce::Declined;
+    };
+    let inbox = std::mem::take(&mut session.incoming.inbox);
+    let source = step.actions.next_kept();
+    let query = LoneQuery { session, server_id, server, pool, bytes: &inbox, source, at: 0 };
+    if !query.may_be_linked_as_is() {
+        tables.sessions[conn].incoming.inbox = inbox;
+        return AtOnce::Declined;
+    }
+    query.pool.queue.pop(step.now);
+    let id = query.pool.id;
+    let is_sent = link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda);
+    let pool = &tables.pools[id];
+    if pool.queue.has_waiters() && !pool.asks_no_more(step.now) {
+        tables.agenda.feed(id);
+    }
+    if is_sent {
+        step.actions.keep(inbox);
+        return AtOnce::Done;
+    }
+    tables.sessions[conn].incoming.inbox = inbox;
+    AtOnce::Linked(conn)
+}
+
+/// All servers and sessions are to be looked at more closely.
+fn is_special(tables: &Tables) -> bool {
+    tables.stopping.has_begun() || tables.chaos.is_some()
+}
+
+/// Whether the query is sent: nothing comes of it but its answer.
+#[inline(always)]
+fn link_and_send(
+    step: &mut Step<'_>,
+    conn: ConnId,
+    mut query: LoneQuery<'_>,
+    settings: &Settings,
+    caches: &mut Caches,
+    agenda: &mut Agenda,
+) -> bool {
+    let (session, server) = ((conn, &mut *query.session), (query.server_id, &mut *query.server));
+    join(step.now, settings, session, server, query.pool, agenda.unpublished());
+    let is_harmless = query.text().is_some_and(|text| query.is_harmless(text, caches));
+    if is_harmless {
+        query.send(step.now, step.actions);
+    }
+    is_harmless
+}
