@@ -96,7 +96,7 @@ impl Host {
     fn see_through(&mut self, resident: usize, mut list: Vec<Action>, chunk: &[u8]) {
         self.under_way.at_stake = AtStake::Actions;
         match list[..] {
-            [Action::Send { conn, piece }] => self.send_one(resident, conn, piece, chunk),
+            [Action::Send { conn, .. }] => self.send(resident, conn, &list, chunk),
             _ => self.carry_out(resident, &mut list, chunk),
         }
         self.under_way.at_stake = AtStake::Nothing;
@@ -111,10 +111,7 @@ impl Host {
             if let Action::Send { conn, .. } = list[at] {
                 let goes_on = |action: &&Action| matches!(action, Action::Send { conn: next, .. } if *next == conn);
                 let more = list[at + 1..].iter().take(GATHER_MAX - 1).take_while(goes_on).count();
-                match list[at..=at + more] {
-                    [Action::Send { conn, piece }] => self.send_one(resident, conn, piece, chunk),
-                    ref sends => self.send(resident, conn, sends, chunk),
-                }
+                self.send(resident, conn, &list[at..=at + more], chunk);
                 at += 1 + more;
             } else {
                 // Any action that owns nothing can stand in for the one taken out.

@@ -103,29 +103,21 @@ impl Host {
         }
     }
 
-    /// Carries out a single send. What the socket does not take goes to the machine's backlog.
+    /// Carries out consecutive sends to one connection. What the socket does not take goes to the machine's backlog.
     #[inline]
-    pub(crate) fn send_one(&mut self, resident: usize, conn: ConnId, piece: Piece, chunk: &[u8]) {
-        let Some(outlet) = self.connections.outlet(conn) else { return };
-        let mut outcome = Ok(0);
-        if outlet.takes() {
-            let (_, actions) = self.residents.stepping(resident);
-            self.counters.sends += 1;
-            outcome = send(outlet.fd, actions.bytes(piece, chunk), SEND);
-        }
-        if outcome != Ok(piece.len as usize) && outlet.is_open() {
-            self.keep_unsent(resident, conn, &[Action::Send { conn, piece }], chunk, outcome);
-        }
-    }
-
-    /// As [`Host::send_one`], of consecutive sends to one connection.
     pub(crate) fn send(&mut self, resident: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {
         let Some(outlet) = self.connections.outlet(conn) else { return };
         let mut outcome = Ok(0);
         if outlet.takes() {
             let (_, actions) = self.residents.stepping(resident);
             self.counters.sends += 1;
-            outcome = send_pieces(outlet.fd, sends, actions, chunk);
+            outcome = match *sends {
+                [Action::Send { piece, .. }] => match send(outlet.fd, actions.bytes(piece, chunk), SEND) {
+                    Ok(count) if count == piece.len as usize => return,
+                    outcome => outcome,
+                },
+                _ => send_pieces(outlet.fd, sends, actions, chunk),
+            };
         }
         if outlet.is_open() {
             self.keep_unsent(resident, conn, sends, chunk, outcome);
@@ -157,16 +149,11 @@ impl Host {
             sent -= sent.min(len);
         }
         if blocked {
-            self.note_blocked(conn);
-        }
-    }
-
-    #[cold]
-    fn note_blocked(&mut self, conn: ConnId) {
-        self.connections.set_has_backlog(conn, true);
-        let known = self.aftermath.iter().any(|next| matches!(next, Aftermath::Blocked(other) if *other == conn));
-        if !known {
-            self.aftermath.push_back(Aftermath::Blocked(conn));
+            self.connections.set_has_backlog(conn, true);
+            let known = self.aftermath.iter().any(|next| matches!(next, Aftermath::Blocked(other) if *other == conn));
+            if !known {
+                self.aftermath.push_back(Aftermath::Blocked(conn));
+            }
         }
     }
 
