@@ -52,3 +52,98 @@ pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool
     pool.opening.requested_reserve &= !reserve;
     tables.agenda.feed(id);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use machine::mail::Mail;
+    use machine::{Action, Settings};
+    use units::Time;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn with_a_reserve(settings: &mut Settings) {
+        settings.global.pools.reserve_pool_timeout = Some(TIMEOUT);
+    }
+
+    /// A scene in which a session has waited for as long as it takes.
+    fn scene(change: impl FnOnce(&mut Settings)) -> Scene {
+        let mut scene = Scene::new(change);
+        scene.tables.pools[POOL].rules.reserve_pool_size = 1;
+        scene.waiter(scene.now);
+        scene.now = scene.now + TIMEOUT;
+        scene
+    }
+
+    fn requests(scene: &mut Scene) -> usize {
+        scene.run(|tables, step| request_reserve(tables, step, POOL));
+        let is_request = |action: &Action| {
+            matches!(
+                action,
+                Action::Post { mail: Mail::ToCoordinator(ToCoordinator::RequestServer { reserve: true, .. }), .. }
+            )
+        };
+        scene.asked().iter().filter(|action| is_request(action)).count()
+    }
+
+    #[test]
+    fn the_reserve_is_asked_for_once_the_oldest_waiter_has_waited_long_enough() {
+        let mut scene = scene(with_a_reserve);
+        scene.now = Time(scene.now.0 - 1);
+        assert_eq!(requests(&mut scene), 0, "not yet");
+        scene.now = Time(scene.now.0 + 1);
+        assert_eq!((requests(&mut scene), requests(&mut scene)), (1, 0), "once");
+        dropped(&mut scene.tables, POOL, 1, true);
+        assert_eq!(requests(&mut scene), 1, "that request came to nothing");
+    }
+
+    #[test]
+    fn the_reserve_is_left_alone_where_it_would_serve_nobody() {
+        type Case = (&'static str, fn(&mut Scene));
+        let cases: [Case; 3] = [
+            ("there is none", |scene| scene.tables.pools[POOL].rules.reserve_pool_size = 0),
+            ("a server is idle", |scene| _ = scene.idle_server(scene.now)),
+            ("logins fail", |scene| {
+                let pause = link::pool::Pause { failures: 1, failed_at: scene.now, until: Time(scene.now.0 + 1) };
+                scene.tables.pools[POOL].opening.pause = Some(pause);
+            }),
+        ];
+        for (case, prepare) in cases {
+            let mut scene = scene(with_a_reserve);
+            prepare(&mut scene);
+            assert_eq!(requests(&mut scene), 0, "{case}");
+        }
+        assert_eq!(
+            requests(&mut scene(|settings| settings.global.pools.reserve_pool_timeout = None)),
+            0,
+            "it is never opened"
+        );
+    }
+
+    #[test]
+    fn what_is_still_needed_is_what_waiters_lack() {
+        let mut scene = scene(|_| ());
+        let mut needed = || {
+            scene.run(|tables, step| inquired(tables, step, POOL));
+            let counts = scene.asked().into_iter().filter_map(|action| match action {
+                Action::Post { mail: Mail::ToCoordinator(ToCoordinator::StillNeeded { count, .. }), .. } => Some(count),
+                _ => None,
+            });
+            let counts: Vec<u32> = counts.collect();
+            scene.waiter(scene.now);
+            if counts == [2] {
+                scene.idle_server(scene.now);
+            }
+            counts
+        };
+        assert_eq!(
+            (needed(), needed(), needed()),
+            (vec![1], vec![2], vec![2]),
+            "one more waits each time; then one is idle"
+        );
+    }
+}

@@ -61,3 +61,79 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     let counts = server.work.used || !lifetime.is_zero();
     (counts && now >= server.identity.connected_at + lifetime).then_some("server lifetime over")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use machine::Action;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    /// With a check of servers that were idle for more than half a minute.
+    fn scene() -> Scene {
+        Scene::new(|settings| settings.global.servers.server_check_delay = Duration::from_secs(30))
+    }
+
+    #[test]
+    fn a_free_server_is_closed_for_one_reason_or_none() {
+        type Case = (&'static str, fn(&mut Server), Duration, Duration, Option<&'static str>);
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        let cases: [Case; 6] = [
+            ("young", |_| (), hour, second, None),
+            ("to be closed", |server| server.end.close_needed = Some("reload"), hour, second, Some("reload")),
+            ("in its last moment", |_| (), hour, hour - Duration::from_micros(1), None),
+            ("old", |_| (), hour, hour, Some("server lifetime over")),
+            ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
+            (
+                "used, where each is used once",
+                |server| server.work.used = true,
+                Duration::ZERO,
+                second,
+                Some("server lifetime over"),
+            ),
+        ];
+        for (case, change, lifetime, age, expected) in cases {
+            let mut scene = scene();
+            let conn = scene.idle_server(scene.now);
+            change(&mut scene.tables.servers[conn]);
+            scene.tables.pools[POOL].rules.server_lifetime = lifetime;
+            let (server, pool) = (&scene.tables.servers[conn], &scene.tables.pools[POOL]);
+            assert_eq!(expired(scene.now + age, server, pool, &scene.tables.settings), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_server_that_was_used_last_is_taken_or_with_round_robin_the_first() {
+        for round_robin in [false, true] {
+            let mut scene = Scene::new(|settings| settings.global.servers.server_round_robin = round_robin);
+            let [first, last] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
+            let taken = scene.run(|tables, step| take_idle(tables, step, POOL, None));
+            assert_eq!(taken, Some(if round_robin { first } else { last }));
+        }
+    }
+
+    #[test]
+    fn an_expired_server_is_closed_and_the_next_taken() {
+        let mut scene = scene();
+        let [next, expired] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
+        scene.tables.servers[expired].end.close_needed = Some("reload");
+        assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(next));
+        assert!(scene.asked().iter().any(|action| matches!(action, Action::Close { conn, .. } if *conn == expired)));
+        assert!(scene.tables.servers.get(expired).is_none());
+    }
+
+    #[test]
+    fn a_server_that_was_idle_for_long_is_checked_unless_another_can_serve() {
+        let mut scene = scene();
+        let long_ago = Time(scene.now.0 - 31_000_000);
+        let stale = scene.idle_server(long_ago);
+        assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), None);
+        assert!(matches!(scene.tables.servers[stale].state(), connections::server::State::Busy(Chore::Check)));
+        assert!(scene.asked().iter().any(|action| matches!(action, Action::Send { conn, .. } if *conn == stale)));
+        let [fresh, stale] = [scene.idle_server(scene.now), scene.idle_server(long_ago)];
+        assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(fresh));
+        assert!(matches!(scene.tables.servers[stale].state(), connections::server::State::Idle), "no need to check it");
+    }
+}

@@ -150,3 +150,103 @@ fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
         step.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use machine::mail::Stop;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene, THERE};
+
+    /// Which servers were lent, and how often the other worker was asked for one.
+    fn exchanged(scene: &mut Scene) -> (Vec<ConnId>, usize) {
+        let (mut lent, mut asked) = (Vec::new(), 0);
+        for action in scene.asked() {
+            match action {
+                Action::Post { mail: Mail::ToWorker(THERE, ToWorker::Exchange(Exchange::Lend(_))), carrying } => {
+                    lent.extend(carrying);
+                }
+                Action::Post { mail: Mail::ToWorker(THERE, ToWorker::Exchange(Exchange::Beg { .. })), .. } => {
+                    asked += 1
+                }
+                _ => {}
+            }
+        }
+        (lent, asked)
+    }
+
+    #[test]
+    fn a_server_is_lent_to_a_worker_that_asks_unless_it_is_needed_here() {
+        type Case = (&'static str, fn(&mut Scene), bool);
+        let cases: [Case; 6] = [
+            ("none waits here", |_| (), true),
+            ("a session waits here", |scene| _ = scene.waiter(scene.now), false),
+            (
+                "its waiter has been lent one",
+                |scene| _ = scene.tables.pools[POOL].exchange.fed.insert(THERE, Time(5)),
+                false,
+            ),
+            (
+                "another of its waiters has",
+                |scene| _ = scene.tables.pools[POOL].exchange.fed.insert(THERE, Time(4)),
+                true,
+            ),
+            (
+                "its mailbox was full",
+                |scene| scene.tables.pools[POOL].exchange.lends_refused_until = scene.now + limits::STRANGER,
+                false,
+            ),
+            ("all is about to end", |scene| _ = scene.tables.stopping.begin(Stop::WaitForServers), false),
+        ];
+        for (case, prepare, is_lent) in cases {
+            let mut scene = Scene::new(|_| ());
+            let [_, last] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
+            scene.show(Time(5), 0);
+            prepare(&mut scene);
+            scene.run(|tables, step| begged(tables, step, POOL, THERE));
+            let expected = if is_lent { vec![last] } else { Vec::new() };
+            assert_eq!(exchanged(&mut scene).0, expected, "{case}");
+            let pool = &scene.tables.pools[POOL];
+            assert_eq!(
+                (pool.servers.lent, pool.servers.idle.len()),
+                (u32::from(is_lent), 2 - usize::from(is_lent)),
+                "{case}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lent_server_counts_here_until_the_other_worker_has_it() {
+        let mut scene = Scene::new(|_| ());
+        scene.idle_server(scene.now);
+        scene.run(|tables, step| begged(tables, step, POOL, THERE));
+        let counted = |scene: &Scene| (scene.tables.pools[POOL].servers.all(), scene.tables.pools[POOL].servers.lent);
+        assert_eq!(counted(&scene), (1, 1));
+        let (own, former) = (scene.tables.life, Life(scene.tables.life.0 + 1));
+        lend_received(&mut scene.tables, POOL, former);
+        assert_eq!(counted(&scene), (1, 1), "that one was lent by a worker that is gone");
+        lend_received(&mut scene.tables, POOL, own);
+        assert_eq!(counted(&scene), (0, 0));
+        lend_received(&mut scene.tables, POOL, own);
+        assert_eq!(counted(&scene), (0, 0), "none is lent any more");
+    }
+
+    #[test]
+    fn another_worker_is_asked_once_for_a_waiter_that_has_waited_for_long() {
+        let mut scene = Scene::new(|_| ());
+        scene.show(Time::NEVER, 3);
+        let since = scene.now;
+        scene.waiter(since);
+        let look = |scene: &mut Scene| {
+            scene.run(|tables, step| look_around(tables, step, POOL));
+            exchanged(scene)
+        };
+        assert_eq!(look(&mut scene), (Vec::new(), 0), "it has come just now");
+        scene.now = since + limits::STRANGER;
+        assert_eq!(look(&mut scene), (Vec::new(), 1));
+        assert_eq!(look(&mut scene), (Vec::new(), 0), "it was asked");
+        scene.show(Time::NEVER, 0);
+        scene.tables.pools[POOL].exchange.begged.clear();
+        assert_eq!(look(&mut scene), (Vec::new(), 0), "it has none");
+    }
+}

@@ -25,6 +25,8 @@ pub(crate) mod halves;
 pub(crate) mod notices;
 pub(crate) mod open_definitions;
 pub(crate) mod pools;
+#[cfg(test)]
+pub(crate) mod scene;
 pub(crate) mod showing;
 pub(crate) mod stopping;
 pub(crate) mod timers;

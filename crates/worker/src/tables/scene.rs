@@ -1,0 +1,111 @@
+//! For tests of rules: tables with one pool, in which servers and sessions are put as a case wants them.
+
+use std::sync::Arc;
+
+use connections::databases::{Address, Database, Host};
+use connections::server::{Group, Server};
+use link::session::{Newcomer, Session, WaitFor};
+use machine::arrival::Identity;
+use machine::observe::Peer;
+use machine::{Action, Actions, Settings, Step};
+use queueing::board::{Board, Cell};
+use queueing::classes::DEFAULT;
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+
+use crate::tables::Tables;
+
+pub(crate) const POOL: PoolId = PoolId(0);
+/// The worker whose tables these are, and the other home of its pool.
+pub(crate) const HERE: WorkerId = WorkerId(0);
+pub(crate) const THERE: WorkerId = WorkerId(1);
+
+pub(crate) struct Scene {
+    pub(crate) tables: Tables,
+    pub(crate) board: Board,
+    pub(crate) actions: Actions,
+    pub(crate) now: Time,
+    next_serial: i32,
+}
+
+impl Scene {
+    pub(crate) fn new(change: impl FnOnce(&mut Settings)) -> Scene {
+        let mut settings = Settings { workers: 2, ..Settings::default() };
+        change(&mut settings);
+        let settings = Arc::new(settings);
+        let mut tables = Tables::new(HERE, Arc::clone(&settings), [1; 32]);
+        let host = Address { host: Host::Name("db".to_owned()), port: 5432 };
+        let database = Arc::new(Database::new("d", vec![host]));
+        tables.pools.add(POOL, PoolKey { database: "d".into(), user: "u".into() }, 2, database, &settings);
+        Scene { tables, board: Board::new(2), actions: Actions::new(), now: Time(1_000_000_000), next_serial: 1 }
+    }
+
+    /// Runs a rule.
+    pub(crate) fn run<T>(&mut self, rule: impl FnOnce(&mut Tables, &mut Step<'_>) -> T) -> T {
+        let mut step = Step { now: self.now, board: &self.board, actions: &mut self.actions };
+        rule(&mut self.tables, &mut step)
+    }
+
+    /// What rules have asked for since this was called last.
+    pub(crate) fn asked(&mut self) -> Vec<Action> {
+        self.actions.take()
+    }
+
+    /// The board shows that a session has waited there since then; or that none waits, and so many servers are idle.
+    pub(crate) fn show(&mut self, waiting_since: Time, idle: u32) {
+        self.board.set(POOL, THERE, Cell { waiting_since, idle, ..Cell::CALM });
+    }
+
+    /// A server that became idle then.
+    pub(crate) fn idle_server(&mut self, idle_since: Time) -> ConnId {
+        let (tables, serial) = (&mut self.tables, Serial(self.next_serial));
+        self.next_serial += 1;
+        let pool = &mut tables.pools[POOL];
+        let address = Arc::new(pool.opening.take_host(&pool.database));
+        let parameters = Arc::new(tables.caches.tracked.empty());
+        let database = Arc::clone(&pool.database);
+        let make = |name| Server::connecting(idle_since, name, serial, POOL, address, database, parameters);
+        let conn = tables.servers.insert_with(make);
+        pool.servers.enter(Group::Opening);
+        let server = &mut tables.servers[conn];
+        server.log_in();
+        pool.turn(idle_since, conn, server, Server::free, tables.agenda.unpublished());
+        conn
+    }
+
+    pub(crate) fn session(&mut self) -> ConnId {
+        let now = self.now;
+        let parameters = Arc::new(self.tables.caches.tracked.empty());
+        let serial = Serial(self.next_serial);
+        self.next_serial += 1;
+        let make = |name| {
+            let peer = Peer::Unix { pid: 1, uid: 1 };
+            let (database, user) = ("d".into(), "u".into());
+            let identity = Arc::new(Identity { serial, name, database, user, peer, connected_at: now });
+            let (pool, tracker, console) = (POOL, None, None);
+            let newcomer = Newcomer {
+                pool,
+                identity,
+                parameters,
+                tracker,
+                secret: 0,
+                console,
+                reports_limits: false,
+                deadline_ms: 0,
+            };
+            let mut session = Session::new(now, newcomer);
+            session.let_in(now);
+            session
+        };
+        let conn = self.tables.sessions.insert_with(make);
+        self.tables.pools[POOL].counts.sessions += 1;
+        conn
+    }
+
+    /// A session that has waited for a server since then.
+    pub(crate) fn waiter(&mut self, since: Time) -> ConnId {
+        let conn = self.session();
+        let ticket = self.tables.pools[POOL].queue.push(DEFAULT, conn, since, since);
+        self.tables.sessions[conn].wait(since, WaitFor::Server, ticket, false);
+        conn
+    }
+}
