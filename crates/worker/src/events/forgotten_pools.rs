@@ -34,3 +34,66 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.id };
     step.actions.post_to_coordinator(forgotten);
 }
+
+#[cfg(test)]
+mod tests {
+    use machine::Action;
+    use machine::mail::Mail;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    fn is_forgotten(scene: &mut Scene) -> bool {
+        let told = scene.asked().into_iter().any(|action| {
+            matches!(action, Action::Post { mail: Mail::ToCoordinator(ToCoordinator::Forgotten { .. }), .. })
+        });
+        assert_eq!(told, scene.tables.pools.get(POOL).is_none());
+        told
+    }
+
+    #[test]
+    fn a_pool_is_forgotten_when_nothing_of_it_is_left() {
+        type Case = (&'static str, fn(&mut Scene), fn(&mut Scene));
+        let cases: [Case; 4] = [
+            ("a client", |scene| _ = scene.session(), |scene| scene.tables.pools[POOL].counts.sessions = 0),
+            (
+                "a cancel",
+                |scene| scene.tables.pools[POOL].counts.cancels = 1,
+                |scene| scene.tables.pools[POOL].counts.cancels = 0,
+            ),
+            (
+                "a lent server",
+                |scene| scene.tables.pools[POOL].servers.lent = 1,
+                |scene| scene.tables.pools[POOL].servers.lent = 0,
+            ),
+            (
+                "what the board shows",
+                |scene| scene.tables.pools[POOL].exchange.published.idle = 1,
+                |scene| scene.tables.pools[POOL].exchange.published = Cell::CALM,
+            ),
+        ];
+        for (what, put, take) in cases {
+            let mut scene = Scene::new(|_| ());
+            put(&mut scene);
+            scene.run(|tables, step| forget(tables, step, POOL));
+            assert!(!is_forgotten(&mut scene), "{what} is left");
+            assert_eq!(scene.tables.deadlines.next(), Some(scene.now + limits::FORGET), "{what}: it is tried again");
+            take(&mut scene);
+            scene.run(|tables, step| try_to_forget(tables, step, POOL));
+            assert!(is_forgotten(&mut scene), "{what} is gone");
+        }
+    }
+
+    #[test]
+    fn a_client_whose_socket_is_open_still_has_its_pool() {
+        let mut scene = Scene::new(|_| ());
+        let session = scene.session();
+        scene.tables.pools[POOL].counts.sessions = 0;
+        scene.tables.counts.departing = 1;
+        scene.run(|tables, step| forget(tables, step, POOL));
+        assert!(!is_forgotten(&mut scene));
+        scene.tables.sessions.remove(session);
+        scene.run(|tables, step| try_to_forget(tables, step, POOL));
+        assert!(is_forgotten(&mut scene));
+    }
+}

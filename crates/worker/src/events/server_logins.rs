@@ -127,3 +127,95 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     // One login fewer is under way: another server may be requested.
     tables.agenda.feed(id);
 }
+
+#[cfg(test)]
+mod tests {
+    use link::pool::Pause;
+    use machine::mail::{Mail, Stop};
+    use units::{PoolKey, Time};
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    /// Whether a server is opened for a grant; otherwise its token is given back.
+    fn opens(scene: &mut Scene, spare: bool) -> bool {
+        let key = PoolKey { database: "d".into(), user: "u".into() };
+        let grant = Grant { pool: POOL, homes: 2, key, spare, reserve: false, serial: Serial(7) };
+        scene.run(|tables, step| granted(tables, &mut OpenDefinitions::default(), step, grant));
+        let (mut opened, mut freed) = (0, 0);
+        for action in scene.asked() {
+            match action {
+                Action::Open { .. } => opened += 1,
+                Action::Post { mail: Mail::ToCoordinator(ToCoordinator::Freed { fresh: true, .. }), .. } => freed += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(opened + freed, 1, "a token is used once");
+        opened == 1
+    }
+
+    #[test]
+    fn a_token_is_used_if_a_session_still_needs_a_server() {
+        type Case = (&'static str, fn(&mut Scene), bool);
+        let cases: [Case; 7] = [
+            ("none waits", |_| (), false),
+            ("one waits", |scene| _ = scene.waiter(scene.now), true),
+            ("another server will do", |scene| _ = (scene.waiter(scene.now), scene.idle_server(scene.now)), false),
+            (
+                "two wait",
+                |scene| _ = (scene.waiter(scene.now), scene.waiter(scene.now), scene.idle_server(scene.now)),
+                true,
+            ),
+            (
+                "logins fail",
+                |scene| {
+                    scene.waiter(scene.now);
+                    let until = Time(scene.now.0 + 1);
+                    scene.tables.pools[POOL].opening.pause = Some(Pause { failures: 1, failed_at: scene.now, until });
+                },
+                false,
+            ),
+            (
+                "no new work is taken",
+                |scene| {
+                    scene.waiter(scene.now);
+                    scene.tables.stopping.begin(Stop::WaitForServers);
+                },
+                false,
+            ),
+            (
+                "a server has to be closed",
+                |scene| {
+                    scene.waiter(scene.now);
+                    scene.tables.pools[POOL].servers.shrink(1);
+                },
+                false,
+            ),
+        ];
+        for (case, prepare, expected) in cases {
+            let mut scene = Scene::new(|_| ());
+            prepare(&mut scene);
+            assert_eq!(opens(&mut scene, false), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_spare_server_is_opened_though_no_session_waits_but_not_soon_after_a_refused_login() {
+        let mut scene = Scene::new(|_| ());
+        assert!(opens(&mut scene, true));
+        scene.tables.pools[POOL].opening.spare_after = Time(scene.now.0 + 1);
+        assert!(!opens(&mut scene, true));
+        scene.now = Time(scene.now.0 + 1);
+        assert!(opens(&mut scene, true));
+    }
+
+    #[test]
+    fn a_grant_answers_one_request_and_a_spare_one_none() {
+        let mut scene = Scene::new(|_| ());
+        scene.tables.pools[POOL].opening.requested = 2;
+        opens(&mut scene, true);
+        assert_eq!(scene.tables.pools[POOL].opening.requested, 2);
+        opens(&mut scene, false);
+        assert_eq!(scene.tables.pools[POOL].opening.requested, 1);
+    }
+}

@@ -41,3 +41,61 @@ pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
         step.actions.push(Action::Finished);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::followups::{Followup, SessionEnd};
+    use crate::tables::scene::{POOL, Scene};
+
+    fn is_finished(scene: &mut Scene) -> bool {
+        scene.run(finish_if_done);
+        scene.asked().iter().any(|action| matches!(action, Action::Finished))
+    }
+
+    #[test]
+    fn each_stop_waits_for_its_own() {
+        let link = |scene: &mut Scene| {
+            let (server, session, now) = (scene.idle_server(scene.now), scene.session(), scene.now);
+            let pool = &mut scene.tables.pools[POOL];
+            pool.hand_to(now, server, &mut scene.tables.servers[server], session, &mut Vec::new());
+        };
+        type Case = (&'static str, Stop, fn(&mut Scene), bool);
+        let cases: [Case; 4] = [
+            ("now", Stop::Immediate, |scene| _ = scene.session(), true),
+            ("no server is linked", Stop::WaitForServers, |scene| _ = scene.session(), true),
+            ("a client is there", Stop::WaitForClients, |scene| _ = scene.session(), false),
+            ("no client is there", Stop::WaitForClients, |scene| _ = scene.idle_server(scene.now), true),
+        ];
+        for (case, how, prepare, expected) in cases {
+            let mut scene = Scene::new(|_| ());
+            prepare(&mut scene);
+            assert!(!is_finished(&mut scene), "{case}: it was not stopped");
+            stop(&mut scene.tables, how);
+            assert_eq!(is_finished(&mut scene), expected, "{case}");
+            assert!(!is_finished(&mut scene), "{case}: it is reported once");
+        }
+        let mut scene = Scene::new(|_| ());
+        link(&mut scene);
+        stop(&mut scene.tables, Stop::WaitForServers);
+        assert!(!is_finished(&mut scene), "a server is linked");
+    }
+
+    #[test]
+    fn sessions_that_wait_are_refused_where_no_new_work_is_taken() {
+        for (how, refused) in [(Stop::WaitForClients, 0), (Stop::WaitForServers, 1)] {
+            let mut scene = Scene::new(|_| ());
+            scene.session();
+            let waiter = scene.waiter(scene.now);
+            stop(&mut scene.tables, how);
+            let ends = std::iter::from_fn(|| scene.tables.agenda.next_followup());
+            let ends: Vec<_> = ends
+                .map(|followup| match followup {
+                    Followup::End(session, SessionEnd::Refused(_)) => session,
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(ends, vec![waiter; refused], "{how:?}");
+        }
+    }
+}

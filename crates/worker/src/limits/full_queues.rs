@@ -66,3 +66,43 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     refusals::count_refusal(tables, step, goes, Reason::MaxWaiting, &message);
     refusals::refuse_waiting_request(tables, limiters, step, goes, &error);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use queueing::classes::{Class, Classes};
+
+    use super::*;
+    use crate::tables::scene::Scene;
+
+    /// Which of so many sessions, the newest first, still wait when the last has begun to; `max` is over two homes.
+    fn waiting(count: usize, max: Option<u32>, overflow: Overflow) -> Vec<bool> {
+        let class = Class { max_waiting: max, overflow, ..Class::new("default") };
+        let mut scene =
+            Scene::new(|settings| settings.classes = Arc::new(Classes { all: vec![class], ..Classes::default() }));
+        let mut limiters = Limiters::new(&scene.tables.settings);
+        let begin = |_| {
+            let conn = scene.waiter(scene.now);
+            scene.run(|tables, step| bound_queue(tables, &mut limiters, step, conn));
+            conn
+        };
+        let sessions: Vec<ConnId> = (0..count).map(begin).collect();
+        let waits = |conn: &ConnId| matches!(scene.tables.sessions[*conn].state(), State::Waiting { .. });
+        sessions.iter().rev().map(waits).collect()
+    }
+
+    #[test]
+    fn a_full_queue_refuses_the_newest_or_the_oldest() {
+        assert_eq!(waiting(3, Some(4), Overflow::RejectNewest), [false, true, true]);
+        assert_eq!(waiting(3, Some(4), Overflow::DropOldest), [true, true, false]);
+        assert_eq!(waiting(3, None, Overflow::RejectNewest), [true; 3], "it has no bound");
+    }
+
+    #[test]
+    fn each_home_has_its_part_rounded_up_and_at_least_one() {
+        assert_eq!(waiting(3, Some(3), Overflow::RejectNewest), [false, true, true], "two of three");
+        assert_eq!(waiting(2, Some(1), Overflow::RejectNewest), [false, true]);
+        assert_eq!(waiting(2, Some(0), Overflow::RejectNewest), [false, false], "none may wait anywhere");
+    }
+}

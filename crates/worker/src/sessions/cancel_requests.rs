@@ -132,3 +132,77 @@ fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use machine::pids::virtual_pid;
+    use wire::frontend::Query;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene, THERE};
+
+    const SECRET: i32 = 0x1234_5678;
+
+    /// A session that waits for a server with this many queries.
+    fn waiter(scene: &mut Scene, queries: usize) -> ConnId {
+        let conn = scene.waiter(scene.now);
+        let session = &mut scene.tables.sessions[conn];
+        session.secret = SECRET;
+        (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut session.incoming.inbox));
+        conn
+    }
+
+    /// Whether the request has ended the wait.
+    fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: i32) -> bool {
+        let mut limiters = Limiters::new(&scene.tables.settings);
+        scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, pid, secret));
+        let is_answered =
+            scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
+        let waits = matches!(scene.tables.sessions[conn].state(), State::Waiting { .. });
+        assert_eq!(is_answered, !waits);
+        assert_eq!(scene.tables.pools[POOL].queue.len(), u32::from(waits));
+        is_answered
+    }
+
+    #[test]
+    fn only_the_whole_key_of_a_waiting_session_ends_its_wait() {
+        let mut scene = Scene::new(|_| ());
+        let conn = waiter(&mut scene, 1);
+        let pid = virtual_pid(conn);
+        let elsewhere = virtual_pid(ConnId::new(units::Kind::Client, THERE.0, conn.slot() as u32, 0));
+        for (what, pid, secret) in [
+            ("half the secret", pid, SECRET & 0xffff),
+            ("a secret that differs in one bit", pid, SECRET ^ 1),
+            ("a session of another worker", elsewhere, SECRET),
+            ("a slot that is free", virtual_pid(ConnId::new(units::Kind::Client, 0, 99, 0)), SECRET),
+            ("a process id of a server", 4711, SECRET),
+        ] {
+            assert!(!is_cancelled(&mut scene, conn, pid, secret), "{what}");
+        }
+        assert!(is_cancelled(&mut scene, conn, pid, SECRET));
+    }
+
+    #[test]
+    fn what_was_sent_behind_the_cancelled_query_goes_on() {
+        for (queries, goes_on) in [(1, false), (2, true)] {
+            let mut scene = Scene::new(|_| ());
+            let conn = waiter(&mut scene, queries);
+            assert!(is_cancelled(&mut scene, conn, virtual_pid(conn), SECRET));
+            let next = scene.tables.agenda.next();
+            let reconsiders = matches!(next, Some(crate::tables::agenda::Next::Reconsider(of)) if of == conn);
+            assert_eq!(reconsiders, goes_on, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_let_in_yet_has_no_key() {
+        let mut scene = Scene::new(|_| ());
+        let conn = waiter(&mut scene, 1);
+        scene.tables.leave_queue(conn);
+        let session = &mut scene.tables.sessions[conn];
+        session.stop_waiting(scene.now);
+        let ticket = scene.tables.pools[POOL].queue.push(session.claim.class, conn, scene.now, scene.now);
+        session.wait(scene.now, WaitFor::Login, ticket, false);
+        assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn), SECRET));
+    }
+}

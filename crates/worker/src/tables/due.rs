@@ -162,3 +162,89 @@ impl View<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_waiting_sessions_first_deadline_counts() {
+        type Case = (&'static str, fn(&mut Scene, ConnId), Option<(Duration, Due)>);
+        let wait_timeout = |scene: &mut Scene| scene.tables.pools[POOL].rules.query_wait_timeout = Some(3 * SECOND);
+        let cases: [Case; 5] = [
+            ("nothing is set", |_, _| (), None),
+            (
+                "query_wait_timeout",
+                |scene, _| scene.tables.pools[POOL].rules.query_wait_timeout = Some(3 * SECOND),
+                Some((3 * SECOND, Due::Refuse("query_wait_timeout"))),
+            ),
+            (
+                "query_timeout",
+                |scene, _| scene.tables.pools[POOL].rules.query_timeout = Some(2 * SECOND),
+                Some((2 * SECOND, Due::QueryTimeout)),
+            ),
+            (
+                "query_timeout, in classic",
+                |scene, _| {
+                    let rules = &mut scene.tables.pools[POOL].rules;
+                    (rules.query_timeout, rules.fidelity) = (Some(2 * SECOND), settings::Fidelity::Classic);
+                },
+                Some((2 * SECOND, Due::Refuse("query_timeout"))),
+            ),
+            (
+                "a deadline of its own",
+                |scene, conn| scene.tables.sessions[conn].take_deadline(1500),
+                Some((Duration::from_millis(1500), Due::DeadlinePassed)),
+            ),
+        ];
+        for (case, prepare, expected) in cases {
+            let mut scene = Scene::new(|settings| settings.global.waiting.query_wait_notify = None);
+            let (now, conn) = (scene.now, scene.waiter(scene.now));
+            let rules = &mut scene.tables.pools[POOL].rules;
+            (rules.query_wait_timeout, rules.query_timeout) = (None, None);
+            rules.fidelity = settings::Fidelity::Transparent;
+            prepare(&mut scene, conn);
+            let due = |scene: &Scene| scene.tables.view().session_deadline(&scene.tables.sessions[conn]);
+            assert_eq!(due(&scene), expected.map(|(after, due)| (now + after, due)), "{case}");
+            // Whichever is set besides: the earliest is due.
+            wait_timeout(&mut scene);
+            let first = expected.map_or(3 * SECOND, |(after, _)| after.min(3 * SECOND));
+            assert_eq!(due(&scene).map(|(at, _)| at), Some(now + first), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_waiting_session_is_notified_once() {
+        let mut scene = Scene::new(|settings| settings.global.waiting.query_wait_notify = Some(SECOND));
+        let (now, conn) = (scene.now, scene.waiter(scene.now));
+        let due = |scene: &Scene| scene.tables.view().session_deadline(&scene.tables.sessions[conn]);
+        assert_eq!(due(&scene), Some((now + SECOND, Due::NotifyWaiting)));
+        scene.tables.sessions[conn].note_notified();
+        assert_ne!(due(&scene).map(|(_, due)| due), Some(Due::NotifyWaiting));
+    }
+
+    #[test]
+    fn an_idle_server_is_closed_for_its_age_or_for_being_too_many() {
+        type Case = (&'static str, Duration, u32, bool, Option<(Duration, &'static str)>);
+        let minute = 60 * SECOND;
+        let cases: [Case; 4] = [
+            ("idle beyond min_pool_size", HOUR, 0, false, Some((minute, "server idle timeout"))),
+            ("idle within min_pool_size", HOUR, 2, false, Some((HOUR, "server lifetime over"))),
+            ("unused, where each is used once", Duration::ZERO, 2, false, None),
+            ("used, where each is used once", Duration::ZERO, 2, true, Some((Duration::ZERO, "server lifetime over"))),
+        ];
+        for (case, lifetime, min_pool_size, used, expected) in cases {
+            let mut scene = Scene::new(|settings| settings.global.servers.server_idle_timeout = Some(60 * SECOND));
+            let (now, conn) = (scene.now, scene.idle_server(scene.now));
+            let rules = &mut scene.tables.pools[POOL].rules;
+            (rules.server_lifetime, rules.min_pool_size) = (lifetime, min_pool_size);
+            scene.tables.servers[conn].work.used = used;
+            let due = scene.tables.view().server_deadline(conn);
+            assert_eq!(due, expected.map(|(after, why)| (now + after, why)), "{case}");
+        }
+    }
+}
