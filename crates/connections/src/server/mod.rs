@@ -128,6 +128,16 @@ impl Server {
         self.hold.is_on
     }
 
+    /// What its client's messages waited for has happened. They still wait while a cancel is under way that could hit
+    /// them (I4): its end ends the hold too. Returns whether they may go on.
+    pub fn end_hold(&mut self) -> bool {
+        let may_go_on = self.cancel.overdue != Overdue::Answered;
+        if may_go_on {
+            (self.hold.is_on, self.hold.flushed) = (false, false);
+        }
+        may_go_on
+    }
+
     /// Whether the answer that its client's messages wait for has come.
     pub fn has_answered(&self) -> bool {
         let ledger = &self.ledger;

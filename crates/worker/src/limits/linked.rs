@@ -4,7 +4,6 @@
 //! The pooler's own messages reach the client only between messages of its server. A message that begins no transaction
 //! needs no permit. [`super::admission`] decides which transactions may begin.
 
-use connections::server::Overdue;
 use link::ending::checked_header;
 use link::session::{Admission, Rest};
 use link::unlinked::{Begun, Unlinked};
@@ -25,10 +24,7 @@ pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
     // The server was closed in this step, which ends its session too.
     let Some(server) = tables.servers.get_mut(server) else { return };
-    // A cancel that is under way could hit the next query.
-    let is_struck = server.cancel.overdue == Overdue::Answered;
-    if server.hold.is_on && !attends && !waits && !is_struck && server.is_between_transactions() {
-        server.hold.is_on = false;
+    if server.hold.is_on && !attends && !waits && server.is_between_transactions() && server.end_hold() {
         tables.agenda.go_on(conn);
     }
 }

@@ -115,8 +115,7 @@ fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
         return;
     };
     settle_channels(tables, step, server_id, conn);
-    if let Some(server) = tables.servers.get_mut(server_id) {
-        server.hold.is_on = false;
+    if tables.servers.get_mut(server_id).is_some_and(Server::end_hold) {
         tables.agenda.go_on(conn);
         backpressure::balance_if_paused(tables, step, conn);
     }

@@ -56,8 +56,8 @@ pub(crate) fn definition_noted(
     }
     if let Some(server) = linked_to
         && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold.is_on)
+        && server.end_hold()
     {
-        server.hold.is_on = false;
         tables.agenda.go_on(conn);
         backpressure::balance_if_paused(tables, step, conn);
     }
