@@ -75,7 +75,9 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let pool = &mut tables.pools[server.pool];
     let session = &mut tables.sessions[conn];
     let is_held = server.hold.is_on && !(pool.needs_listener() && session.waits_for_listener());
-    if pool.rules.mode == PoolMode::Session || is_held {
+    // In a limit's queue it has the place of a session with a server.
+    let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
+    if pool.rules.mode == PoolMode::Session || is_held || waits_for_limit {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work.since);
