@@ -1,6 +1,6 @@
 //! The md5 method: the hash PostgreSQL stores, and the answer made of it and a salt.
 //!
-//! Promises PostgreSQL's bytes. Does not make the method safe: whoever holds the hash can log in with it.
+//! Gives the same bytes as PostgreSQL. The method is not safe: the hash suffices for a login.
 
 use std::fmt;
 

@@ -20,8 +20,8 @@ pub enum Secret {
 }
 
 impl Secret {
-    /// Reads a secret as PgBouncer and PostgreSQL tell the kinds apart; never fails, since whatever is neither a
-    /// hash nor a verifier is a password.
+    /// Reads a secret, distinguishing the kinds as PgBouncer and PostgreSQL do; never fails, since whatever is neither
+    /// a hash nor a verifier is a password.
     //= pgbouncer config.md#authentication-file-format
     //= pg18 catalog-pg-authid
     pub fn parse(text: &str) -> Secret {
@@ -35,7 +35,7 @@ impl Secret {
     }
 }
 
-/// A password in the clear, wiped when dropped. An empty one lets nobody in: see `verify`.
+/// A password in the clear, wiped when dropped. An empty one never matches: see `verify`.
 #[derive(Clone)]
 pub struct Password(Zeroizing<String>);
 

@@ -69,7 +69,7 @@ fn right_proof_over_wrong_words_is_refused() {
         ("n,,", "c=,r={}", BindingChanged),
         ("n,,", "c=biws=,r={}", BindingChanged),
         ("n,,", "c=biw,r={}", BindingChanged),
-        // "p=tls-server-end-point,," and some hash: bound to a channel that nobody spoke of.
+        // "p=tls-server-end-point,," and some hash: bound to a channel that was not offered.
         ("n,,", "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsAAAA,r={}", BindingChanged),
         ("n,,", "c=biws,r={}x", Nonce),
         ("n,,", "c=biws,r=x{}", Nonce),

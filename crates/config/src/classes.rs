@@ -1,8 +1,8 @@
 //! `[classes]`: what each class of clients may claim of the servers.
 //!
-//! Promises at most [`CLASSES_MAX`] classes, in the order of the file behind `default`, which is always there; an entry
-//! of that name changes it. As elsewhere in the file 0 stands for no limit, and an empty value or -1 for not set. Who is in
-//! which class is said in class_file: see `rules`.
+//! Promises at most [`CLASSES_MAX`] classes, in the order of the file after `default`, which is always there; an entry
+//! of that name changes it. As elsewhere in the file 0 stands for no limit, and an empty value or -1 for not set. Who
+//! is in which class is said in class_file: see `rules`.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use ::settings::value::INT_MAX;
 pub const DEFAULT: &str = "default";
 /// As long as a name of PostgreSQL's.
 const NAME_CHARS_MAX: usize = 63;
-/// A greater difference between two classes is none that anybody could see.
+/// A greater difference between two classes would have no visible effect.
 const WEIGHT_MAX: i64 = 10_000;
-/// What is long, unless the file says otherwise: nobody waits for so long for a page.
+/// The default for a long transaction: users do not wait so long for a page.
 const LONG_AFTER: Duration = Duration::from_secs(1);
 
 #[rustfmt::skip]

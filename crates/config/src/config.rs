@@ -24,7 +24,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigRow {
     pub key: &'static str,
-    /// `None` is NULL: nobody has given it a value, and it has none of its own.
+    /// `None` is NULL: it has no value and no default.
     pub value: Option<String>,
     pub default: Option<&'static str>,
     /// Whether RELOAD and SET take it up.

@@ -17,7 +17,7 @@ use crate::userlist;
 
 /// PostgreSQL's names are shorter; PgBouncer's may be this long.
 pub const NAME_LEN_MAX: usize = 127;
-/// More hosts than anybody has.
+/// The largest number of hosts.
 const HOSTS_MAX: usize = 256;
 const PORT: u16 = 5432;
 

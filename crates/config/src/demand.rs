@@ -106,7 +106,7 @@ fn able_users(settings: &Settings) -> Vec<&str> {
 pub fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str, u64)> {
     let users: Vec<&str> = match &database.forced_user {
         Some(user) => vec![user],
-        // Then nobody's name counts, so there is none to log in with.
+        // Then names do not count, so there is none to log in with.
         None if settings.global.login.auth_type == AuthType::Any => Vec::new(),
         None => able_users(settings),
     };

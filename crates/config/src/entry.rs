@@ -1,7 +1,7 @@
 //! One entry of `[databases]`, `[users]`, `[peers]` or `[classes]`: its parameters, read one by one.
 //!
 //! Promises that an empty value and -1 mean "not set", as in PgBouncer, and that what is no value of the parameter's
-//! kind is told with file, line and parameter. Stricter than PgBouncer in one point: it reads `pool_size=ten` as 0.
+//! kind is reported with file, line and parameter. Stricter than PgBouncer in one point: it reads `pool_size=ten` as 0.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Entry {
 }
 
 impl EntryReader<'_> {
-    /// The pairs, none if they cannot be told apart.
+    /// The pairs; none if they cannot be separated.
     pub fn pairs(&mut self) -> Vec<(String, String)> {
         match pairs::parse(&self.entry.text) {
             Ok(pairs) => {

@@ -1,7 +1,7 @@
 //! What a configuration means, in words: for `pgweir check`.
 //!
-//! Promises to say who may log in, which pools can exist, how many connections PostgreSQL must allow at worst and which
-//! time limits are on. Shows no secret. Does not repeat the warnings, which say what is not supported yet.
+//! Says who may log in, which pools can exist, how many connections PostgreSQL must allow at worst and which time
+//! limits are on. Shows no secret. Does not repeat the warnings, which say what is not supported yet.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::demand::{self, Demand};
 use crate::problem::clean;
 use ::settings::value::Value;
 
-/// Longer lists of names are cut: nobody reads the thousandth.
+/// Longer lists of names are cut.
 const NAMES_SHOWN_MAX: usize = 12;
 
 /// A page of text, with a heading and indented lines for each topic.
@@ -210,7 +210,7 @@ fn forced_login(settings: &Settings, database: &Database) -> Option<String> {
     }
 }
 
-/// Nothing, if everybody is in the same class and nothing is said of it.
+/// Nothing, if there is only one class and the file does not name classes.
 fn classes(page: &mut Page, config: &Config) {
     let classes = &*config.pooling.classes;
     if classes.all == Classes::default().all {

@@ -125,7 +125,7 @@ fn read_file(name: &str) -> io::Result<Vec<u8>> {
 #[derive(Default)]
 struct Draft {
     section: Option<&'static str>,
-    /// Inside a section that nobody knows: its lines would only be more of the same message.
+    /// Inside an unknown section: its lines would only repeat the message.
     is_skipping: bool,
     has_main_section: bool,
     values: Values,
@@ -184,7 +184,7 @@ impl Draft {
                     self.twice(&before, &place, &name);
                 }
                 self.classes.retain(|class| class.name != key);
-                // One too many is enough to be told.
+                // One too many suffices for the report.
                 if self.classes.len() <= CLASSES_MAX {
                     self.classes.push(entry("classes", key, value));
                 }

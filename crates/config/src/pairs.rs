@@ -1,4 +1,4 @@
-//! `key=value key='another value'`: what stands behind the `=` in `[databases]`, `[users]` and `[peers]`.
+//! `key=value key='another value'`: the text after the `=` in `[databases]`, `[users]` and `[peers]`.
 //!
 //! Promises libpq-like words as PgBouncer reads them: blanks around `=` are free, single quotes hold blanks, a doubled
 //! quote stands for one. A tab ends a value too, where PgBouncer would take it for part of it. Errors do not repeat
@@ -50,7 +50,7 @@ fn value<'a>(key: &str, text: &'a str) -> Result<(String, &'a str), String> {
     }
 }
 
-/// A word behind `password=` may be the rest of a password with a blank in it.
+/// A word after `password=` may be the rest of a password with a blank in it.
 fn no_pair(word: &str, last: Option<&str>) -> String {
     match last {
         Some(last) if last.contains("password") => format!("a word without = after {}", quoted(last)),

@@ -4,7 +4,7 @@
 //! comment line. Does not look for the file or at its permissions.
 //= pg18 libpq-pgpass
 
-/// To whom a password is wanted.
+/// The target for which a password is looked up.
 #[derive(Copy, Clone, Debug)]
 pub struct Wanted<'a> {
     /// `localhost` for a Unix socket in the usual directory.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::suggest;
 
-/// At most this many are kept of one load: whoever has more reads the first ones anyway.
+/// At most this many are kept of one load: more are rarely read.
 pub const PROBLEMS_MAX: usize = 100;
 
 /// Longest piece of the user's text that a message repeats, in characters.

@@ -53,7 +53,7 @@ pub(crate) fn judge(
     problems
 }
 
-/// Classes that nobody can be in.
+/// Classes that no session can be in.
 fn unnamed(classes: &Classes, entries: &[Entry]) -> Vec<Problem> {
     let is_named = |name: &str| {
         let id = classes.all.iter().position(|class| *class.name == *name);
@@ -105,7 +105,7 @@ fn alone(classes: &Classes, entries: &[Entry]) -> Option<Problem> {
     Some(Problem::warning(&entry.place, &entry.key(""), "the class that everybody is in".to_owned(), expected))
 }
 
-/// Whether nobody whom `later` fits gets past `earlier`.
+/// Whether `earlier` fits every session that `later` fits.
 fn takes_all(earlier: &Rule, later: &Rule) -> bool {
     let covers = |some: &[Pattern], others: &[Pattern]| {
         others.iter().all(|other| some.iter().any(|pattern| includes(pattern, other)))
@@ -128,12 +128,12 @@ fn includes(pattern: &Pattern, other: &Pattern) -> bool {
     }
 }
 
-/// Databases and users of a rule that nobody can come with.
+/// Databases and users of a rule that no session can have.
 fn strangers(settings: &Settings, rule: &Rule, place: &Place, problems: &mut Vec<Problem>) {
     if settings.fallback.is_none() {
         unknown(&rule.databases, &settings.databases, ("database", "a name of [databases]"), place, problems);
     }
-    // Whom auth_file does not name cannot log in; without any user there is more to say than this.
+    // Users that auth_file does not name cannot log in; if it names none, there is another message.
     if settings.global.login.auth_type != AuthType::Any && !settings.secrets.is_empty() {
         unknown(&rule.users, &settings.secrets, ("user", "a user of auth_file"), place, problems);
     }

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Promises to read what is written as in PostgreSQL's pg_hba.conf: blanks between fields, commas between names, double
-//! quotes around what holds either of them or would mean something else (a doubled one stands for itself), `#` for comments.
-//! `all` fits anything; a `*` behind a name, outside of the quotes, fits what begins with it; `""` is the empty name.
-//! Everything that is wrong is told with its line. Does not read other files, roles, addresses or regular expressions: a
-//! name that looks like one has to stand in quotes.
+//! quotes around what holds either of them or would mean something else (a doubled one stands for itself), `#` for
+//! comments. `all` fits anything; a `*` after a name, outside of the quotes, fits all names that begin with it; `""` is
+//! the empty name. Every mistake is reported with its line. Does not read other files, roles, addresses or regular
+//! expressions: a name that looks like one has to stand in quotes.
 
 use queueing::classes::{Class, ClassId, Pattern, Rule, TagPattern};
 
@@ -60,7 +60,7 @@ pub fn parse(file: &str, bytes: &[u8], classes: &[Class], problems: &mut Vec<Pro
     rules
 }
 
-/// The rule on a line; `None` if there is none. One with a mistake is told and counts as none.
+/// The rule on a line; `None` if there is none. One with a mistake is reported and ignored.
 fn rule(line: &[u8], classes: &[Class], place: &Place, problems: &mut Vec<Problem>) -> Option<Rule> {
     let mut wrong = |key: &str, found: String, expected: &str| {
         problems.push(Problem::error(place, key, found, expected.to_owned()));
@@ -85,7 +85,7 @@ fn rule(line: &[u8], classes: &[Class], place: &Place, problems: &mut Vec<Proble
         wrong("", found, &format!("five: {}", FIELDS.join(" ")));
         return None;
     };
-    // Both are read, so that both are told.
+    // Both are read, so that mistakes in both are reported.
     let tags = tag_patterns(tags).map_err(|found| wrong("tag", found, "all, or key:value"));
     let class = class_of(class, classes).map_err(|(found, expected)| wrong("class", found, &expected));
     let patterns = |words: &[Word]| words.iter().map(|word| word.pattern(0)).collect();
@@ -139,7 +139,7 @@ fn class_of(words: &[Word], classes: &[Class]) -> Result<ClassId, (String, Strin
     if let Some(near) = suggest::nearest(&word.text, &names) {
         expected.push_str(&format!("; did you mean {near}?"));
     }
-    // A class with an impossible name is told of elsewhere, and does not speak to the terminal here.
+    // A class with an impossible name is reported elsewhere, and not printed here.
     Err((word.shown(), clean(&expected)))
 }
 

@@ -116,7 +116,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
     }
 }
 
-/// How long it takes to count as of one priority more. Never is longer than anybody waits.
+/// How long it takes to count as of one priority more. Never: longer than any wait.
 #[must_use]
 pub fn ageing(global: &Global) -> Duration {
     global.classes.class_ageing.unwrap_or(NEVER)

@@ -2,7 +2,7 @@
 //!
 //! Promises an answer only where it is likely to be what was meant. Does not look at meanings.
 
-/// Longer names are not compared: nobody mistypes that much, and the work grows with the square.
+/// Longer names are not compared, since the work grows with the square.
 const NAME_LEN_MAX: usize = 64;
 
 /// The known name that differs least from `name`, if it differs little enough.

@@ -111,7 +111,7 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
     Some(make(&place, key.name(), quoted(&found), expected.to_owned()))
 }
 
-/// Whoever sets this variable knows what they do: no file that is copied from a test can do harm.
+/// Only this variable enables them: a file copied from a test does no harm.
 fn is_chaos_allowed() -> bool {
     std::env::var_os("PGWEIR_CHAOS").is_some_and(|value| value == "1")
 }

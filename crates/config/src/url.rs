@@ -40,7 +40,7 @@ pub const SERVERS_MAX: u32 = 90;
 pub struct Upstream<'a> {
     /// Looks up an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The contents of the password file, if there is one that nobody else can read.
+    /// The contents of the password file, if it exists and other users cannot read it.
     pub passfile: Option<&'a str>,
     /// `host:port`, `host`, `port`, `:port` or `[v6]:port`; `*` is every address.
     pub listen: &'a str,
@@ -77,7 +77,7 @@ pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
     set(Key::max_client_conn, "0");
     set(Key::listen_addr, &listen_addr);
     set(Key::listen_port, &listen_port.to_string());
-    // The console is this user's own. Where nobody has to prove to be it, whoever is on this machine may only look.
+    // The console belongs to this user. Without authentication, local clients have only read rights there.
     set(if password.is_some() { Key::admin_users } else { Key::stats_users }, &user);
     // Java's driver always sends it, and since PostgreSQL 12 all values that it sends mean the same.
     set(Key::ignore_startup_parameters, "extra_float_digits");
@@ -108,7 +108,7 @@ fn database(name: &str, hosts: Vec<Address>, parameters: &Parameters) -> Databas
     Database { load_balance_hosts, startup: parameters.startup(), ..Database::new(name, hosts) }
 }
 
-/// Nobody is let in unproved from another machine.
+/// Clients of other machines must authenticate.
 fn trust_warning(password: &Option<String>, listen_addr: &str, user: &str) -> Result<Vec<Problem>, Problem> {
     if password.is_some() {
         return Ok(Vec::new());

@@ -56,7 +56,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> (BTreeMap<String, Secret>, Vec<Problem
 /// With the line of each.
 type Users = BTreeMap<String, (Secret, u32)>;
 
-/// What begins as a hash and is none: PgBouncer takes it for a password, and so do we, but hardly anybody has such a one.
+/// What begins as a hash and is none: PgBouncer takes it for a password, and so do we, but such passwords are rare.
 #[must_use]
 pub(crate) fn no_hash(text: &str, secret: &Secret) -> Option<(&'static str, &'static str)> {
     let Secret::Plain(_) = secret else { return None };

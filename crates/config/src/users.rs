@@ -1,6 +1,6 @@
 //! `[users]` and `[peers]`.
 //!
-//! An entry of `[users]` changes limits; it lets nobody in. Peers are checked and then left alone: passing cancel
+//! An entry of `[users]` changes limits; it allows no login. Peers are checked and then left alone: passing cancel
 //! requests on to them is not supported yet.
 //= pgbouncer config.md#section-users
 

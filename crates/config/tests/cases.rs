@@ -2,10 +2,10 @@
 //! difference before you keep it.
 //!
 //! A case is `==== title`, the file, `----`, and what comes of it: the settings that differ from the defaults and the
-//! warnings, or all that is wrong. `@@ name` begins another file that the first one names. After
-//! `==== each [section]: title` every line is a file of its own in that section, and what comes of it stands below it.
-//! After `==== whole file: title` it is also told that there is no user, or no database.
-//! After `==== explain: title` the answer is what `pgweir check` says.
+//! warnings, or all that is wrong. `@@ name` begins another file that the first one names. After `==== each [section]:
+//! title` every line is a file of its own in that section, and what comes of it stands below it. After `==== whole
+//! file: title` the lack of users or databases is reported too. After `==== explain: title` the answer is what `pgweir
+//! check` says.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};

@@ -1,5 +1,5 @@
-//! The files in the documentation are sound: each `ini` block, with the `conf` block behind it as its class_file, and the samples in
-//! docs/. What else the pages show is run by crates/outer/tests/examples.rs, or says why it is not.
+//! The files in the documentation are sound: each `ini` block, with the `conf` block after it as its class_file, and
+//! the samples in docs/. What else the pages show is run by crates/outer/tests/examples.rs, or says why it is not.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ fn every_file_in_the_pages_is_accepted_without_a_warning() {
     assert!(files >= 8 && rules >= 3, "{files} files, {rules} of rules");
 }
 
-/// Whoever adds a block that is not run counts it here, so that it is a decision.
+/// The count of blocks that are not run: adding one needs a change here.
 #[test]
 fn so_many_blocks_are_not_run() {
     let blocks = examples::all(&root()).expect("every block says how it is run");

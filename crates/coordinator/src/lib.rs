@@ -56,7 +56,7 @@ use queueing::limiting::Limit;
 use queueing::refusals::News;
 use queueing::sizing::Sizing;
 use renewals::Renewals;
-use server_requests::{ServerRequest, ServerRequests, View};
+use server_requests::{CapacityView, ServerRequest, ServerRequests};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
@@ -226,7 +226,7 @@ impl Coordinator {
                 if is_first {
                     self.log_database(login, &key, peer, actions);
                 }
-                let worker = self.settle(pool, &user);
+                let worker = self.place_session(pool, &user);
                 let homes = self.pools[pool].homes.len() as u16;
                 let (life, serial) = (self.renewals.life(worker), self.serial.advance());
                 ToDoor::Placed { login, pool, homes, worker, life, user, serial }
@@ -265,7 +265,7 @@ impl Coordinator {
     }
 
     /// Gives a session its home: among the pool's, the worker with the fewest of its sessions.
-    fn settle(&mut self, pool: PoolId, user: &Arc<str>) -> WorkerId {
+    fn place_session(&mut self, pool: PoolId, user: &Arc<str>) -> WorkerId {
         let entry = &mut self.pools[pool];
         let worker = entry.home_for_session();
         entry.session_came(worker, user);
@@ -306,8 +306,8 @@ impl Coordinator {
         self.unused.note(now, &self.settings, pool, &mut self.pools[pool]);
     }
 
-    fn view(&self) -> View<'_> {
-        View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens }
+    fn view(&self) -> CapacityView<'_> {
+        CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens }
     }
 
     /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
@@ -332,7 +332,7 @@ impl Coordinator {
         }
         self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
         for cap in self.requests.contested() {
-            let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+            let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions) {
                 let worker = self.pools[from].held.yields_next(now);
                 actions.post_to_worker(worker, ToWorker::Recall { pool: from, busy: true });
@@ -343,7 +343,7 @@ impl Coordinator {
     /// Grants one after the other, each to the pool that is furthest behind then. Returns the requests that are left.
     fn grant_to_furthest_behind(&mut self, now: Time, actions: &mut Actions) -> server_requests::Demand {
         loop {
-            let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+            let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             let demand = self.requests.measure(now, &view);
             let Some(ServerRequest { pool, worker, .. }) = self.requests.next_grant(now, &view) else { return demand };
             self.grant(now, pool, worker, false, actions);

@@ -81,13 +81,13 @@ impl Sweep {
 
 /// What is out, and what may be.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct CapacityView<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) pools: &'a Pools,
     pub(crate) tokens: &'a Tokens,
 }
 
-impl View<'_> {
+impl CapacityView<'_> {
     pub(crate) fn obstacle(&self, request: &ServerRequest) -> Obstacle {
         self.tokens.obstacle(self.settings, &self.pools[request.pool], request.reserve)
     }
@@ -196,7 +196,7 @@ impl ServerRequests {
     }
 
     /// Takes out the request that is to be granted next: of the pool that is furthest behind, else the oldest.
-    pub(crate) fn next_grant(&mut self, now: Time, view: &View<'_>) -> Option<ServerRequest> {
+    pub(crate) fn next_grant(&mut self, now: Time, view: &CapacityView<'_>) -> Option<ServerRequest> {
         if view.tokens.is_opening_enough(now) {
             return None;
         }
@@ -209,20 +209,20 @@ impl ServerRequests {
         index.map(|index| self.requests.remove(index))
     }
 
-    fn rank(&self, pool: PoolId, view: &View<'_>) -> (u8, i64) {
+    fn rank(&self, pool: PoolId, view: &CapacityView<'_>) -> (u8, i64) {
         let entry = &view.pools[pool];
         let contest = Cap::of(&entry.key).into_iter().find_map(|cap| self.contests.get(&cap));
         contest.map_or((0, i64::MIN), |contest| contest.group.rank(pool, entry.held.total()))
     }
 
     /// Pools whose requests are held up by their size.
-    pub(crate) fn at_their_size(&self, view: &View<'_>) -> Vec<PoolId> {
+    pub(crate) fn at_their_size(&self, view: &CapacityView<'_>) -> Vec<PoolId> {
         let at_size = self.requests.iter().filter(|request| view.obstacle(request) == Obstacle::PoolSize);
         at_size.map(|request| request.pool).collect()
     }
 
     /// Brings the accounts of all caps that are contended up to date, and says which pools' requests are held up at which cap.
-    pub(crate) fn measure(&mut self, now: Time, view: &View<'_>) -> Demand {
+    pub(crate) fn measure(&mut self, now: Time, view: &CapacityView<'_>) -> Demand {
         let mut demand = Demand::new();
         for request in &self.requests {
             let cap = match view.obstacle(request) {
@@ -240,7 +240,7 @@ impl ServerRequests {
         for cap in self.contested() {
             let (limit, claims) = self.claims(now, &cap, &demand, view);
             if let Some(contest) = self.contests.get_mut(&cap) {
-                contest.group.settle(now, limit, &claims);
+                contest.group.update_accounts(now, limit, &claims);
             }
         }
         self.contests.retain(|_, contest| !contest.group.is_over(now));
@@ -252,7 +252,7 @@ impl ServerRequests {
     }
 
     /// The cap, and the pools that hold or request something under it: those with requests in their order, then the others.
-    fn claims(&self, now: Time, cap: &Cap, demand: &Demand, view: &View<'_>) -> (u32, Vec<Claim>) {
+    fn claims(&self, now: Time, cap: &Cap, demand: &Demand, view: &CapacityView<'_>) -> (u32, Vec<Claim>) {
         let (mut limit, mut claims, mut seen) = (0, Vec::new(), BTreeSet::new());
         let asking =
             self.requests.iter().map(|request| request.pool).filter(|pool| seen.insert(*pool)).collect::<Vec<_>>();
@@ -289,7 +289,7 @@ impl ServerRequests {
         now: Time,
         cap: &Cap,
         demand: &Demand,
-        view: &View<'_>,
+        view: &CapacityView<'_>,
         actions: &mut Actions,
     ) -> Option<PoolId> {
         if view.tokens.is_opening_enough(now) {

@@ -109,7 +109,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// Brings the accounts up to `now`, by what was held since the last time, and notes what is held from now on.
-    pub(crate) fn settle(&mut self, now: Time, limit: u32, claims: &[Claim]) {
+    pub(crate) fn update_accounts(&mut self, now: Time, limit: u32, claims: &[Claim]) {
         let contended = claims.iter().any(|claim| claim.needed > 0);
         let elapsed_us = if self.contended { now.micros_since(self.at) } else { 0 };
         let shares = shares(limit, claims);

@@ -71,7 +71,7 @@ fn at(ms: u64) -> Time {
 }
 
 fn turn(group: &mut Group, ms: u64, limit: u32, claims: &[Claim]) -> Option<(u32, u32)> {
-    group.settle(at(ms), limit, claims);
+    group.update_accounts(at(ms), limit, claims);
     let turn = group.next_transfer(at(ms), limit, claims)?;
     group.transfer_made(at(ms));
     Some((turn.from.0, turn.to.0))
@@ -106,11 +106,11 @@ fn three_take_turns_at_one_token() {
     let (mut holder, mut seen) = (0, Vec::new());
     for step in 0..9 {
         let claims: Vec<Claim> = (0..3).map(|pool| claim(pool, 1, u32::from(pool == holder), 1)).collect();
-        group.settle(at(step * 260), 1, &claims);
+        group.update_accounts(at(step * 260), 1, &claims);
         if let Some((_, to)) = turn(&mut group, step * 260, 1, &claims) {
             holder = to;
             let claims: Vec<Claim> = (0..3).map(|pool| claim(pool, 1, u32::from(pool == holder), 1)).collect();
-            group.settle(at(step * 260), 1, &claims);
+            group.update_accounts(at(step * 260), 1, &claims);
         }
         seen.push(holder);
     }
@@ -123,25 +123,25 @@ fn who_comes_has_neither_credit_nor_debt() {
     let mut group = Group::default();
     // The second has been away for long while somebody waited in others, and the third has just had more than its share.
     let claims = [claim(0, 1, 2, 1), claim(2, 1, 0, 2)];
-    group.settle(at(0), 2, &claims);
-    group.settle(at(1_000), 2, &claims);
+    group.update_accounts(at(0), 2, &claims);
+    group.update_accounts(at(1_000), 2, &claims);
     assert_eq!((group.behind_us(PoolId(0)), group.behind_us(PoolId(2))), (-1_000_000, 1_000_000));
     let claims = [claim(0, 1, 2, 1), claim(1, 1, 0, 2), claim(2, 1, 0, 2)];
-    group.settle(at(1_000), 2, &claims);
+    group.update_accounts(at(1_000), 2, &claims);
     assert_eq!(group.behind_us(PoolId(1)), 0);
     // The first goes, and comes back after longer than a slice.
-    group.settle(at(1_001), 2, &[claim(2, 1, 2, 2)]);
-    group.settle(at(1_400), 2, &[claim(2, 1, 2, 2)]);
-    group.settle(at(1_400), 2, &[claim(0, 1, 0, 1), claim(2, 1, 2, 2)]);
+    group.update_accounts(at(1_001), 2, &[claim(2, 1, 2, 2)]);
+    group.update_accounts(at(1_400), 2, &[claim(2, 1, 2, 2)]);
+    group.update_accounts(at(1_400), 2, &[claim(0, 1, 0, 1), claim(2, 1, 2, 2)]);
     assert_eq!(group.behind_us(PoolId(0)), 0);
 }
 
 #[test]
 fn a_pause_shorter_than_a_slice_forgets_nothing() {
     let mut group = Group::default();
-    group.settle(at(0), 1, &[claim(0, 1, 1, 1), claim(1, 1, 0, 1)]);
-    group.settle(at(100), 1, &[claim(0, 1, 1, 1)]);
-    group.settle(at(200), 1, &[claim(0, 1, 1, 1), claim(1, 1, 0, 1)]);
+    group.update_accounts(at(0), 1, &[claim(0, 1, 1, 1), claim(1, 1, 0, 1)]);
+    group.update_accounts(at(100), 1, &[claim(0, 1, 1, 1)]);
+    group.update_accounts(at(200), 1, &[claim(0, 1, 1, 1), claim(1, 1, 0, 1)]);
     assert_eq!(group.behind_us(PoolId(1)), 50_000);
 }
 

@@ -1,4 +1,4 @@
-//! A door: everything up to a successful login, so that slow and hostile clients are nobody else's trouble.
+//! The door handles clients until they have logged in, so that slow and hostile clients do not delay others.
 //!
 //! ```text
 //!  accepted ─► Greeting ─► Proving (password, SCRAM) ─► Applying ─► posted to its home worker
@@ -6,8 +6,8 @@
 //!                 └ CancelRequest: to the worker its key names, then closed
 //! ```
 //!
-//! Who fails is told once, in PostgreSQL's or PgBouncer's words, and closed. A client that is not there or not known
-//! takes the same exchange as one with a wrong password.
+//! A client whose login fails gets one error, with PostgreSQL's or PgBouncer's text, and is closed. For an unknown user
+//! the exchange is the same as for a wrong password.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
@@ -42,23 +42,23 @@ use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
 use wire::{SqlState, frontend, sqlstate};
 
-/// What a login is doing.
+/// The state of a login.
 #[derive(Debug)]
 enum Phase {
     /// Startup packets, encryption requests.
     Greeting,
-    /// The client proves who it is.
+    /// The client is authenticating.
     Proving(Proof),
-    /// The coordinator looks for a home.
+    /// The coordinator chooses a worker.
     Applying,
-    /// It has been told why not; closed at the end of the round.
+    /// The error was sent; closed at the end of the round.
     Leaving,
 }
 
 /// A client that has not logged in yet.
 #[derive(Debug)]
 struct Login {
-    /// What the log calls it.
+    /// Its id in the log.
     name: ConnId,
     phase: Phase,
     peer: Peer,
@@ -67,9 +67,9 @@ struct Login {
     flow: Flow,
     wish: Option<Box<Wish>>,
     keys: Option<Keys>,
-    /// Why it has not proved who it is: for the log, not for the client.
+    /// Why authentication failed: for the log, not for the client.
     failure: Option<&'static str>,
-    /// Bytes of its own that are kept here, as last weighed.
+    /// The memory that it takes here, as last computed.
     weight: usize,
     armed: Armed,
 }
@@ -110,7 +110,7 @@ pub struct Door {
     tracked: Tracked,
     random: Random,
     strangers: Strangers,
-    /// Whose Unix clients are the console's admin without a password: the user this process runs as.
+    /// Unix clients of this uid, under which the process runs, are the console's admin without a password.
     owner_uid: Option<u32>,
     logins: Table<Login>,
     /// Sum of the logins' weights.
@@ -151,7 +151,7 @@ impl Door {
         self.owner_uid = Some(uid);
     }
 
-    /// A client has connected. `None`: too many are logging in already; it is to be told so and closed.
+    /// A client has connected. `None`: too many are logging in already; the caller sends an error and closes it.
     pub fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
         if self.logins.len() >= limits::LOGINS_MAX {
             return None;
@@ -168,7 +168,7 @@ impl Door {
     }
 
     fn arm(&mut self, conn: ConnId) {
-        // Not set: a login takes as long as it takes.
+        // Not set: a login has no deadline.
         let Some(timeout) = self.settings.global.waiting.client_login_timeout else { return };
         if let Some(login) = self.logins.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut login.armed, login.since + timeout);
@@ -176,7 +176,7 @@ impl Door {
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
-        // Of a client that leaves nothing is read any more.
+        // A client that leaves is not read any more.
         let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
             return;
         };
@@ -190,10 +190,10 @@ impl Door {
         self.weigh(now, conn, actions);
     }
 
-    /// Goes on with a login as far as what is at hand allows.
+    /// Continues a login as far as the bytes at hand allow.
     fn progress(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
         loop {
-            // What was read last may have been a cancel, whose connection ends with it.
+            // The last packet may have been a cancel, which ends the connection.
             let Some(login) = self.logins.get_mut(conn) else { return };
             let step = match &mut login.phase {
                 Phase::Greeting => self.greet(now, conn, actions),
@@ -247,7 +247,7 @@ impl Door {
     fn forward_cancel(&self, pid: i32, secret: i32, actions: &mut Actions) {
         let workers = match pids::from_virtual_pid(pid) {
             Some((worker, _)) => worker..(worker + 1).min(self.settings.workers),
-            // Of a client that was told its server's own: it may live anywhere.
+            // The process id may be a server's own, sent to a client on any worker.
             None if pids::may_be_real_pid(pid) => 0..self.settings.workers,
             None => 0..0,
         };
@@ -256,7 +256,7 @@ impl Door {
         }
     }
 
-    /// The client is who it says: where does it live?
+    /// The client is authenticated: requests a worker for it.
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let login = &mut self.logins[conn];
         login.phase = Phase::Applying;
@@ -265,7 +265,7 @@ impl Door {
             Some(_) => PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) },
             None => wish.key(&self.settings)?,
         };
-        wish.settle_parameters(&self.settings)?;
+        wish.check_parameters(&self.settings)?;
         let application = Application {
             login: conn,
             door: self.id,
@@ -338,7 +338,7 @@ impl Door {
         self.refuse(now, conn, &Refused(code, text.to_owned()), actions);
     }
 
-    /// Too many of its class log in.
+    /// Too many clients of its class are logging in.
     fn refuse_for_now(&mut self, now: Time, conn: ConnId, limit: u32, retry_ms: u32, actions: &mut Actions) {
         let words = Exceeded { limit, remaining: 0, retry_ms: u64::from(retry_ms) };
         let (detail, hint) = (words.detail(), words.hint());
@@ -369,7 +369,7 @@ impl Door {
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
         actions.send_new(conn, |out| last.encode(out));
-        // Whether the socket took it shows only after this step.
+        // Whether the socket took the bytes is known only after this step.
         if let Some(login) = self.logins.get_mut(conn) {
             login.phase = Phase::Leaving;
             login.inbox = Vec::new();
@@ -379,14 +379,15 @@ impl Door {
         }
     }
 
-    /// The end of a round: whoever was refused is closed. What its socket did not take of so few bytes, it never will.
+    /// At the end of a round refused clients are closed. A socket that did not take these few bytes at once will not
+    /// take them later.
     fn close_leaving(&mut self, actions: &mut Actions) {
         while let Some(conn) = self.leaving.pop() {
             self.close(conn, true, actions);
         }
     }
 
-    /// A login ends before the coordinator has answered it: nobody is to wait behind it.
+    /// A login ends before the coordinator has answered it: withdraws it from the queue there.
     fn withdraw(&self, conn: ConnId, actions: &mut Actions) {
         if self.logins.get(conn).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
             actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn });
@@ -405,7 +406,7 @@ impl Door {
         if !actions.logs(level, topic) {
             return;
         }
-        // Its end may be told of when it has moved to its worker, which tells it.
+        // After the handover to a worker, the worker reports its end.
         let Some(login) = self.logins.get(conn) else { return };
         let about = About::Client {
             conn,
@@ -436,7 +437,7 @@ impl Door {
                 if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
                     self.placed(login, pool, homes, (worker, life), serial, actions);
                 } else {
-                    // The client left meanwhile: nobody will live there.
+                    // The client left meanwhile: its place at the worker is not used.
                     depart(pool, worker, life, user, actions);
                 }
             }
@@ -465,7 +466,7 @@ impl Door {
     }
 }
 
-/// A home that was given is not needed.
+/// Gives back a place at a worker.
 fn depart(pool: PoolId, worker: WorkerId, life: Life, user: Arc<str>, actions: &mut Actions) {
     actions.post_to_coordinator(ToCoordinator::Departed { pool, worker, life, user });
 }
@@ -479,7 +480,7 @@ impl machine::Machine for Door {
                 self.withdraw(conn, actions);
                 self.close(conn, false, actions);
             }
-            // What a login is told is short; a client that does not take it has gone wrong.
+            // The messages of a login are short; a client that does not read them is closed.
             Event::Blocked { conn } => {
                 self.withdraw(conn, actions);
                 self.close(conn, false, actions);

@@ -1,7 +1,7 @@
-//! How a client proves who it is: not at all, a clear password, md5, SCRAM-SHA-256.
+//! Authentication of clients: trust, clear password, md5, SCRAM-SHA-256.
 //!
-//! Nothing here depends on whether a pool is warm, and a user who does not exist goes through the same messages as one
-//! who gives a wrong password.
+//! Nothing here depends on whether a pool has servers. For an unknown user the messages are the same as for a wrong
+//! password.
 //!
 //! //= pg18 sasl-authentication
 
@@ -22,7 +22,7 @@ use wire::{HEADER_LEN, Header, backend, frontend, sqlstate};
 use super::startup::Wish;
 use super::{Door, Phase, Refused};
 
-/// Where a proof stands.
+/// The state of an authentication.
 #[derive(Debug)]
 pub(super) enum Proof {
     Clear,
@@ -31,8 +31,7 @@ pub(super) enum Proof {
     },
     /// SASLInitialResponse is awaited.
     Sasl,
-    /// A hashing thread works on what the client has given. `of`: the secret that it works on, which a
-    /// reload may change meanwhile.
+    /// A hashing thread checks the client's answer. `of`: the secret that it uses, which a reload may change meanwhile.
     Computing {
         given: Given,
         of: Secret,
@@ -45,17 +44,17 @@ pub(super) enum Proof {
     },
 }
 
-/// What a job of a hashing thread takes, about: two secrets and its place in the queue.
+/// About the memory of a job for a hashing thread: two secrets and its place in the queue.
 const JOB: usize = 768;
 
-/// What a computation is for.
+/// The answer that a computation is for.
 #[derive(Debug)]
 pub(super) enum Given {
     /// A clear password of that many bytes.
     Clear(usize),
-    /// The last words of a SCRAM exchange, to be checked against the verifier that is derived.
+    /// The final message of a SCRAM exchange, to be checked against the derived verifier.
     Final { exchange: Box<ServerExchange>, words: Vec<u8> },
-    /// Nothing any more: the proof is wrong, and the refusal shall take as long whoever the user is.
+    /// The proof is wrong: the computation only makes the refusal take the same time for every user.
     WrongProof,
 }
 
@@ -72,12 +71,12 @@ impl Given {
 }
 
 impl Proof {
-    /// Whether the next step is the client's.
+    /// Whether it waits for the client.
     pub(super) fn is_waiting(&self) -> bool {
         !matches!(self, Proof::Computing { .. })
     }
 
-    /// Memory that it takes, with what a hashing thread has of it.
+    /// The memory that it takes, including its part in a hashing thread.
     pub(super) fn weight(&self, user: &str) -> usize {
         match self {
             Proof::Computing { given, .. } => given.weight() + heap::taken(user.len()) + JOB,
@@ -106,7 +105,7 @@ fn no_such_user(settings: &Settings, wish: &Wish) -> &'static str {
 const MALFORMED: &str = "the client broke the rules of SCRAM";
 
 impl Door {
-    /// Asks the client for what `auth_type` wants.
+    /// Sends the request for authentication by `auth_type`.
     pub(super) fn begin_proof(
         &mut self,
         _now: Time,
@@ -117,11 +116,12 @@ impl Door {
         let secret = usable(self.settings.secrets.get(&*wish.user));
         let known = self.settings.secrets.contains_key(&*wish.user);
         let (auth_type, trusted) = (self.settings.global.login.auth_type, wish.trusted);
-        // Only md5 asks some users in another way than others; what a name without a secret is asked takes hashing to find out.
+        // Only md5 has different requests for different users. For a name without a secret, choosing the request takes
+        // hashing.
         let scram = match secret {
             _ if auth_type != AuthType::Md5 => auth_type == AuthType::Scram,
             Some(secret) => matches!(secret, Secret::Scram(_)),
-            // Asked as one of the users who exist is: else the question would tell that this one does not.
+            // The request is that for an existing user: otherwise it would show that this one does not exist.
             None => matches!(self.strangers.secret(&wish.user), Secret::Scram(_)),
         };
         let attempt = actions
@@ -155,7 +155,7 @@ impl Door {
         Ok(())
     }
 
-    /// Reads one message of the client's proof. False: not all of it is there, or the login has moved on.
+    /// Reads one message of the client. False: it is not complete, or the login has left this state.
     pub(super) fn prove(&mut self, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         let login = &mut self.logins[conn];
         if login.inbox.first().is_some_and(|&first| first != tag::PASSWORD) {
@@ -199,7 +199,7 @@ impl Door {
         Ok(true)
     }
 
-    /// The client has not proved who it is: the log is told why, the client what everybody is told.
+    /// Authentication has failed: the reason is logged, and the client gets the same error in all cases.
     fn unproved(&mut self, conn: ConnId, refused: Refused) -> Refused {
         if let Some(login) = self.logins.get_mut(conn)
             && let Some(wish) = &login.wish
@@ -248,7 +248,7 @@ impl Door {
         self.proved(conn, actions)
     }
 
-    /// Answers the client's first words at once, whoever the user is: how long that takes says nothing about the user.
+    /// Answers the first message at once for every user, so that the time says nothing about the user.
     fn sasl_first(
         &mut self,
         conn: ConnId,
@@ -260,12 +260,12 @@ impl Door {
         let verifier = match usable(self.settings.secrets.get(user)) {
             Some(Secret::Scram(verifier)) => Some(verifier.clone()),
             Some(Secret::Plain(_)) => {
-                // The salt is the one that this name has without a secret: no reload that gives it one, or draws a new
-                // salt, tells that the user exists.
+                // The salt is the one that this name has without a secret. So a reload that adds a secret or draws a
+                // new salt does not show that the user exists.
                 mock.iterations = self.settings.global.login.scram_iterations;
                 self.verifiers.get(user).filter(|known| known.iterations == mock.iterations).cloned()
             }
-            // An md5 hash proves nothing to SCRAM; like an unknown user.
+            // SCRAM cannot check an md5 hash; treated as an unknown user.
             Some(Secret::Md5(_)) | None => Some(mock.clone()),
         };
         let nonce = self.random.bytes();
@@ -276,7 +276,7 @@ impl Door {
         Ok(())
     }
 
-    /// Checks the client's last words, with the verifier of a password that is stored in the clear derived before.
+    /// Checks the client's final message. For a password stored in the clear the verifier is derived first.
     fn sasl_final(
         &mut self,
         conn: ConnId,
@@ -290,7 +290,7 @@ impl Door {
         let Some(verifier) = verifier else { return self.derive(conn, user, exchange, words.to_vec(), actions) };
         let finished = exchange.finish(words);
         if matches!(finished, Err(ScramError::WrongProof)) && self.strangers.has_plain_secrets() {
-            // The refusal takes as long as for a password that is stored in the clear, and no longer: a stored verifier may
+            // The refusal takes as long as for a password stored in the clear, and no longer: a stored verifier may
             // have any number of iterations.
             let (password, iterations) = (Password::new(""), self.settings.global.login.scram_iterations);
             let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.to_vec(), iterations };
@@ -301,7 +301,7 @@ impl Door {
         self.sasl_done(conn, finished, &verifier, actions)
     }
 
-    /// Makes the verifier that the client's last words are checked against.
+    /// Derives the verifier for the check of the client's final message.
     fn derive(
         &mut self,
         conn: ConnId,
@@ -348,7 +348,7 @@ impl Door {
         match (done, given) {
             (Done::Checked(true), _) if is_current => self.proved(conn, actions),
             (Done::Checked(_), _) => Err(self.unproved(conn, wrong_password())),
-            // A reload has changed the secret meanwhile: what was made of the old one lets nobody in any more.
+            // A reload has changed the secret meanwhile: results from the old one are not accepted.
             (Done::Verifier(verifier), Given::Final { mut exchange, words }) if is_current => {
                 exchange.set_verifier(Verifier::clone(&verifier));
                 let finished = exchange.finish(&words);
@@ -362,7 +362,7 @@ impl Door {
         }
     }
 
-    /// The client is who it says. May it come in?
+    /// The client is authenticated: checks whether it may log in.
     fn proved(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let forbidden = self.logins.get(conn).and_then(|login| login.wish.as_ref()).is_some_and(|wish| wish.forbidden);
         if forbidden {
@@ -372,7 +372,7 @@ impl Door {
     }
 }
 
-/// Of a SASLInitialResponse: what the client begins the exchange with.
+/// The client-first message in a SASLInitialResponse.
 fn first_words(body: &[u8]) -> Result<&[u8], Refused> {
     let initial = SaslInitial::decode(body)?;
     if initial.mechanism != auth::scram::MECHANISM.as_bytes() {
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
     use machine::mail::ToDoor;
 
-    /// The salt that a client is told who asks for this user.
+    /// The salt sent to a client with this user name.
     fn salt(door: &mut Door, user: &str) -> String {
         let (conn, mut actions) = (ConnId::new(Kind::Login, 0, 0, 0), Actions::default());
         let answered = door.sasl_first(conn, user, b"n,,n=,r=nonce", &mut actions);

@@ -1,4 +1,4 @@
-//! What a client wishes for in its startup packet.
+//! The requests in a client's startup packet.
 //!
 //! //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-STARTUPMESSAGE
 //! //= pgbouncer config.md#ignore_startup_parameters
@@ -29,24 +29,24 @@ use super::Refused;
 pub(super) struct Wish {
     pub(super) database: Arc<str>,
     pub(super) user: Arc<str>,
-    /// Tracked ones, and others that can be set where sessions are followed.
+    /// The tracked parameters, and others that can be set where sessions are followed.
     pub(super) parameters: StartupParameters,
-    /// Why it is refused where sessions are not followed: the first parameter that is not tracked.
+    /// The error where sessions are not followed, because of the first parameter that is not tracked.
     unsupported: Option<Box<str>>,
     pub(super) console: Option<ConsoleRights>,
-    /// Whether it wants to be told its server's own process id; `None`: it says nothing about that.
+    /// Whether it wants a process id that stays the same, or its server's own; `None`: not given.
     pub(super) stable_backend_pid: Option<bool>,
-    /// How long it can wait for a server, where its settings are not followed; 0: it does not say.
+    /// Its deadline in milliseconds, where its settings are not followed; 0: not given.
     pub(super) deadline_ms: u32,
-    /// Whether it wants to be told how much its limits leave.
+    /// Whether it wants notices about its limits.
     pub(super) reports_limits: bool,
     /// The process's own user over the Unix socket: no password asked.
     pub(super) trusted: bool,
-    /// Wants the console and may not: told only after the password was right.
+    /// It asks for the console and has no right to it; refused only after the right password.
     pub(super) forbidden: bool,
 }
 
-/// A client that speaks a newer minor version, or asks for protocol extensions, is told what we speak: 3.0, none.
+/// A client with a newer minor version or protocol extensions gets our version: 3.0, without extensions.
 pub(super) fn negotiate(conn: ConnId, message: &StartupMessage<'_>, actions: &mut Actions) {
     let unknown: Vec<&[u8]> = message.extensions().collect();
     if message.minor > 0 || !unknown.is_empty() {
@@ -66,7 +66,7 @@ impl Wish {
         tracked: &Tracked,
         settings: &Settings,
     ) -> Result<Wish, Refused> {
-        // If a name comes twice the last one counts, as in PostgreSQL.
+        // Of two values for a name the last one counts, as in PostgreSQL.
         let (mut user, mut database): (&[u8], &[u8]) = (b"", b"");
         let mut options = None;
         for (name, value) in message.parameters() {
@@ -125,9 +125,9 @@ impl Wish {
         heap::taken(size_of::<Wish>()) + names + unsupported + self.parameters.weight()
     }
 
-    /// Whether parameters that are not tracked can be set depends on the client's database. So it is told only once it has
-    /// proved who it is: the answer would tell a stranger which databases there are.
-    pub(super) fn settle_parameters(&mut self, settings: &Settings) -> Result<(), Refused> {
+    /// Whether untracked parameters can be set depends on the client's database. The error for them is sent only after
+    /// authentication: otherwise it would show which databases exist.
+    pub(super) fn check_parameters(&mut self, settings: &Settings) -> Result<(), Refused> {
         if self.is_followed(settings) {
             // It is a setting like any other.
             self.deadline_ms = 0;
@@ -274,7 +274,7 @@ impl Wish {
         if !classes.redirects() {
             return Arc::clone(&self.database);
         }
-        // No text is at hand yet, so whoever has a class by its comments has another one here.
+        // There is no statement yet, so classes by comments do not apply here.
         let class = classes.class(self.class(settings));
         Arc::clone(class.database.as_ref().unwrap_or(&self.database))
     }
@@ -290,7 +290,7 @@ impl Wish {
         };
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
-            // Nobody has proved to be this user.
+            // The client has not authenticated as this user.
             None if settings.global.login.auth_type == AuthType::Any => {
                 return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned()));
             }
@@ -352,7 +352,7 @@ mod tests {
             Ok(Some((Startup::Start(message), _))) => {
                 let tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 Wish::read(&message, peer, Some(1000), &tracked, &settings)
-                    .and_then(|mut wish| wish.settle_parameters(&settings).map(|()| wish))
+                    .and_then(|mut wish| wish.check_parameters(&settings).map(|()| wish))
                     .map_err(|Refused(code, text)| format!("{code} {text}"))
             }
             other => panic!("not a startup message: {other:?}"),

@@ -1,7 +1,7 @@
-//! What somebody is asked, and how long a refusal takes, whose name has no secret: as one of the users who exist.
+//! Requests and refusals for user names without a secret: they look and last like those of existing users.
 //!
-//! Promises: always the same for a name, of each kind as often as among those who exist; and a reload that changes few secrets
-//! changes few names' answers.
+//! A name always gets the same kind of secret; each kind is as frequent as among existing users; and a reload that
+//! changes few secrets changes the kind of few names.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use auth::{Md5Hash, Mock, MockSeed, Password, Secret};
 use machine::Settings;
 use settings::AuthType;
 
-/// Those whom nobody knows.
+/// The kinds of secrets for unknown names.
 #[derive(Debug)]
 pub(super) struct Strangers {
     seed: MockSeed,
     kinds: Kinds,
-    /// Of verifiers that are made of passwords.
+    /// The iterations of verifiers made from passwords.
     iterations: u32,
 }
 
@@ -23,12 +23,12 @@ impl Strangers {
         Strangers { seed, kinds: Kinds::of(settings), iterations: settings.global.login.scram_iterations }
     }
 
-    /// Other users are known from now on.
+    /// Takes new settings with other users.
     pub(super) fn configure(&mut self, settings: &Settings) {
         (self.kinds, self.iterations) = (Kinds::of(settings), settings.global.login.scram_iterations);
     }
 
-    /// The verifier that a SCRAM exchange is begun with, which no proof fits.
+    /// A verifier for a SCRAM exchange that no proof matches.
     pub(super) fn mock(&self, user: &str) -> Mock {
         let mut mock = self.seed.mock(user.as_bytes(), self.iterations);
         let (draw, _) = mock.spare.split_first_chunk().expect("16 bytes are there");
@@ -37,14 +37,14 @@ impl Strangers {
         mock
     }
 
-    /// For a clear password, a secret that nobody knows. Checking takes long against a verifier and no time against the
-    /// others, so a user who does not exist has the kind that one of those who do has, and always the same one: how
-    /// long a refusal takes says nothing, neither for one name nor over many.
+    /// A random secret to check a clear password against. The check of a verifier is slow and that of other kinds is
+    /// fast. So an unknown user has the kind of some existing user, and always the same one: then the time of a refusal
+    /// says nothing, neither for one name nor over many.
     pub(super) fn secret(&self, user: &str) -> Secret {
         let Mock { verifier: mock, spare } = self.mock(user);
         let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
         let index = share(u64::from_le_bytes(*draw), self.kinds.all);
-        // As long as most passwords are, so that it is compared as those are.
+        // As long as most passwords, so that the comparison is alike.
         let text: String = spare.iter().rev().take(5).map(|byte| format!("{byte:02x}")).collect();
         if index < self.kinds.scram {
             Secret::Scram(mock)
@@ -55,19 +55,19 @@ impl Strangers {
         }
     }
 
-    /// Whether the secret of anybody who exists is stored in the clear.
+    /// Whether an existing user's secret is stored in the clear.
     pub(super) fn has_plain_secrets(&self) -> bool {
         self.kinds.plain() > 0
     }
 }
 
-/// How many users have which kind of secret.
+/// The number of users for each kind of secret.
 #[derive(Clone, Debug, Default)]
 struct Kinds {
     scram: u64,
     md5: u64,
     all: u64,
-    /// How many SCRAM verifiers have how many iterations.
+    /// The number of SCRAM verifiers by their iterations.
     iterations: BTreeMap<u32, u64>,
 }
 
@@ -83,7 +83,7 @@ impl Kinds {
             }
         }
         if settings.global.login.auth_type == AuthType::Scram {
-            // Verifiers that are made of passwords.
+            // Verifiers made from passwords.
             *kinds.iterations.entry(settings.global.login.scram_iterations).or_default() += kinds.plain();
         }
         kinds
@@ -93,7 +93,7 @@ impl Kinds {
         self.all - self.scram - self.md5
     }
 
-    /// The iterations of one of the verifiers, each as likely as it is common.
+    /// The iterations of a verifier, each as likely as it is frequent.
     fn iterations(&self, draw: u64) -> Option<u32> {
         let mut index = share(draw, self.iterations.values().sum());
         let drawn = self.iterations.iter().find(|(_, count)| {
@@ -105,8 +105,8 @@ impl Kinds {
     }
 }
 
-/// Which of `count` things a draw from all 64-bit numbers means. One more or one fewer moves few draws to another thing, so
-/// that a reload does not give most names another answer.
+/// Maps a draw from all 64-bit numbers to one of `count` things. A change of `count` by one moves few draws, so that a
+/// reload does not change the answer for most names.
 fn share(draw: u64, count: u64) -> u64 {
     let index = (u128::from(draw) * u128::from(count)) >> 64;
     u64::try_from(index).expect("a draw is below 2^64, so its share is below the count")

@@ -1,10 +1,9 @@
-//! What clients that have not logged in keep in memory here, and that it has a bound.
+//! The bound on the memory of clients that have not logged in.
 //!
-//! Everything is weighed that a client makes the process keep, as the allocator hands it out: its place in the tables, half a
-//! message, what its startup packet asked for, where its proof stands. If all together weigh more than
-//! [`limits::LOGIN_BYTES_MAX`], logins are given up (I10): first those that weigh more than an ordinary one, the oldest
-//! first, then the others, the oldest first. An ordinary login takes some milliseconds, so whoever fills the door falls over
-//! itself and nobody else.
+//! All memory that a client causes counts, in the allocator's sizes: its entries in tables, half a message, its startup
+//! parameters, the state of its authentication. If the sum is above [`limits::LOGIN_BYTES_MAX`], logins are closed
+//! (I10): first those larger than an ordinary one, the oldest first, then the others, the oldest first. An ordinary
+//! login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
 
 use machine::Violation;
 use machine::action::Actions;
@@ -13,27 +12,27 @@ use wire::sqlstate;
 
 use super::{Door, Login, Phase, Refused};
 
-/// A connection that has said nothing yet: its entries in the table of logins, among the deadlines and in the engine.
+/// A connection that has sent nothing yet: its entries in the table of logins, among the deadlines and in the engine.
 pub(super) const EMPTY: usize = size_of::<Login>() + 160;
 
-/// Below the bound by this much, once logins are given up: looking through all of them is worth a number of them.
+/// Logins are closed until the sum is below the bound by this part, so that the search through all of them is rare.
 const SHED_PARTS: usize = 16;
 
 impl Door {
-    /// Takes a connection in.
+    /// Adds a connection.
     pub(super) fn take_in(&mut self, make: impl FnOnce(ConnId) -> Login) -> ConnId {
         self.weight += EMPTY;
         self.logins.insert_with(make)
     }
 
-    /// Looks at what a login keeps after something has happened to it.
+    /// Computes the memory of a login again after an event.
     pub(super) fn weigh(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
         // It has moved to its worker, or leaves.
         let Some(login) = self.logins.get_mut(conn).filter(|login| login.stands()) else {
             return;
         };
         heap::fit(&mut login.inbox);
-        // Nothing more is read of whoever has sent ahead: its turn comes after an answer of somebody else's.
+        // A client that has sent ahead is not read until another machine has answered.
         let waits = match &login.phase {
             Phase::Greeting => true,
             Phase::Proving(proof) => proof.is_waiting(),
@@ -46,7 +45,7 @@ impl Door {
         self.shed(now, actions);
     }
 
-    /// Gives logins up until the rest is light enough.
+    /// Closes logins until the rest is below the bound.
     pub(super) fn shed(&mut self, now: Time, actions: &mut Actions) {
         if self.weight <= self.weight_max {
             return;
@@ -66,7 +65,7 @@ impl Door {
         }
     }
 
-    /// A login ends here, and what it kept is gone or moves on with it.
+    /// Removes a login; its memory is freed or moves with it to a worker.
     pub(super) fn take_out(&mut self, conn: ConnId) -> Option<Login> {
         let login = self.logins.remove(conn)?;
         self.weight -= login.weight;
@@ -79,10 +78,10 @@ impl Door {
         self.weight_max = bytes;
     }
 
-    /// Between two rounds: checks that all logins are weighed in full, and that they are not too heavy (I10).
+    /// Between two rounds: checks that the memory of all logins is counted in full, and is below the bound (I10).
     ///
     /// # Errors
-    /// What does not hold.
+    /// The violated invariant.
     pub fn check(&self) -> Result<(), Violation> {
         let violation = |what| Err(Violation { invariant: 10, what });
         let mut sum = 0;
@@ -189,7 +188,7 @@ mod tests {
         packet
     }
 
-    /// A password of the longest kind, but for its last byte.
+    /// A password of the greatest length, without its last byte.
     fn half_a_password() -> Vec<u8> {
         let mut password = vec![b'p', 0, 0, 255, 255];
         password.resize(65_535, b'x');
@@ -239,7 +238,8 @@ mod tests {
         assert_eq!(stage.closed, 3);
     }
 
-    /// A startup packet as long as one may be, filled with one parameter over and over, or with as many as there can be.
+    /// A startup packet of the greatest length, filled with one parameter many times, or with as many different ones as
+    /// possible.
     fn filled(with: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
         let mut body = [&196_608_u32.to_be_bytes()[..], b"user\0u\0"].concat();
         for number in 0.. {

@@ -265,7 +265,7 @@ impl Connections {
     }
 
     /// Registers the interests that have changed since the last wait.
-    pub(crate) fn settle(&mut self, poll: &mut Poll) {
+    pub(crate) fn register_interests(&mut self, poll: &mut Poll) {
         let mut changed = std::mem::take(&mut self.changed);
         for conn in changed.drain(..) {
             let Some(socket) = self.socket_mut(conn) else { continue };

@@ -163,7 +163,7 @@ impl Host {
     }
 
     fn wait(&mut self) {
-        self.connections.settle(&mut self.poll);
+        self.connections.register_interests(&mut self.poll);
         let mut timeout = self.timeout();
         if !self.inbox.prepare_to_wait() {
             timeout = Some(Duration::ZERO);

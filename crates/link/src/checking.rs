@@ -121,6 +121,6 @@ fn hand_over(session: &mut Session, server: &mut Server) {
 }
 
 fn note_state(server: &mut Server, state: &Arc<State>) {
-    server.kept.session_state = (!state.is_base()).then(|| Arc::clone(state));
+    server.kept.session_state = (!state.is_initial()).then(|| Arc::clone(state));
     server.traces.needs_reset |= state.needs_clearing();
 }

@@ -64,7 +64,7 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
         names: session.statements.names.as_deref_mut().filter(|_| named),
         tracked: &answers.caches.tracked,
         reported: &answers.server.kept.parameters,
-        first: answers.pool.welcome.base.as_ref().map(|base| &base.parameters),
+        first: answers.pool.welcome.report.as_ref().map(|report| &report.parameters),
         local_rights: answers.server.transaction.local_rights,
     };
     tracker.confirmed(tag, places);
@@ -73,8 +73,8 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
 /// Notes a ParameterStatus for the server and its session. Returns whether the client gets it.
 pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>, clients: bool) -> bool {
     let Some(index) = answers.caches.tracked.index(status.name) else {
-        if let Some(base) = &answers.pool.welcome.base {
-            answers.server.reports(status.name, status.value, &base.reported);
+        if let Some(report) = &answers.pool.welcome.report {
+            answers.server.reports(status.name, status.value, &report.reported);
         }
         return clients;
     };

@@ -156,7 +156,7 @@ fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool 
 
 fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bool {
     // Without either, the session listens on its own server.
-    let (Some(tracker), Some(base)) = (&session.tracker, &pool.welcome.base) else { return false };
+    let (Some(tracker), Some(report)) = (&session.tracker, &pool.welcome.report) else { return false };
     if tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(name)) {
         return true;
     }
@@ -173,7 +173,7 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
         && !alone
         && !tracker.pinning.pins().any(Pins::BACKEND_PID);
     let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING);
-    let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
+    let same = encoding == report.parameters.get(Tracked::CLIENT_ENCODING);
     let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
     pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
 }

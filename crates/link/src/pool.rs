@@ -6,7 +6,7 @@ use std::time::Duration;
 mod servers;
 mod states;
 
-pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, Pins, PoolCounts, Welcome};
+pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, PoolCounts, PoolPins, Welcome};
 use connections::databases::Database;
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
@@ -112,7 +112,7 @@ pub struct Pool {
     pub armed: Armed,
     pub servers: Servers,
     pub opening: Opening,
-    pub pins: Pins,
+    pub pins: PoolPins,
     pub welcome: Welcome,
     pub exchange: Exchange,
     life: Life,
@@ -135,7 +135,7 @@ impl Pool {
             armed: Armed::default(),
             servers: Servers::default(),
             opening: Opening::default(),
-            pins: Pins::default(),
+            pins: PoolPins::default(),
             welcome: Welcome::default(),
             exchange: Exchange::of(homes),
             life: Life::Used,
@@ -186,7 +186,7 @@ impl Pool {
             }
             if to == Group::Idle {
                 self.servers.idle.push_back(conn);
-                self.settle(now, server);
+                self.end_charge(now, server);
             }
             if self.exchange.homes > 1 && (from == Group::Idle || to == Group::Idle) {
                 unpublished.push(server.pool);
@@ -223,7 +223,7 @@ impl Pool {
         self.servers.leave(Group::Linked);
         self.servers.enter(Group::Idle);
         self.servers.idle.push_back(conn);
-        self.settle(now, server);
+        self.end_charge(now, server);
         if self.exchange.homes > 1 {
             unpublished.push(server.pool);
         }
@@ -243,14 +243,14 @@ impl Pool {
 
     /// Ends the charge for a server that is free again, or closed.
     #[inline]
-    pub fn settle(&mut self, now: Time, server: &mut Server) {
+    pub fn end_charge(&mut self, now: Time, server: &mut Server) {
         if server.work.charge.is_some() {
-            self.settle_charge(now, server);
+            self.end_charge_of(now, server);
         }
     }
 
     #[inline(never)]
-    fn settle_charge(&mut self, now: Time, server: &mut Server) {
+    fn end_charge_of(&mut self, now: Time, server: &mut Server) {
         if let Some(Charge { class, since, origin }) = server.work.charge.take() {
             self.queue.end(class, since, now);
             if let Some(origin) = origin {

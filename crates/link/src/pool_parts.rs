@@ -10,8 +10,8 @@ use queueing::board::Cell;
 use queueing::queue::ClassQueue;
 use queueing::sizing::SizingSnapshot;
 use queueing::wait_events::WaitSampling;
-use session_state::base::Base;
 use session_state::catalogue::Known;
+use session_state::login_report::LoginReport;
 use session_state::spelling::Learnt;
 use units::{ConnId, Time, WorkerId};
 
@@ -73,7 +73,7 @@ pub struct Pause {
 
 /// Sessions that keep their servers.
 #[derive(Debug, Default)]
-pub struct Pins {
+pub struct PoolPins {
     /// Sessions that wait to be pinned, while as many are pinned as may be.
     pub queue: ClassQueue,
     /// Sessions with a pin permit. Those that are pinned beyond the limit have one too.
@@ -85,7 +85,7 @@ pub struct Pins {
 pub struct Welcome {
     /// Sessions that wait until the pool's parameters are known.
     pub waiting: Vec<(ConnId, Time)>,
-    pub base: Option<Arc<Base>>,
+    pub report: Option<Arc<LoginReport>>,
     /// How servers report the settings that clients begin with.
     pub learnt: Learnt,
 }

@@ -44,7 +44,7 @@ pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
     }
     // If the session has none of this name, another session's is removed.
     let tracker = requests.session.tracker.get_or_insert_default();
-    let remedy = settled(requests.server, |on_server| {
+    let remedy = unless_unsafe(requests.server, |on_server| {
         let mut remedy = Remedy::new();
         tracker.statements.bring(name, on_server, &mut remedy);
         remedy
@@ -70,7 +70,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     }
     let tracker = requests.session.tracker.get_or_insert_default();
     let (known, seen) = (&requests.pool.names.known, Seen::by(reading, text));
-    let remedy = settled(requests.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
+    let remedy = unless_unsafe(requests.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
     let Some(mut remedy) = remedy else {
         requests.call_for_answers();
         return None;
@@ -111,7 +111,7 @@ pub(crate) fn note(
 
 /// What `bring` finds that a server needs first. `None`: it needs something, but the server may fail to run it because
 /// of what is under way; nothing is noted then.
-fn settled(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> Option<Remedy> {
+fn unless_unsafe(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> Option<Remedy> {
     let is_failed = server.transaction.status == Status::Failed;
     if is_failed && server.ledger.depth() == 0 {
         // The server refuses the text in any case.

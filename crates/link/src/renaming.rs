@@ -27,9 +27,9 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         requests.replace(total, in_stream, |out| parse.encode(out));
         return Ok(Renamed::Yes);
     }
-    let base = State::default();
+    let initial = State::default();
     let tracker = requests.session.tracker.as_ref();
-    let state = tracker.map_or(&base, |tracker| tracker.state());
+    let state = tracker.map_or(&initial, |tracker| tracker.state());
     let parameters = tracker.and_then(|tracker| tracker.meaning.parameters()).unwrap_or(&requests.session.parameters);
     let meaning = parameters.meaning().chain(state.meaning());
     let identified =

@@ -25,9 +25,9 @@ pub fn replay(
 ) -> bool {
     let mut text = Vec::new();
     session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
-    let base = State::default();
+    let initial = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
-    let (to, from) = (wanted.map_or(&base, |state| state), server.kept.session_state.as_deref().unwrap_or(&base));
+    let (to, from) = (wanted.map_or(&initial, |state| state), server.kept.session_state.as_deref().unwrap_or(&initial));
     let is_same = match (wanted, &server.kept.session_state) {
         (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found),
         (wanted, found) => wanted.is_none() && found.is_none(),
@@ -44,7 +44,7 @@ pub fn replay(
     };
     // Until the answer comes, the server's state is not known.
     server.traces.needs_reset |= risk != Risk::None;
-    server.kept.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
+    server.kept.session_state = wanted.filter(|state| !state.is_initial()).map(Arc::clone);
     if text.is_empty() {
         session.parameters = Arc::clone(&server.kept.parameters);
         if !std::mem::replace(&mut session.confirmed, true) {
@@ -86,7 +86,7 @@ pub fn confirm(
     tracked: &Tracked,
     begun_with: &Parameters,
 ) {
-    let base = pool.welcome.base.as_ref().expect("a server of its pool has logged in");
+    let report = pool.welcome.report.as_ref().expect("a server of its pool has logged in");
     let mut news = Vec::new();
     for (index, name) in tracked.names().enumerate() {
         let value = server.kept.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
@@ -97,7 +97,7 @@ pub fn confirm(
     let reported = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone()).unwrap_or_default();
     let of =
         |list: &Reported, name: &[u8]| list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.clone());
-    for (name, begins) in base.reported.iter().filter(|(name, _)| tracked.index(name).is_none()) {
+    for (name, begins) in report.reported.iter().filter(|(name, _)| tracked.index(name).is_none()) {
         let value = of(&server.kept.reported, name).unwrap_or_else(|| begins.clone());
         if value != of(&reported, name).unwrap_or_else(|| begins.clone()) {
             ParameterStatus { name, value: &value }.encode(&mut news);
@@ -109,7 +109,7 @@ pub fn confirm(
     step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     let others = Arc::new(server.kept.reported.clone());
     let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
-    if let Some(key) = Learnt::key(begun_with, state, base, tracked) {
+    if let Some(key) = Learnt::key(begun_with, state, report, tracked) {
         pool.welcome.learnt.learn(key, ReportedParameters { parameters: Arc::clone(&server.kept.parameters), others });
     }
 }

@@ -13,7 +13,7 @@ use connections::server::{Login, Server};
 use machine::action::Action;
 use machine::work::Job;
 use machine::{Settings, Step};
-use session_state::base::Base;
+use session_state::login_report::LoginReport;
 use units::random::Random;
 use units::{ConnId, limits};
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, ReadyForQuery, Status, tag};
@@ -211,7 +211,7 @@ pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) 
     }
     let parameters = caches.interned.intern(parameters);
     server.kept.parameters = Arc::clone(&parameters);
-    pool.welcome.base = Some(Arc::new(Base::new(reported, parameters, &caches.tracked)));
+    pool.welcome.report = Some(Arc::new(LoginReport::new(reported, parameters, &caches.tracked)));
 }
 
 /// The secret that this pool logs in to PostgreSQL with.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use units::limits;
 
-use crate::base::Base;
+use crate::login_report::LoginReport;
 use crate::parameters::Reported;
 use crate::parameters::{Parameters, Tracked};
 use crate::state::State;
@@ -111,15 +111,20 @@ pub struct Learnt(BTreeMap<Box<[u8]>, ReportedParameters>);
 
 impl Learnt {
     /// What was asked for; `None`: nothing. The application's name is written the same way by all.
-    pub fn key(asked: &Parameters, state: Option<&State>, base: &Base, tracked: &Tracked) -> Option<Box<[u8]>> {
-        let state = state.filter(|state| !state.is_base());
-        if state.is_none() && asked.meaning().eq(base.parameters.meaning()) {
+    pub fn key(
+        asked: &Parameters,
+        state: Option<&State>,
+        report: &LoginReport,
+        tracked: &Tracked,
+    ) -> Option<Box<[u8]>> {
+        let state = state.filter(|state| !state.is_initial());
+        if state.is_none() && asked.meaning().eq(report.parameters.meaning()) {
             return None;
         }
-        let name = base.parameters.get(Tracked::APPLICATION_NAME);
+        let name = report.parameters.get(Tracked::APPLICATION_NAME);
         let asked = name.and_then(|name| asked.with(Tracked::APPLICATION_NAME, name))?;
         let mut key = Vec::new();
-        asked.write_difference(&base.parameters, tracked, &mut key);
+        asked.write_difference(&report.parameters, tracked, &mut key);
         if let Some(state) = state {
             state.write_difference(&State::default(), &mut key);
         }

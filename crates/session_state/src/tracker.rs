@@ -148,7 +148,7 @@ impl Tracker {
         let has_unnamed = self.portals.unnamed_statement().is_some();
         let none_named = self.statements.is_empty() && !has_unnamed && self.portals.is_empty();
         let none_set =
-            self.state().is_base() && !self.journal.reverts(&SettingChange::DiscardAll) && !self.journal.is_open();
+            self.state().is_initial() && !self.journal.reverts(&SettingChange::DiscardAll) && !self.journal.is_open();
         none_named && none_set && self.is_settled() && self.notifications.is_silent() && self.split.is_none()
     }
 

@@ -148,16 +148,16 @@ impl Pooler {
     pub(crate) fn close_peer(&mut self, course: &mut Course, id: LinkId, how: Leaving) {
         if self.network.close_peer(course, id, how) {
             // A writer of the pooler may have waited for room, which there is now.
-            self.settle(course, id);
+            self.update_link(course, id);
         }
     }
 
-    /// A connection breaks. Returns the peer, if it had not closed its end; `settle` must follow.
+    /// A connection breaks. Returns the peer, if it had not closed its end; `update_link` must follow.
     pub(crate) fn break_off(&mut self, course: &mut Course, id: LinkId) -> Option<Peer> {
         let link = self.network.get_mut(id).filter(|link| !link.broken)?;
         link.broken = true;
         if link.peer.closed {
-            self.settle(course, id);
+            self.update_link(course, id);
             return None;
         }
         // A cut by the network: the peer notices it as well.
@@ -168,7 +168,7 @@ impl Pooler {
     }
 
     /// After a change of a connection: puts it on its machine's list, or forgets it if it has ended.
-    pub(crate) fn settle(&mut self, course: &mut Course, id: LinkId) {
+    pub(crate) fn update_link(&mut self, course: &mut Course, id: LinkId) {
         self.list(course, id);
         self.network.sweep(id);
     }

@@ -5,7 +5,7 @@ use sim::census::Census;
 use sim::run;
 use sim::wishes::Wishes;
 
-fn hold(seeds: std::ops::Range<u64>, wishes: impl Fn(u64) -> Wishes) -> Census {
+fn run_all(seeds: std::ops::Range<u64>, wishes: impl Fn(u64) -> Wishes) -> Census {
     let mut total = Census::default();
     let mut failed = Vec::new();
     for seed in seeds {
@@ -25,7 +25,7 @@ fn hold(seeds: std::ops::Range<u64>, wishes: impl Fn(u64) -> Wishes) -> Census {
 
 #[test]
 fn one_worker_in_fair_weather() {
-    hold(0..800, |seed| {
+    run_all(0..800, |seed| {
         let wishes = Wishes { seed, steps: Some(3_000), ..Wishes::default() };
         Wishes { workers: Some(1), calm: true, ..wishes }
     });
@@ -33,7 +33,7 @@ fn one_worker_in_fair_weather() {
 
 #[test]
 fn whatever_the_seed_brings() {
-    let census = hold(1_000..2_500, |seed| Wishes { seed, steps: Some(5_000), ..Wishes::default() });
+    let census = run_all(1_000..2_500, |seed| Wishes { seed, steps: Some(5_000), ..Wishes::default() });
     assert!(
         census.statements.queries > 10_000 && census.postgres.deaths > 50 && census.network.lends > 100,
         "{census:?}"
@@ -42,13 +42,13 @@ fn whatever_the_seed_brings() {
 
 #[test]
 fn eight_workers() {
-    hold(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
+    run_all(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
 }
 
 /// Pools that share a cap, each with more clients than tokens, get their shares (I13).
 #[test]
 fn pools_share_a_cap() {
-    let census = hold(4_000..4_024, |seed| Wishes { seed, shares: true, ..Wishes::default() });
+    let census = run_all(4_000..4_024, |seed| Wishes { seed, shares: true, ..Wishes::default() });
     assert!(census.checks.shared > 12, "{census:?}");
 }
 
@@ -56,7 +56,7 @@ fn pools_share_a_cap() {
 /// server is idle or on its way for long while a session waits (I6).
 #[test]
 fn classes_share_a_pool() {
-    let census = hold(5_000..5_016, |seed| Wishes { seed, classes: true, ..Wishes::default() });
+    let census = run_all(5_000..5_016, |seed| Wishes { seed, classes: true, ..Wishes::default() });
     assert!(census.checks.contested > 4 && census.network.lends > 500, "{census:?}");
 }
 
@@ -65,7 +65,7 @@ fn classes_share_a_pool() {
 fn followed_sessions_look_like_direct_ones() {
     for fidelity in [Fidelity::Transparent, Fidelity::Strict] {
         let wishes = |seed| Wishes { seed, steps: Some(5_000), fidelity: Some(fidelity), ..Wishes::default() };
-        let census = hold(3_000..3_600, wishes);
+        let census = run_all(3_000..3_600, wishes);
         assert!(census.checks.compared > 10_000 && census.postgres.deaths > 50, "{census:?}");
     }
 }
@@ -92,7 +92,7 @@ fn the_same_seed_is_the_same_world() {
 #[test]
 fn sizes_are_found() {
     let within = |size, seeds| {
-        let census = hold(seeds, |seed| Wishes { seed, sizes: Some(size), ..Wishes::default() });
+        let census = run_all(seeds, |seed| Wishes { seed, sizes: Some(size), ..Wishes::default() });
         assert!(census.checks.sized >= census.world.worlds, "{census:?}");
         (100.0 * census.checks.sized_well as f64 / census.checks.sized as f64, census)
     };

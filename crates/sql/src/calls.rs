@@ -1,8 +1,9 @@
 //! Calls of set_config, which is SET as a function: which setting, which value, for how long. //= pg18 functions-admin
 //!
-//! Two readers need two things. The marks of a text tell only whether every call is local to its transaction by the word
-//! `true`: a memo keeps marks by a fingerprint that leaves strings out, so they must not depend on what a string holds.
-//! Whoever has the statement itself at hand may read the strings too: [`set_config_calls`](crate::Statement::set_config_calls).
+//! Two readers need two things. The marks of a text tell only whether every call is local to its transaction by the
+//! word `true`: a memo keeps marks by a fingerprint that leaves strings out, so they must not depend on what a string
+//! holds. With the statement itself at hand the strings can be read too:
+//! [`set_config_calls`](crate::Statement::set_config_calls).
 //!
 //! What is written is not what happens: a call may run for each row, or never. [`only_sets_config`](crate::Statement::only_sets_config) tells where
 //! each runs exactly once.
@@ -38,7 +39,7 @@ pub struct SetConfigs<'a, 't> {
 enum Qualified {
     No,
     Catalog,
-    /// By another schema: a function of somebody's own.
+    /// By another schema: a user-defined function.
     Other,
 }
 
@@ -189,8 +190,8 @@ fn arguments<'t>(head: &mut Head<'_, 't>) -> Arguments<'t> {
     Some([of(b',')?, of(b',')?, of(b')')?])
 }
 
-/// One argument: the cursor then stands at what ends it. `None` if the name stands in it once more: whoever looks ahead
-/// from each of many such names to the last would look at the same tokens many times.
+/// One argument: the cursor then stands at what ends it. `None` if the name stands in it once more: a reader that looks
+/// ahead from each of many such names to the last would look at the same tokens many times.
 fn argument<'t>(head: &mut Head<'_, 't>) -> Option<Argument<'t>> {
     let found = literal(head);
     let ends = |head: &Head<'_, '_>| head.at_byte(b',') || head.at_byte(b')');

@@ -6,9 +6,10 @@
 //!   /* deadline_ms=200 */ select 1
 //! ```
 //!
-//! Promises: only comments between slash and star are looked into, several in a row, before the first statement and behind the
-//! last; the end is found backwards, so that the text's length does not matter, and what stands in a string that ends with its
-//! quote is none of them. A tag is the client's own word, and nobody checked it. Does not decide what a key means.
+//! Promises: only comments between slash and star are looked into, several in a row, before the first statement and
+//! behind the last; the end is found backwards, so that the text's length does not matter, and what stands in a string
+//! that ends with its quote is none of them. A tag is the client's claim and was not checked. Does not decide what a
+//! key means.
 
 use std::borrow::Cow;
 
@@ -154,7 +155,7 @@ impl WantedTags {
     }
 }
 
-/// One key, for who looks for it in every text: of most that have a comment, one look says that it is not there.
+/// One key, for a search in every text: of most that have a comment, one look says that it is not there.
 #[derive(Clone, Debug)]
 pub struct WantedTag {
     key: Finder<'static>,

@@ -32,7 +32,7 @@ pub(crate) fn marks(head: &Head<'_, '_>, all: Marks) -> Option<Marks> {
     while object.take_any(&BEFORE_OBJECT) {}
     let mut marks = of_an_object(&verb, &object)?;
     if all.any(Marks::TEMPORARY) {
-        // Whoever has temporary objects is known for that already.
+        // Sessions with temporary objects are known already.
         marks = marks.without(Marks::RELATIONS);
     }
     if has_word(head, "concurrently") {

@@ -1,9 +1,9 @@
 //! A hash over a text without what differs from one use to the next: what stands in strings and comments, which numbers
 //! and parameters there are.
 //!
-//! Two texts with equal fingerprints are the same but for these and for minus signs before numbers; so they have the same
-//! marks and words. The hash has 128 bits and a secret key: nobody who does not know the key can find two texts that
-//! meet, or many that fall into one place of a table. Case and white space count, and so do lengths of lists: a program
+//! Two texts with equal fingerprints are the same but for these and for minus signs before numbers; so they have the
+//! same marks and words. The hash has 128 bits and a secret key: without the key no one can find two texts that meet,
+//! or many that fall into one place of a table. Case and white space count, and so do lengths of lists: a program
 //! writes its statements the same way each time, and to look away from that would cost more than it finds.
 //!
 //! This is the hot path. It does not divide a text into tokens: it goes over it eight bytes at a time and stops where one
@@ -212,7 +212,7 @@ impl FingerprintWalk<'_> {
         self.text[at] == b'"' && at > floor && self.text[at - 1] == b'&'
     }
 
-    /// The first thing to leave out that begins in the chunk, `None` if nobody can tell where it ends. Names in quotes are
+    /// The first thing to leave out that begins in the chunk, `None` if its end is not known. Names in quotes are
     /// passed over; they are hashed as they stand.
     #[inline(always)]
     fn first(&self, mut places: Places, at: usize, floor: usize, in_quotes: bool) -> Option<Option<Found>> {
@@ -244,7 +244,7 @@ impl FingerprintWalk<'_> {
         scan::quoted(self.text, start + 1, b'"')
     }
 
-    /// What begins here to be left out; `Some(None)` if nothing, `None` if nobody can tell where it ends.
+    /// What begins here to be left out; `Some(None)` if nothing, `None` if its end is not known.
     #[inline(always)]
     fn found(&self, start: usize, floor: usize) -> Option<Option<Found>> {
         let text = self.text;

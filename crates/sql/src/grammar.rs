@@ -1,7 +1,7 @@
 //! The statements that change a session, as PostgreSQL's grammar has them: prepared statements, cursors, notifications.
 //!
 //! A function here is given a cursor behind the first word, and returns `None` where the statement is not of the form
-//! that the manual gives: then nobody knows what it is. It must use up all tokens.
+//! that the manual gives: then its kind is unknown. It must use up all tokens.
 
 use crate::head::Head;
 use crate::kind::{Discarded, Kind, Which};

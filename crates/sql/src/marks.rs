@@ -71,7 +71,8 @@ marks! {
     CALL = 24;
     /// Runs in no transaction block and shares no batch with anything: VACUUM, CREATE DATABASE and the like.
     ALONE = 25;
-    /// Wants nobody else connected to a database: DROP DATABASE, CREATE DATABASE (its template), ALTER DATABASE RENAME.
+    /// Requires that no one else is connected to a database: DROP DATABASE, CREATE DATABASE (its template), ALTER
+    /// DATABASE RENAME.
     EMPTY_DATABASE = 26;
     /// Makes or changes something temporary, or names the schema pg_temp. Not told by it: where search_path names pg_temp,
     /// whatever has the marks ROUTINES or RELATIONS may make something temporary; and that it does may stand in a string.

@@ -41,7 +41,7 @@ pub(crate) fn outline(text: &Text<'_>, at: usize, words: Option<&mut Words>) -> 
         (outline.end, outline.next) = (token.end, text.read().len());
         walk.token(text, token, symbol);
     }
-    walk.settle_word(false);
+    walk.finish_word(false);
     Ok(found.map(|outline| {
         let mut marks = walk.marks();
         if marks.any(Marks::SET_CONFIG) {
@@ -109,7 +109,7 @@ impl<'w> OutlineWalk<'w> {
     }
 
     fn token(&mut self, text: &Text<'_>, token: Token, symbol: u8) {
-        self.settle_word(symbol == b'(');
+        self.finish_word(symbol == b'(');
         if self.body == Body::Closed {
             self.body = Body::Lost;
         }
@@ -139,7 +139,7 @@ impl<'w> OutlineWalk<'w> {
         }
     }
 
-    fn settle_word(&mut self, is_called: bool) {
+    fn finish_word(&mut self, is_called: bool) {
         if let (Some((folded, may_be_keyword)), Some(words)) = (self.pending.take(), self.words.as_deref_mut()) {
             words.add(folded.as_slice(), may_be_keyword, is_called);
         }

@@ -77,8 +77,8 @@ pub(crate) fn number(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// What may follow a number's first digits. Numbers of other bases, and underscores, are read as PostgreSQL 16 does: what
-/// they could be before is a name that nobody calls, since what follows a number there is an alias.
+/// What may follow a number's first digits. Numbers of other bases, and underscores, are read as PostgreSQL 16 does:
+/// what they could be before is a name that is not called, since what follows a number there is an alias.
 #[inline(never)]
 fn number_rest(text: &[u8], mut at: usize) -> Option<usize> {
     let digits = |mut at: usize| {

@@ -23,7 +23,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code that the peer is told, the same that PostgreSQL would tell.
+    /// The SQLSTATE for the peer, the same as PostgreSQL's.
     pub fn sqlstate(self) -> SqlState {
         match self {
             Error::UnsupportedVersion { .. } => sqlstate::FEATURE_NOT_SUPPORTED,

@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         Ok(string)
     }
 
-    /// A value behind its length, where -1 stands for NULL and takes no bytes.
+    /// A length and its value; -1 stands for NULL, without bytes.
     pub(crate) fn value(&mut self) -> Result<Option<&'a [u8]>, Error> {
         match self.i32()? {
             -1 => Ok(None),
@@ -72,13 +72,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// PostgreSQL refuses a message with bytes left over, and so do we: they would be somebody's misunderstanding.
+    /// PostgreSQL refuses a message with bytes left over, and so do we.
     pub(crate) fn end(&self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(Error::BadValue("bytes follow the last field")) }
     }
 }
 
-/// Appends a value behind its length, -1 for NULL.
+/// Appends a value's length and the value, -1 for NULL.
 ///
 /// # Panics
 /// If the value is longer than a length can say; the message around it would be too.

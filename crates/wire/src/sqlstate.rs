@@ -1,6 +1,6 @@
 //! The error codes that we send ourselves or must recognise in what a server sends.
 //!
-//! Not the whole of PostgreSQL's appendix A: a code that nobody looks at passes by unread.
+//! Not the whole of PostgreSQL's appendix A, only the codes that the pooler uses.
 //!
 //= pg18 errcodes-appendix
 
@@ -70,7 +70,7 @@ codes! {
     /// No prepared statement has this name.
     UNDEFINED_PSTATEMENT = b"26000";
 
-    // Class 28: who are you.
+    // Class 28: invalid authorization.
     INVALID_AUTHORIZATION = b"28000";
     INVALID_PASSWORD = b"28P01";
 
@@ -104,7 +104,7 @@ codes! {
     CANT_CHANGE_RUNTIME_PARAM = b"55P02";
     LOCK_NOT_AVAILABLE = b"55P03";
 
-    // Class 57: somebody stepped in.
+    // Class 57: operator intervention.
     OPERATOR_INTERVENTION = b"57000";
     QUERY_CANCELED = b"57014";
     ADMIN_SHUTDOWN = b"57P01";

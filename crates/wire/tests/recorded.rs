@@ -237,7 +237,7 @@ fn borders_are_found_however_the_bytes_arrive() {
     }
 }
 
-/// The messages in bytes that come in chunks, and the bytes behind the last whole one.
+/// The messages in bytes that come in chunks, and the bytes after the last whole one.
 fn cut<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Vec<u8>) {
     let (mut found, mut held) = (Vec::new(), Vec::new());
     for chunk in chunks {

@@ -29,7 +29,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
         sessions: tables.sessions.iter().collect(),
         servers: tables.servers.iter().collect(),
         pools: tables.pools.iter().collect(),
-        settled: tables.agenda.is_settled(),
+        settled: tables.agenda.is_empty(),
         stopping: tables.stopping.refuses_new_work(),
     };
     links_agree(&parts)?;

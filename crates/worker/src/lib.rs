@@ -158,7 +158,7 @@ impl Worker {
         self.tables.counts.steps += 1;
         let mut step = Step { now, board, actions };
         deal_with(self, &mut step);
-        self.settle(&mut step);
+        self.run_followups(&mut step);
         if self.tables.stopping.has_begun() {
             stops::finish_if_done(&mut self.tables, &mut step);
         }
@@ -261,7 +261,7 @@ impl Worker {
 
     /// Works off the agenda until it is empty.
     #[inline]
-    fn settle(&mut self, step: &mut Step<'_>) {
+    fn run_followups(&mut self, step: &mut Step<'_>) {
         while let Some(next) = self.tables.agenda.next() {
             match next {
                 Next::Followup(followup) => self.follow_up(step, followup),

@@ -93,7 +93,7 @@ const HEAD: &str = "<!-- Made by `UPDATE=1 cargo run -p xtask -- cite`; edit the
 # What the code cites
 
 A comment `//= pg18 …`, `//= pgbouncer …` or `//= rfc…` stands where the code obeys that section of that manual. This page
-says where to look, not that a section is obeyed in every word. What nobody cites has a dash.
+says where to look, not that the section is obeyed in full. A section that is not cited has a dash.
 ";
 
 pub(crate) fn page(tree: &Tree) -> String {

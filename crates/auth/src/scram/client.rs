@@ -101,8 +101,8 @@ impl ClientExchange {
         Ok(format!("{without_proof},p={proof}").into_bytes())
     }
 
-    /// Reads server-final, the data of AuthenticationSASLFinal. Until this succeeded the server may be anybody, and
-    /// an AuthenticationOk from it is worth nothing.
+    /// Reads server-final, the data of AuthenticationSASLFinal. Until this has succeeded the server is not
+    /// authenticated, and an AuthenticationOk from it is worth nothing.
     ///
     /// # Errors
     /// `WrongSignature` when the server does not know the user's keys, `Refused` when it sent an error.

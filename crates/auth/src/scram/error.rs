@@ -15,7 +15,7 @@ pub enum ScramError {
     Malformed,
     /// The client wants channel binding, which was not offered.
     ChannelBinding,
-    /// The client wants to act as somebody else than it logs in as.
+    /// The client wants to act as another user than it logs in as.
     AuthorizationIdentity,
     /// A mandatory extension, and we know none.
     Extension,
@@ -29,7 +29,7 @@ pub enum ScramError {
     Iterations,
     /// The server sent an empty salt, one longer than `SALT_LEN_MAX`, or one that is not base64.
     Salt,
-    /// The server does not know the user's keys: it may be somebody else.
+    /// The server does not know the user's keys: it may be another server.
     WrongSignature,
     /// The server ended the exchange with an error of its own (`e=`).
     Refused,

@@ -49,7 +49,7 @@ impl Keys {
 
     /// Whether these are the keys that a verifier was made of.
     pub(crate) fn opens(&self, verifier: &Verifier) -> bool {
-        // Both are compared, always: which half differs is nobody's business.
+        // Both are always compared, so that the time does not show which half differs.
         let client_is_same = same(&self.stored_key(), verifier.stored_key());
         let server_is_same = same(&self.server_key, verifier.server_key());
         client_is_same & server_is_same

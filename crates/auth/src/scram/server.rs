@@ -69,7 +69,7 @@ impl ServerExchange {
         Ok((exchange, server_first))
     }
 
-    /// The salt and the iterations that the client was told.
+    /// The salt and the iterations that were sent to the client.
     pub fn cost(&self) -> (&[u8], u32) {
         (&self.verifier.salt, self.verifier.iterations)
     }

@@ -165,7 +165,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// What the server is told when a connection starts.
+    /// The parameters that are sent to the server when a connection starts.
     pub(super) fn startup(&self) -> Vec<(String, String)> {
         let application = self.get("application_name").or(self.get("fallback_application_name"));
         // `auto` is the client's locale, and the clients bring their own.

@@ -62,7 +62,7 @@ fn urls_are_read_as_libpq_reads_them() {
     }
 }
 
-/// All pools together leave room in a PostgreSQL that nobody has told anything.
+/// All pools together leave room in a PostgreSQL with default settings.
 #[test]
 fn the_size_is_found_unless_it_is_said() {
     let of = |pool_size| {

@@ -10,7 +10,7 @@ pub mod states;
 
 use std::sync::Arc;
 
-use session_state::base::Base;
+use session_state::login_report::LoginReport;
 use session_state::parameters::{Parameters, Reported};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
@@ -220,7 +220,7 @@ pub struct Lent {
     pub key: PoolKey,
     pub homes: u16,
     /// The parameters that the pool's sessions are sent at login, for a worker that does not have them yet.
-    pub base: Option<Arc<Base>>,
+    pub report: Option<Arc<LoginReport>>,
     /// The worker that counts it until the receiver acknowledges.
     pub from: WorkerId,
     pub life: Life,

@@ -111,7 +111,7 @@ impl Stage {
             world
         });
         verbs::run(world, line)?;
-        world.settle();
+        world.run_until_idle();
         Ok(())
     }
 }

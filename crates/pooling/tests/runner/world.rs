@@ -372,7 +372,7 @@ impl World {
     }
 
     /// Everything that follows by itself: mail, hashing, logins of servers, the end of the round.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_until_idle(&mut self) {
         for _ in 0..300_000 {
             if self.deliver_one() || self.compute_one() || self.log_in_one() || self.read_one() || self.drain_one() {
                 continue;
@@ -430,7 +430,7 @@ impl World {
         let chunk = if self.cut == Cut::EveryByte { 1 } else { limits::CHUNK_LEN_MAX };
         let pieces = first.chunks(chunk).chain(second.chunks(chunk));
         self.sockets[socket].in_flight.extend(pieces.map(<[u8]>::to_vec));
-        self.settle();
+        self.run_until_idle();
     }
 
     fn read_one(&mut self) -> bool {
@@ -498,7 +498,7 @@ impl World {
                 Some((at, place)) => {
                     self.now = at;
                     self.step(place, Event::DeadlineReached);
-                    self.settle();
+                    self.run_until_idle();
                 }
                 None => {
                     self.now = until;

@@ -259,7 +259,7 @@ impl ClassLimiter {
     /// What goes back now.
     pub fn unspent(&mut self, now: Time) -> [(LimitKind, u32); 3] {
         let (unseated, needed) = self.needed();
-        let owed = self.permits.settled(unseated);
+        let owed = self.permits.return_recalled(unseated);
         [
             (LimitKind::Transactions, self.transactions.unspent(now, needed)),
             (LimitKind::Queries, self.queries.unspent(now, needed)),

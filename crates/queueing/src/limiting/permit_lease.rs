@@ -120,7 +120,7 @@ impl PermitLease {
     }
 
     /// Fewer may wait than did: how many of what was called for go back now.
-    pub fn settled(&mut self, waiting: u32) -> u32 {
+    pub fn return_recalled(&mut self, waiting: u32) -> u32 {
         let back = self.spare(waiting).min(self.owed);
         (self.free, self.owed) = (self.free - back, self.owed - back);
         back

@@ -354,7 +354,7 @@ impl House {
                 Sitting::Look(worker) => {
                     let index = usize::from(worker.0);
                     let waiting = self.lines[index].len() as u32;
-                    let back = self.leases[index].settled(waiting) + self.leases[index].unspent(now, waiting);
+                    let back = self.leases[index].return_recalled(waiting) + self.leases[index].unspent(now, waiting);
                     if back > 0 {
                         self.post(now, true, worker, Sitting::Unspent(worker, back, 0));
                     }

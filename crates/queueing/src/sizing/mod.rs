@@ -302,7 +302,7 @@ impl Sizing {
 
     fn judge(&mut self, now: Time, sample: Sample) {
         if sample.few {
-            self.hold(now, sample.saturated);
+            self.stop_learning(now, sample.saturated);
             return;
         }
         let passed = now.since(std::mem::replace(&mut self.seen_at, now)).as_secs_f64();
@@ -352,7 +352,7 @@ impl Sizing {
     }
 
     /// Nothing can be learned now: what was under way ends where it began, or with what it has found.
-    fn hold(&mut self, now: Time, saturated: bool) {
+    fn stop_learning(&mut self, now: Time, saturated: bool) {
         self.unrest.interrupt();
         match &self.mode {
             Mode::Waiting if saturated => TOO_FEW.clone_into(&mut self.why),

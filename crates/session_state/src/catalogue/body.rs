@@ -5,7 +5,7 @@
 //! much rather than too little. Where a body runs texts, the strings in it are read as bodies too, since the texts are
 //! made of them.
 
-use super::base;
+use super::built_in;
 use crate::side_effects::SideEffects;
 use sql::{Lexer, Marks, Rules, Summary, Text, Token, TokenKind, Unlexable, Word};
 
@@ -53,8 +53,8 @@ impl Body {
 
     fn finish(self) -> Body {
         let mut body = self;
-        body.writes = body.has_any(&base::WRITES);
-        body.fills = body.has_any(&base::FILLS);
+        body.writes = body.has_any(&built_in::WRITES);
+        body.fills = body.has_any(&built_in::FILLS);
         body
     }
 
@@ -78,7 +78,7 @@ impl Body {
 
     fn add_tokens(&mut self, text: &Text<'_>, tokens: &[Token], depth: u32) {
         let summary = Summary::of(text);
-        self.side_effects |= base::of_marks(summary.marks());
+        self.side_effects |= built_in::of_marks(summary.marks());
         self.words.extend_from_slice(summary.words());
         if summary.marks().any(Marks::SET_CONFIG) {
             self.set_config_calls(text);
@@ -254,7 +254,7 @@ impl Walk<'_> {
 }
 
 fn runs_text(name: Word) -> bool {
-    base::RUN_TEXT.iter().any(|known| Word::of(known.as_bytes()) == name)
+    built_in::RUN_TEXT.iter().any(|known| Word::of(known.as_bytes()) == name)
 }
 
 fn tokens(text: &Text<'_>) -> Result<Vec<Token>, Unlexable> {

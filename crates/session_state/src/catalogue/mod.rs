@@ -48,8 +48,8 @@
 //!
 //! [`Catalogue::side_effects`] looks at one bit for a word that is no name here: 40 ns for a text of seven words.
 
-mod base;
 mod body;
+mod built_in;
 mod currval_callers;
 mod defined;
 mod definition;
@@ -187,9 +187,9 @@ impl Catalogue {
                 let entry = |word: &&str| Entry { verb, ..Entry::new(Word::of(word.as_bytes()), Finding::default()) };
                 words.iter().map(entry).collect::<Vec<Entry>>()
             };
-            entries.extend(keywords(&base::WRITES, Verb { writes: true, ..Verb::default() }));
-            entries.extend(keywords(&base::FILLS, Verb { fills: true, ..Verb::default() }));
-            entries.extend(keywords(&base::DEFINES, Verb { defines: true, ..Verb::default() }));
+            entries.extend(keywords(&built_in::WRITES, Verb { writes: true, ..Verb::default() }));
+            entries.extend(keywords(&built_in::FILLS, Verb { fills: true, ..Verb::default() }));
+            entries.extend(keywords(&built_in::DEFINES, Verb { defines: true, ..Verb::default() }));
         }
         entries.sort_by_key(|entry| entry.name);
         entries.dedup_by(|next, kept| {

@@ -10,8 +10,8 @@
 //! Names, not objects: two functions of one name are one, whatever their schemas. That finds too much and never too
 //! little, and search_path need not be known.
 
-use super::base;
 use super::body::Body;
+use super::built_in;
 use super::row::{Land, Row, Take};
 use super::{Catalogue, Entry};
 use crate::side_effects::SideEffects;
@@ -130,9 +130,9 @@ impl CatalogueBuilder {
         let called =
             |name: &&str| (Word::of(name.as_bytes()), Finding { called: SideEffects::DYNAMIC, ..Finding::default() });
         let updated = Finding { writing: SideEffects::SETTINGS, ..Finding::default() };
-        let updatable = (Word::of(base::UPDATABLE.as_bytes()), updated);
+        let updatable = (Word::of(built_in::UPDATABLE.as_bytes()), updated);
         CatalogueBuilder {
-            findings: base::RUN_TEXT.iter().map(called).chain([updatable]).collect(),
+            findings: built_in::RUN_TEXT.iter().map(called).chain([updatable]).collect(),
             edges: Vec::new(),
             settings: BTreeSet::new(),
             everywhere: SideEffects::NONE,
@@ -162,8 +162,8 @@ impl CatalogueBuilder {
             Row::Body { land, name, source: None } | Row::Other { land, name } => {
                 self.found(land, Word::of(name), SideEffects::UNKNOWN);
             }
-            Row::Internal { land, name, symbol } => self.found(land, Word::of(name), base::of_symbol(symbol)),
-            Row::C { land, name, extension } => self.found(land, Word::of(name), base::of_c(name, extension)),
+            Row::Internal { land, name, symbol } => self.found(land, Word::of(name), built_in::of_symbol(symbol)),
+            Row::C { land, name, extension } => self.found(land, Word::of(name), built_in::of_c(name, extension)),
         }
     }
 
@@ -190,7 +190,7 @@ impl CatalogueBuilder {
         let (from, flow) = (Word::of(name), Flow::Take(take));
         self.edges.push(Edge { from, other: Word::of(other), land, flow });
         // The server's own functions have no rows.
-        self.found(land, from, base::of_name(other));
+        self.found(land, from, built_in::of_name(other));
     }
 
     fn body(&mut self, land: Land, name: &[u8], source: &[u8]) {

@@ -98,7 +98,7 @@ impl Journal {
         match change {
             SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => false,
             SettingChange::Reset(name) => self.first.kept().any(|own| own == &**name),
-            SettingChange::ResetAll | SettingChange::DiscardAll => !self.first.is_base(),
+            SettingChange::ResetAll | SettingChange::DiscardAll => !self.first.is_initial(),
         }
     }
 

@@ -136,7 +136,7 @@ pub enum Risk {
 
 impl State {
     /// Nothing was set. What it listens to is not asked: that is no server's.
-    pub fn is_base(&self) -> bool {
+    pub fn is_initial(&self) -> bool {
         self.settings.is_empty() && self.identity.is_login() && !self.overflowed
     }
 
@@ -557,7 +557,7 @@ mod tests {
         state.apply(&SettingChange::ResetAll);
         assert_eq!(difference(&state, &State::default()).0, "SET SESSION role r;");
         state.apply(&SettingChange::DiscardAll);
-        assert!(state.is_base() && state.len == 0);
+        assert!(state.is_initial() && state.len == 0);
     }
 
     #[test]
@@ -575,7 +575,7 @@ mod tests {
         set(&mut state, "a", &long);
         assert!(state.is_bound() && state.len == 1);
         state.apply(&SettingChange::Reset(b"a"[..].into()));
-        assert!(!state.is_bound() && state.is_base());
+        assert!(!state.is_bound() && state.is_initial());
         for number in 0..100_000 {
             set(&mut state, &format!("app.setting_{number}"), "app.x = '1'");
         }

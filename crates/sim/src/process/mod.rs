@@ -190,7 +190,7 @@ impl Process {
 
     /// Handles a message.
     pub(crate) fn obey(&mut self, message: u8, body: &[u8]) -> Progress {
-        self.backend.message(message, body, self.pipe.hold())
+        self.backend.message(message, body, self.pipe.buffer())
     }
 
     /// A client's message has come: notes the time.
@@ -242,7 +242,7 @@ impl Process {
     pub(crate) fn resume(&mut self, takes_time: bool) -> Option<Progress> {
         self.work.busy_until.take()?;
         if std::mem::take(&mut self.work.is_statement) {
-            Some(self.backend.wake(false, self.pipe.hold()))
+            Some(self.backend.wake(false, self.pipe.buffer()))
         } else {
             takes_time.then_some(Progress::Done)
         }
@@ -257,7 +257,7 @@ impl Process {
     pub(crate) fn strike(&mut self, course: &mut Course, written: Option<u64>) {
         (self.work.is_statement, self.work.busy_until) = (false, None);
         course.census.cancels.struck += 1;
-        self.backend.wake(true, self.pipe.hold());
+        self.backend.wake(true, self.pipe.buffer());
         self.note_answer(course.now(), written);
         self.pipe.let_go();
         self.wake_after(course, 0);
@@ -265,8 +265,8 @@ impl Process {
 
     /// Answers a query that the model's SQL does not have.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(self.pipe.hold());
-        self.backend.ready(self.pipe.hold());
+        write(self.pipe.buffer());
+        self.backend.ready(self.pipe.buffer());
     }
 
     /// Reads its startup packet.

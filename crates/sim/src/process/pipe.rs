@@ -88,7 +88,7 @@ impl Buffers {
     }
 
     /// The buffer for answers that may be held back.
-    pub(super) fn hold(&mut self) -> &mut Vec<u8> {
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.held
     }
 
@@ -129,18 +129,18 @@ mod tests {
     #[test]
     fn answers_are_held_until_a_message_wants_them() {
         let mut pipe = Buffers::default();
-        backend::encode_parse_complete(pipe.hold());
+        backend::encode_parse_complete(pipe.buffer());
         pipe.let_go_after(tag::PARSE);
         assert!(pipe.holds() && !pipe.has_to_write());
         pipe.let_go_after(tag::FLUSH);
         assert!(!pipe.holds() && pipe.has_to_write());
-        backend::encode_bind_complete(pipe.hold());
+        backend::encode_bind_complete(pipe.buffer());
         pipe.let_go_if_ready();
         assert!(pipe.holds());
-        backend::encode_ready(pipe.hold(), Status::Idle);
+        backend::encode_ready(pipe.buffer(), Status::Idle);
         pipe.let_go_if_ready();
         assert_eq!((pipe.holds(), pipe.unsent()), (false, 16));
-        pipe.hold().resize(HELD_LEN_MAX + 1, 0);
+        pipe.buffer().resize(HELD_LEN_MAX + 1, 0);
         pipe.let_go_after(tag::EXECUTE);
         assert!(!pipe.holds() && pipe.has_room());
     }

@@ -25,7 +25,7 @@ impl World {
         if let Peer::Client(index, _) = who {
             self.client_left(index);
         }
-        self.pooler.settle(&mut self.course, id);
+        self.pooler.update_link(&mut self.course, id);
     }
 
     pub(super) fn client_awakes(&mut self, index: u32, number: u32) {

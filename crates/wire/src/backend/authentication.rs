@@ -15,7 +15,7 @@ const SASL_FINAL: i32 = 12;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Authentication<'a> {
-    /// The client is who it says.
+    /// AuthenticationOk.
     Ok,
     CleartextPassword,
     Md5Password {

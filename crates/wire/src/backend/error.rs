@@ -46,8 +46,8 @@ impl ErrorResponse<'_> {
     }
 }
 
-/// Appends an ErrorResponse of a server's with a DETAIL behind its fields. `fields`: its body without the zero byte that ends
-/// them; it has no DETAIL of its own.
+/// Appends an ErrorResponse of a server's with a DETAIL after its fields. `fields`: its body without the zero byte that
+/// ends them; it has no DETAIL of its own.
 pub fn encode_error_with_detail(fields: &[u8], detail: &str, out: &mut Vec<u8>) {
     message(out, tag::ERROR, |out| {
         out.extend_from_slice(fields);

@@ -1,4 +1,4 @@
-//! NotificationResponse: somebody said NOTIFY on a channel that this connection listens to.
+//! NotificationResponse: a NOTIFY on a channel that this connection listens to.
 
 use super::tag;
 use crate::{Error, message, put_cstr, reader::Reader};

@@ -34,7 +34,7 @@ pub enum Startup<'a> {
     Start(StartupMessage<'a>),
 }
 
-/// Who the client is and what it wants, in protocol 3.
+/// The startup packet of protocol 3: the user, the database and the parameters.
 //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-STARTUPMESSAGE
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StartupMessage<'a> {

@@ -41,10 +41,10 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
-    entry.welcome.base = entry.welcome.base.take().or(lent.base);
+    entry.welcome.report = entry.welcome.report.take().or(lent.report);
     entry.exchange.begged.clear();
     entry.exchange.fed.remove(&from);
-    let known = entry.welcome.base.is_some();
+    let known = entry.welcome.report.is_some();
     // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);

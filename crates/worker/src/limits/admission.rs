@@ -216,7 +216,7 @@ fn wait_at(
     }
     timers::arm_session(tables, conn);
     deadlines::hurry(tables, limiters, step, conn, messages, Commented::Unread);
-    permits::settle_limit(tables, limiters, step, before);
+    permits::exchange_allowance(tables, limiters, step, before);
 }
 
 /// The coordinator has answered a request for a limit.
@@ -288,12 +288,12 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         session.claim.admission = Admission::HasWaited { since };
         through.push((conn, passage));
     }
-    permits::settle_limit(tables, limiters, step, before);
+    permits::exchange_allowance(tables, limiters, step, before);
     for (conn, since, late_link) in late {
         tables.sessions[conn].claim.admission = Admission::HasWaited { since };
         match late_link {
             Some((since, deadline_ms)) => {
-                permits::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
+                permits::set_outcome(tables, limiters, conn, Outcome::Late { since, deadline_ms })
             }
             None => _ = deadlines::is_too_late(tables, limiters, step, conn),
         }
@@ -316,8 +316,8 @@ fn go_through(
     let session = &mut tables.sessions[conn];
     if session.server().is_some() {
         return match passage {
-            Passage::Refused(error) => permits::settle_linked(tables, limiters, conn, Outcome::Refused(error)),
-            _ if is_class => permits::settle_linked(tables, limiters, conn, Outcome::Passed),
+            Passage::Refused(error) => permits::set_outcome(tables, limiters, conn, Outcome::Refused(error)),
+            _ if is_class => permits::set_outcome(tables, limiters, conn, Outcome::Passed),
             _ => tables.agenda.reconsider(conn),
         };
     }
@@ -372,7 +372,7 @@ pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &m
     let statements: Vec<u64> =
         limiters.statements.iter().filter(|(_, limiter)| due(limiter)).map(|(fingerprint, _)| *fingerprint).collect();
     for fingerprint in statements {
-        permits::settle_limit(tables, limiters, step, Before::Statement(fingerprint));
+        permits::exchange_allowance(tables, limiters, step, Before::Statement(fingerprint));
     }
 }
 

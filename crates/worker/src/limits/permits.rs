@@ -39,14 +39,14 @@ pub(crate) fn end_linked_wait(
     let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim.admission) else { return false };
     let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
     session.claim.admission = Admission::HasWaited { since: wait.since };
-    settle_linked(tables, limiters, conn, outcome);
+    set_outcome(tables, limiters, conn, outcome);
     // The next waiter may need less.
     tables.agenda.admit(wait.before);
     true
 }
 
 /// The session acts on the outcome of its wait as soon as its server is between messages.
-pub(crate) fn settle_linked(tables: &mut Tables, limiters: &mut Limiters, conn: ConnId, outcome: Outcome) {
+pub(crate) fn set_outcome(tables: &mut Tables, limiters: &mut Limiters, conn: ConnId, outcome: Outcome) {
     limiters.outcomes.insert(conn, outcome);
     tables.agenda.reconsider(conn);
 }
@@ -66,7 +66,7 @@ pub(crate) fn take_class_permit(
 }
 
 /// Gives unneeded allowance back to the coordinator, and requests what the waiters need.
-pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
+pub(crate) fn exchange_allowance(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
     let now = step.now;
     let (mut asks, mut back) = (Vec::new(), Vec::new());
     let look_at = match before {
@@ -80,7 +80,7 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
             // The statement was not used any more, and was forgotten.
             let Some(limiter) = limiters.statements.get_mut(&fingerprint) else { return };
             let waiting = limiter.waiting();
-            let count = limiter.permits.settled(waiting) + limiter.permits.unspent(now, waiting);
+            let count = limiter.permits.return_recalled(waiting) + limiter.permits.unspent(now, waiting);
             back.push((Limit::Statement(fingerprint), count));
             asks.push((Limit::Statement(fingerprint), limiter.permits.request(waiting)));
             limiter.permits.next_at(waiting)
@@ -215,7 +215,7 @@ pub(crate) fn count_for_limits(
         (0..queries).for_each(|_| limiter.queries.owe());
     }
     if transactions > 0 || queries > 0 {
-        settle_limit(tables, limiters, step, Before::Class(index));
+        exchange_allowance(tables, limiters, step, Before::Class(index));
     }
 }
 

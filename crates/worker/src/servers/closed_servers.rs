@@ -36,7 +36,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let pool = &mut tables.pools[id];
     pool.servers.closed(why);
     pool.servers.leave(group);
-    pool.settle(step.now, &mut server);
+    pool.end_charge(step.now, &mut server);
     pool.servers.idle.retain(|&idle| idle != conn);
     pool.names.known.lost(conn, step.now);
     if let Some(waits) = &mut pool.measured.wait_sampling {
@@ -110,7 +110,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     }
     let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
     if groups.into_iter().all(|group| pool.servers.count(group) == 0) {
-        pool.welcome.base = None;
+        pool.welcome.report = None;
     }
 }
 

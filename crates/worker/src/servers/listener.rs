@@ -43,9 +43,10 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
     let pool = &mut tables.pools[server.pool];
     pool.listener.get_or_insert_default().server = Some(server_id);
-    let is_base = pool.welcome.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.kept.parameters));
+    let is_initial =
+        pool.welcome.report.as_ref().is_some_and(|report| Arc::ptr_eq(&report.parameters, &server.kept.parameters));
     server.work.used = true;
-    if !is_base || server.kept.session_state.is_some() {
+    if !is_initial || server.kept.session_state.is_some() {
         send_query(tables, step, server_id, CLEAR);
     }
     begin_round(tables, step, server_id);

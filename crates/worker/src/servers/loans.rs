@@ -37,9 +37,9 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
     }
     // This worker's waiters may need another server now.
     tables.agenda.feed(pool.id);
-    let (key, homes, base) = (pool.key.clone(), pool.exchange.homes, pool.welcome.base.clone());
+    let (key, homes, report) = (pool.key.clone(), pool.exchange.homes, pool.welcome.report.clone());
     let life = tables.life;
-    let lent = Lent { key, homes, base, from, life, to, server, idle_since };
+    let lent = Lent { key, homes, report, from, life, to, server, idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
     let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
     step.actions.push(Action::Post { mail, carrying: Some(server_id) });

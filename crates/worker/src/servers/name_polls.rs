@@ -21,7 +21,7 @@ pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         return;
     }
     let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Poll };
-    let counts = pool.welcome.base.as_ref().is_some_and(|base| base.counts_changes);
+    let counts = pool.welcome.report.as_ref().is_some_and(|report| report.counts_changes);
     let question = match pool.names.known.begin(server_id, counts, step.now) {
         Question::Glance => catalogue::GLANCE,
         Question::Poll => catalogue::POLL,

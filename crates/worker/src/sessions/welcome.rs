@@ -13,7 +13,7 @@ use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
 use machine::pids::virtual_pid;
-use session_state::base::Base;
+use session_state::login_report::LoginReport;
 use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
 use session_state::state::State as SessionState;
@@ -62,7 +62,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         pool,
         identity,
         parameters: tables.caches.interned.intern(parameters),
-        tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
+        tracker: (!first.is_initial()).then(|| Box::new(Tracker::starting(first))),
         secret: tables.random.secret(),
         console: arrival.console,
         reports_limits: arrival.reports_limits,
@@ -103,7 +103,7 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
         welcome_with_server(tables, step, conn, pool);
         return;
     }
-    if entry.welcome.base.is_some() {
+    if entry.welcome.report.is_some() {
         welcome(tables, step, conn);
         return;
     }
@@ -180,25 +180,25 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
     let pool = tables.pools.get(session.pool)?;
-    let base = pool.welcome.base.as_ref()?;
+    let report = pool.welcome.report.as_ref()?;
     if session.tracker.is_none()
-        && let Some(known) = tables.caches.interned.laid(&session.parameters, &base.parameters)
+        && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
     {
-        session.confirmed = Arc::ptr_eq(&known, &base.parameters);
+        session.confirmed = Arc::ptr_eq(&known, &report.parameters);
         session.parameters = known;
         return None;
     }
     let own = session.parameters.spelled(|index, value| {
         let name = tables.caches.tracked.names().nth(index)?;
-        canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
+        canonical(name.as_bytes(), value, report.parameters.get(index)).map(Cow::into_owned)
     });
-    let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&base.parameters);
+    let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&report.parameters);
     let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
-    let mut others = begun_others(base, state, &tables.caches.tracked);
-    let key = Learnt::key(&parameters, state, base, &tables.caches.tracked);
+    let mut others = begun_others(report, state, &tables.caches.tracked);
+    let key = Learnt::key(&parameters, state, report, &tables.caches.tracked);
     let nothing_learnt = key.is_none();
     if let Some(reported) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
-        parameters = parameters.learnt(&reported.parameters, &base.parameters);
+        parameters = parameters.learnt(&reported.parameters, &report.parameters);
         others = Arc::clone(&reported.others);
     }
     if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
@@ -216,16 +216,16 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let own = std::mem::replace(&mut session.parameters, tables.caches.interned.intern(parameters));
     // Only a result that is the same next time is kept: without values learnt from servers and without a NOTICE.
     if nothing_learnt && is_short && notice.is_none() && session.tracker.is_none() {
-        tables.caches.interned.keep_laid(own, Arc::clone(&base.parameters), Arc::clone(&session.parameters));
+        tables.caches.interned.keep_laid(own, Arc::clone(&report.parameters), Arc::clone(&session.parameters));
     }
-    session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
+    session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &report.parameters);
     notice
 }
 
 /// Sends the end of the login.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
-    let base = tables.pools[session.pool].welcome.base.as_ref().expect("a server of its pool has logged in");
+    let report = tables.pools[session.pool].welcome.report.as_ref().expect("a server of its pool has logged in");
     let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
@@ -237,7 +237,7 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
             let (severity, code) = ("NOTICE", NAME_TOO_LONG);
             ErrorResponse { severity, code, message, detail: None, hint: None }.encode_notice(out);
         }
-        base.write(&parameters, others, out);
+        report.write(&parameters, others, out);
         BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
         if !notify.is_empty() {
             write_notice(notify, None, out);
@@ -255,9 +255,9 @@ fn cut_name(name: &[u8]) -> Option<(Vec<u8>, String)> {
 }
 
 /// The values of untracked parameters that a client beginning with this state is sent, as far as they are known.
-fn begun_others(base: &Base, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
-    let Some(state) = state.filter(|state| !state.is_base()) else { return Arc::default() };
-    let untracked = base.reported.iter().filter(|(name, _)| tracked.index(name).is_none());
+fn begun_others(report: &LoginReport, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
+    let Some(state) = state.filter(|state| !state.is_initial()) else { return Arc::default() };
+    let untracked = report.reported.iter().filter(|(name, _)| tracked.index(name).is_none());
     let reported = untracked.filter_map(|(name, begins)| {
         let value = canonical(name, state.value(name)?, Some(begins))?;
         (*value != **begins).then(|| (name.clone(), (&*value).into()))

@@ -117,7 +117,7 @@ impl Agenda {
     }
 
     /// Whether a step has left nothing to be done.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.followups.is_empty()
             && self.free_servers.is_empty()
             && self.sessions.is_empty()
@@ -203,7 +203,7 @@ mod tests {
             ),
             "{order:?}"
         );
-        assert!(agenda.is_settled());
+        assert!(agenda.is_empty());
     }
 
     #[test]

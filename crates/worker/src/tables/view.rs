@@ -181,7 +181,7 @@ impl View<'_> {
         let last = *pool.servers.idle.back()?;
         let session = session.and_then(|session| self.sessions.get(session));
         let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
-        let wanted = wanted.filter(|state| !state.is_base());
+        let wanted = wanted.filter(|state| !state.is_initial());
         let fits = |server: &ConnId| {
             let found = self.servers.get(*server).and_then(|server| server.kept.session_state.as_ref());
             match (wanted, found) {

@@ -142,5 +142,5 @@ pub(crate) fn cancel(world: &mut World, mut words: Words<'_>) -> Result<(), Stri
 pub(crate) fn hangup(world: &mut World, socket: usize, why: Hangup) {
     let Some(conn) = world.sockets[socket].id else { return };
     world.step(World::place(conn), Event::Hangup { conn, why });
-    world.settle();
+    world.run_until_idle();
 }

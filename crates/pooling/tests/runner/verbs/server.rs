@@ -27,14 +27,14 @@ pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result
     if words.eat("connects") {
         let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
         world.step(World::place(conn), Event::Opened { conn, ends: None });
-        world.settle();
+        world.run_until_idle();
         return words.end();
     }
     if words.eat("connect fails") {
         let why = words.string("the reason")?;
         let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
         world.step(World::place(conn), Event::OpenFailed { conn, why });
-        world.settle();
+        world.run_until_idle();
         return words.end();
     }
     if words.eat("logs in") {

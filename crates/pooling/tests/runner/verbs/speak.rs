@@ -83,7 +83,7 @@ fn take(world: &mut World, socket: usize, mut words: Words<'_>) -> Result<(), St
             world.sockets[socket].room = None;
         }
         world.step(World::place(conn), Event::Drained { conn, count: taken });
-        world.settle();
+        world.run_until_idle();
     }
     world.sockets[socket].room = (!unlimited).then_some(count);
     words.end()

@@ -33,13 +33,13 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
             other => return Err(format!("'{other}' is no way to stop")),
         };
         world.tell_everybody(|place| Mail::stop(place, stop));
-        world.settle();
+        world.run_until_idle();
         return words.end();
     }
     if words.eat("panic in worker") {
         let worker: u16 = words.number("the worker")?;
         world.panic(WorkerId(worker - 1));
-        world.settle();
+        world.run_until_idle();
         return words.end();
     }
     if words.eat("mailbox of worker") {
@@ -77,7 +77,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return totals(world, words);
     }
     switch(world, &mut words)?;
-    world.settle();
+    world.run_until_idle();
     words.end()
 }
 
@@ -118,7 +118,7 @@ fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
     }
     let shared = Arc::new(world.settings.clone());
     world.tell_everybody(|place| Mail::configure(place, Arc::clone(&shared)));
-    world.settle();
+    world.run_until_idle();
     Ok(())
 }
 
@@ -134,7 +134,7 @@ fn control_answers(world: &mut World, mut words: Words<'_>) -> Result<(), String
     }
     let mail = Mail::ToWorker(WorkerId(conn.owner()), ToWorker::Answer { conn, bytes, close });
     world.step(World::place(conn), Event::Mail(mail));
-    world.settle();
+    world.run_until_idle();
     Ok(())
 }
 

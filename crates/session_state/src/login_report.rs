@@ -12,7 +12,7 @@ use crate::parameters::{Parameters, Reported, Tracked};
 
 /// What a freshly logged-in server reports: what clients are told at their login.
 #[derive(Debug)]
-pub struct Base {
+pub struct LoginReport {
     /// All ParameterStatus, in the server's order.
     pub reported: Reported,
     /// The tracked ones among them.
@@ -25,8 +25,8 @@ pub struct Base {
     places: Vec<(Range<usize>, Option<usize>)>,
 }
 
-impl Base {
-    pub fn new(reported: Reported, parameters: Arc<Parameters>, tracked: &Tracked) -> Base {
+impl LoginReport {
+    pub fn new(reported: Reported, parameters: Arc<Parameters>, tracked: &Tracked) -> LoginReport {
         let (mut encoded, mut places) = (Vec::new(), Vec::new());
         for (name, value) in &reported {
             let start = encoded.len();
@@ -35,7 +35,7 @@ impl Base {
         }
         let version = reported.iter().find(|(name, _)| **name == *b"server_version");
         let counts_changes = version.is_some_and(|(_, version)| counts_changes(version));
-        Base { reported, parameters, counts_changes, encoded, places }
+        LoginReport { reported, parameters, counts_changes, encoded, places }
     }
 
     /// Appends the ParameterStatus messages for a client with these values; `others`: those of parameters that are not tracked.
