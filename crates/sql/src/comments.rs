@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use crate::chunk::{CHUNK_LEN, Chunk, Places};
+use crate::chunk::{CHUNK_LEN, Chunk};
 use crate::scan;
 
 /// How much of one end of a text is looked at.
@@ -47,9 +47,35 @@ pub struct WantedTags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WantedKey {
     key: Box<[u8]>,
+    /// Its first eight bytes, or all of them, and its last eight.
+    head: Chunk,
+    tail: Chunk,
     /// The next key of those that are found by the same first byte.
     next: Option<u16>,
 }
+
+impl WantedKey {
+    fn new(key: Box<[u8]>, next: Option<u16>) -> WantedKey {
+        let (head, tail) = (Chunk::load(&key, 0), Chunk::load(&key, key.len().saturating_sub(CHUNK_LEN)));
+        WantedKey { key, head, tail, next }
+    }
+
+    /// Whether a word that is longer begins with it.
+    #[inline(always)]
+    fn begins(&self, word: &[u8]) -> bool {
+        let len = self.key.len();
+        match len {
+            0..CHUNK_LEN => Chunk::load(word, 0).first(len) == self.head.first(len),
+            CHUNK_LEN..=SHORT_MAX => {
+                Chunk::load(word, 0) == self.head && Chunk::load(word, len - CHUNK_LEN) == self.tail
+            }
+            _ => word.starts_with(&self.key),
+        }
+    }
+}
+
+/// Keys of so many bytes are compared by their first and last eight.
+const SHORT_MAX: usize = 2 * CHUNK_LEN;
 
 /// Letters of one case, digits and the other bytes of keys differ modulo this.
 const FIRSTS: usize = 64;
@@ -64,7 +90,7 @@ impl WantedTags {
                 Some(first) => firsts[usize::from(*first) % FIRSTS].replace(index),
                 None => None,
             };
-            WantedKey { key, next }
+            WantedKey::new(key, next)
         });
         let keys = keys.collect();
         WantedTags { keys, firsts }
@@ -92,62 +118,34 @@ impl WantedTags {
         }
     }
 
-    /// Words end at commas, which are looked for eight bytes at a time.
     fn look_into<'t>(&self, comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        let (chunks, _) = comment.as_chunks::<CHUNK_LEN>();
-        let (mut begin, mut at) = (0, 0);
-        for chunk in chunks.iter().map(Chunk::of) {
-            let commas = chunk.places_of(b',');
-            if !commas.is_empty() {
-                begin = self.look_before(comment, begin, at, commas, each);
+        let mut begin = 0;
+        while begin < comment.len() {
+            let end = scan::find(comment, begin, b',').unwrap_or(comment.len());
+            match comment[begin] {
+                first if first.is_ascii_whitespace() => self.read_spaced(&comment[begin..end], each),
+                first if self.firsts[usize::from(first) % FIRSTS].is_some() => self.read(&comment[begin..end], each),
+                _ => {}
             }
-            at += CHUNK_LEN;
-        }
-        begin = self.look_before(comment, begin, at, Chunk::load(comment, at).places_of(b','), each);
-        self.look_at(comment, begin, comment.len(), each);
-    }
-
-    /// At the words that end at these commas, which lie from `at`; returns where the next one begins.
-    #[inline(always)]
-    fn look_before<'t>(
-        &self,
-        comment: &'t [u8],
-        mut begin: usize,
-        at: usize,
-        mut commas: Places,
-        each: &mut impl FnMut(usize, Cow<'t, [u8]>),
-    ) -> usize {
-        while let Some(place) = commas.first() {
-            self.look_at(comment, begin, at + place, each);
-            begin = at + place + 1;
-            commas = commas.rest();
-        }
-        begin
-    }
-
-    #[inline(always)]
-    fn look_at<'t>(&self, comment: &'t [u8], begin: usize, end: usize, each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        match comment.get(begin) {
-            Some(first) if first.is_ascii_whitespace() => self.read(comment[begin..end].trim_ascii_start(), each),
-            Some(first) if self.firsts[usize::from(*first) % FIRSTS].is_some() => self.read(&comment[begin..end], each),
-            _ => {}
+            begin = end + 1;
         }
     }
 
     #[inline(never)]
+    fn read_spaced<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        self.read(word.trim_ascii_start(), each);
+    }
+
+    #[inline(always)]
     fn read<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        let Some(first) = word.first() else { return };
-        let mut next = self.firsts[usize::from(*first) % FIRSTS];
+        let mut next = word.first().and_then(|first| self.firsts[usize::from(*first) % FIRSTS]);
         while let Some(index) = next {
             let wanted = &self.keys[usize::from(index)];
             next = wanted.next;
             // Most words are told from a key by the byte after it.
-            let Some((name, rest @ [b':' | b'=' | b' ' | b'\t'..=b'\r', ..])) = word.split_at_checked(wanted.key.len())
-            else {
-                continue;
-            };
-            if *name == *wanted.key
-                && let [b':' | b'=', value @ ..] = rest.trim_ascii_start()
+            let Some(b':' | b'=' | b' ' | b'\t'..=b'\r') = word.get(wanted.key.len()) else { continue };
+            if wanted.begins(word)
+                && let [b':' | b'=', value @ ..] = word[wanted.key.len()..].trim_ascii_start()
             {
                 return each(usize::from(index), value_of(value));
             }
@@ -258,6 +256,16 @@ fn tag(part: &[u8]) -> Option<CommentTag<'_>> {
 
 #[inline]
 fn value_of(value: &[u8]) -> Cow<'_, [u8]> {
+    let is_bare = |byte: &u8| !byte.is_ascii_whitespace() && *byte != b'\'';
+    if value.first().is_some_and(is_bare) && value.last().is_some_and(is_bare) {
+        return Cow::Borrowed(value);
+    }
+    written_value(value)
+}
+
+/// Of a value with spaces around it, or quotes.
+#[inline(never)]
+fn written_value(value: &[u8]) -> Cow<'_, [u8]> {
     let value = value.trim_ascii();
     let quoted = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'"));
     quoted.map_or(Cow::Borrowed(value), without_percent_signs)
@@ -326,6 +334,27 @@ mod tests {
             pairs([("a", "1"), ("b", "2"), ("c", "/x%2")])
         );
         assert_eq!(found("/* a:1 */"), pairs([("a", "1")]));
+    }
+
+    #[test]
+    fn a_key_of_any_length_is_told_from_others() {
+        for len in 1..=20 {
+            let key: Vec<u8> = (b'a'..=b'z').take(len).collect();
+            let wanted = WantedTags::new([key.clone().into_boxed_slice()]);
+            let values = |text: &[u8]| {
+                let mut values = Vec::new();
+                wanted.each(text, |_, value| values.push(value.into_owned()));
+                values
+            };
+            let comment = |key: &[u8]| [b"select 1 /*x:1,", key, b":2*/"].concat();
+            assert_eq!(values(&comment(&key)), [b"2"], "{len}");
+            assert!(values(&comment(&key[1..])).is_empty() && values(&comment(&[&key, &b"_"[..]].concat())).is_empty());
+            for at in 0..len {
+                let mut other = key.clone();
+                other[at] = b'_';
+                assert!(values(&comment(&other)).is_empty(), "{at} of {len}");
+            }
+        }
     }
 
     #[test]
