@@ -46,6 +46,11 @@ impl Dialer {
         Dialer { tcp, attempts: BTreeMap::new() }
     }
 
+    /// Connections that are opened from now on get these options.
+    pub(crate) fn set_tcp(&mut self, tcp: TcpOptions) {
+        self.tcp = tcp;
+    }
+
     pub(crate) fn begin(&mut self, conn: ConnId, address: &Address) -> Dial {
         match &address.host {
             Host::Unix(dir) => match connect_unix(dir, address.port) {
@@ -186,6 +191,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let port = listener.local_addr().expect("bound").port();
         let mut dialer = Dialer::new(TcpOptions::default());
+        let idle = std::time::Duration::from_secs(7);
+        dialer.set_tcp(TcpOptions { keepalive_idle: Some(idle), ..TcpOptions::default() });
         let address = Address { host: Host::Name("db".to_owned()), port };
         assert!(matches!(dialer.begin(conn(), &address), Dial::Resolve(name) if name == "db"));
         // Nothing listens on 127.0.0.2, which is this machine too.
@@ -194,6 +201,7 @@ mod tests {
         let mut refused = 0;
         loop {
             let Dial::Watch(socket) = dial else { panic!("the second address answers") };
+            assert_eq!(socket2::SockRef::from(&socket).tcp_keepalive_time().ok(), Some(idle), "as set last");
             match dialer.verdict(conn(), wait(&socket)) {
                 None => break,
                 Some(next) => (dial, refused) = (next, refused + 1),

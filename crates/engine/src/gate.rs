@@ -19,6 +19,7 @@ use units::Time;
 use wire::backend::ErrorResponse;
 
 use crate::listener::{Accepted, Listener, Listening};
+use crate::options::TcpOptions;
 use crate::poll::{Interest, Poll, Token};
 
 /// Clients accepted from one listener in one round.
@@ -56,6 +57,14 @@ impl Gate {
         let tcp_fd_max = limit - KEPT_MAX.min(limit / 8);
         let listeners = listeners.into_iter().map(Some).collect();
         Ok(Gate { listeners, reserve: spare(), paused_until: None, tcp_fd_max, turned_away: 0 })
+    }
+
+    /// Clients that are accepted from now on get these options.
+    ///
+    /// # Errors
+    /// The kernel's, for a value that it does not take.
+    pub(crate) fn set_tcp(&self, options: &TcpOptions) -> io::Result<()> {
+        self.listeners.iter().flatten().try_for_each(|listener| listener.set_tcp(options))
     }
 
     /// Accepts from one listener, up to the quota; `admit` takes a client in or gives it back.

@@ -11,6 +11,7 @@ use crate::count::ThreadCounters;
 use crate::letter::Letter;
 use crate::listener::Listening;
 use crate::log::Log;
+use crate::options::TcpOptions;
 use crate::shared::Shared;
 
 /// Cloned freely, used from any thread.
@@ -43,6 +44,14 @@ impl Handle {
     pub fn configure(&self, settings: &Arc<Settings>) {
         self.shared.set_settings(Arc::clone(settings));
         self.post_all(|place| Mail::configure(place, Arc::clone(settings)));
+    }
+
+    /// TCP sockets of clients and servers that come from now on get these options.
+    pub fn set_tcp(&self, options: TcpOptions) {
+        let options = Arc::new(options);
+        for thread in 0..self.shared.boxes.len() {
+            self.mailbox(thread, Letter::SetTcp(Arc::clone(&options)));
+        }
     }
 
     /// The settings that were set last.

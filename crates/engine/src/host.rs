@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use machine::{Event, Exchange, Hangup, Lost, Mail, Place, ToWorker};
+use machine::{Event, Exchange, Hangup, Level, Lost, Mail, Place, ToWorker};
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
 
@@ -231,6 +231,7 @@ impl Host {
                 }
             }
             Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
+            Letter::SetTcp(options) => set_tcp(self, &options),
             Letter::CloseListeners { keep_unix } => {
                 if let Some(gate) = &mut self.gate {
                     self.shared.set_listening(gate.close(keep_unix));
@@ -422,4 +423,12 @@ impl Host {
 #[inline]
 fn is_visitor(conn: ConnId, ready: Ready) -> bool {
     ready.leaves || conn.kind() == Kind::Login
+}
+
+/// Sockets that are opened or accepted from now on get these options.
+fn set_tcp(host: &mut Host, options: &TcpOptions) {
+    host.dialer.set_tcp(options.clone());
+    if let Some(Err(error)) = host.gate.as_ref().map(|gate| gate.set_tcp(options)) {
+        host.shared.log.say(Level::Warning, format!("cannot set options of listening sockets: {error}"));
+    }
 }

@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 
 use crate::mailbox::{Bell, Mailbox};
+use crate::options::TcpOptions;
 
 /// A mailbox with so many letters refuses those that may be refused ([`Mail::may_be_returned`]).
 pub(crate) const OFFERED_MAX: usize = 1024;
@@ -38,6 +39,8 @@ pub(crate) enum Letter {
     Count {
         ticket: u64,
     },
+    /// Options of TCP sockets that are opened or accepted from now on.
+    SetTcp(Arc<TcpOptions>),
     /// No new clients over TCP, and none at all without `keep_unix`.
     CloseListeners {
         keep_unix: bool,

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use machine::Peer;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with, getsockname};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::connect::unix_address;
-use crate::options::{Options, UnixOptions};
+use crate::options::{Options, TcpOptions, UnixOptions};
 use crate::tcp;
 
 /// Why the engine could not start.
@@ -196,6 +196,17 @@ impl Listener {
 
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.place, Listening::Unix(_))
+    }
+
+    /// TCP clients that are accepted from now on get these options.
+    ///
+    /// # Errors
+    /// The kernel's, for a value that it does not take.
+    pub(crate) fn set_tcp(&self, options: &TcpOptions) -> io::Result<()> {
+        match self.place {
+            Listening::Tcp(_) => tcp::change(&SockRef::from(&self.fd), options),
+            Listening::Unix(_) => Ok(()),
+        }
     }
 
     /// Accepts the next client.

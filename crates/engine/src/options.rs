@@ -1,6 +1,7 @@
 //! The engine's options at start: where to listen, what to set on sockets, where to log.
 //!
-//! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Only the log's options can change at run time.
+//! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Only the options of the log and of
+//! TCP sockets can change at run time.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -2,9 +2,25 @@
 
 use std::io;
 
-use socket2::{Socket, TcpKeepalive};
+use socket2::{Socket, TcpKeepalive, Type};
 
 use crate::options::TcpOptions;
+
+/// Sets them on a listener that may have had others. What they leave to the kernel gets its default again; only a size
+/// of buffers, once set, stays until another is set.
+///
+/// # Errors
+/// As [`set`].
+pub(crate) fn change(socket: &Socket, options: &TcpOptions) -> io::Result<()> {
+    let fresh = Socket::new(socket.domain()?, Type::STREAM, None)?;
+    let mut options = options.clone();
+    options.keepalive_idle.get_or_insert(fresh.tcp_keepalive_time()?);
+    options.keepalive_interval.get_or_insert(fresh.tcp_keepalive_interval()?);
+    options.keepalive_count.get_or_insert(fresh.tcp_keepalive_retries()?);
+    socket.set_keepalive(options.keepalive)?;
+    socket.set_tcp_user_timeout(options.user_timeout)?;
+    set(socket, &options)
+}
 
 /// Sets the options that clients' and servers' sockets share.
 ///
@@ -35,4 +51,43 @@ pub(crate) fn set(socket: &Socket, options: &TcpOptions) -> io::Result<()> {
         socket.set_recv_buffer_size(len)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use socket2::Domain;
+
+    use super::*;
+
+    #[test]
+    fn what_is_changed_is_as_on_a_socket_that_never_had_anything_else() {
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let seconds = |number| Some(Duration::from_secs(number));
+        let before = TcpOptions {
+            keepalive: true,
+            keepalive_idle: seconds(7),
+            keepalive_interval: seconds(3),
+            keepalive_count: Some(2),
+            user_timeout: seconds(9),
+            buffer_len: None,
+        };
+        let plain = TcpOptions { keepalive: true, ..TcpOptions::default() };
+        let shown = |socket: &Socket| {
+            let timers = (socket.tcp_keepalive_time().ok(), socket.tcp_keepalive_interval().ok());
+            (socket.keepalive().ok(), timers, socket.tcp_keepalive_retries().ok(), socket.tcp_user_timeout().ok())
+        };
+        for after in [plain, before.clone()] {
+            let (changed, fresh) = (socket(), socket());
+            set(&changed, &before).expect("the kernel takes them");
+            change(&changed, &after).expect("the kernel takes them");
+            set(&fresh, &after).expect("the kernel takes them");
+            assert_eq!(shown(&changed), shown(&fresh), "{after:?}");
+        }
+        let (off, changed) = (TcpOptions { keepalive: false, ..TcpOptions::default() }, socket());
+        set(&changed, &before).expect("the kernel takes them");
+        change(&changed, &off).expect("the kernel takes them");
+        assert_eq!(changed.keepalive().ok(), Some(false));
+    }
 }

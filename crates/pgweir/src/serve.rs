@@ -272,6 +272,7 @@ fn reload(
         Ok(mut config) => {
             // Threads are as many as they were at start.
             config.pooling.workers = handle.workers();
+            handle.set_tcp(settings::tcp(&config.pooling.global));
             handle.log().reopen(&settings::log(&config.pooling.global, &flags));
             Ok(settings::loaded(&config))
         }

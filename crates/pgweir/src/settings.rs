@@ -75,7 +75,7 @@ pub(crate) fn options(global: &Global, flags: &Flags) -> Options {
     }
 }
 
-/// For the log, which alone of the engine's options changes on reload.
+/// For the log. It changes on reload, as [`tcp`] does.
 pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
     LogOptions {
         file: global.log.logfile.as_ref().map(PathBuf::from),
@@ -93,8 +93,8 @@ pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
     }
 }
 
-/// 0 leaves a socket option as the kernel has it.
-fn tcp(global: &Global) -> TcpOptions {
+/// For sockets. They change on reload for those that come later. 0 leaves an option as the kernel has it.
+pub(crate) fn tcp(global: &Global) -> TcpOptions {
     let unless_zero = |number: u32, unit: fn(u64) -> Duration| (number > 0).then(|| unit(number.into()));
     TcpOptions {
         keepalive: global.network.tcp_keepalive,

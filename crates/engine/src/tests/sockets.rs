@@ -337,6 +337,33 @@ fn a_final_error_reaches_a_client_that_goes_on_writing() {
 }
 
 #[test]
+fn clients_that_come_after_a_reload_get_the_new_options() {
+    let seen = |stream: &TcpStream| {
+        let socket = socket2::SockRef::from(stream);
+        (socket.keepalive().expect("it is open"), socket.tcp_keepalive_time().expect("it is open").as_secs())
+    };
+    let options =
+        crate::TcpOptions { keepalive_idle: Some(std::time::Duration::from_secs(7)), ..crate::TcpOptions::default() };
+    let listening =
+        crate::Options { addresses: vec!["127.0.0.1".to_owned()], port: 0, unix: None, ..crate::Options::default() };
+    let listeners = crate::listener::listen(&listening, &mut Vec::new()).expect("a free port");
+    let crate::Listening::Tcp(address) = listeners[0].place else { panic!("it is TCP") };
+    let accepted = |is_new: bool| {
+        let _client = TcpStream::connect(address).expect("it listens");
+        let fd = loop {
+            match listeners[0].accept() {
+                crate::listener::Accepted::Client(fd, _) => break fd,
+                _ => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(seen(&TcpStream::from(fd)) == (true, 7), is_new);
+    };
+    accepted(false);
+    listeners[0].set_tcp(&options).expect("the kernel takes them");
+    accepted(true);
+}
+
+#[test]
 fn the_listen_queue_has_room_for_a_burst_of_clients() {
     let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux has it");
     let count = allowed.trim().parse::<usize>().expect("a number").min(1000);
