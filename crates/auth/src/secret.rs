@@ -72,7 +72,7 @@ mod tests {
         AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         let kind = |text: &str| match Secret::parse(text) {
             Secret::Plain(password) => {
                 assert_eq!(password.as_str(), text);

@@ -1,7 +1,7 @@
 //! A client's clear or md5 password against whatever is known of the user.
 //!
-//! Promises constant-time comparison, and that an empty password lets nobody in. Does not hide how long a
-//! check takes: a SCRAM verifier needs a slow hash for a clear password, the others do not.
+//! Promises constant-time comparison, and that an empty password never matches. Does not hide how long a check takes: a
+//! SCRAM verifier needs a slow hash for a clear password, the others do not.
 
 use zeroize::Zeroizing;
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_password_lets_nobody_in() {
+    fn empty_password_allows_no_login() {
         for secret in &secrets("") {
             assert!(!verify_plain(secret, USER, b""));
         }

@@ -155,7 +155,7 @@ fn untold_bytes_of_a_mock_stay_and_are_no_salt() {
     assert_eq!(mock(b"alice").spare, mock(b"alice").spare);
     assert_ne!(mock(b"alice").spare, mock(b"bob").spare);
     assert_ne!(mock(b"alice").spare, *mock(b"alice").verifier.salt);
-    // Users that do not exist share keys, but neither with another process nor with anybody who is there.
+    // Users that do not exist share keys, but not with another process or with existing users.
     assert_ne!(mock(b"alice").verifier.stored_key(), Verifier::mock(&[2; 32], b"alice", ITERATIONS).stored_key());
 }
 

@@ -306,7 +306,7 @@ fn servers_without_the_keys_are_not_believed() {
     let (_, answer) = ServerExchange::start(&first, verifier(), &SERVER_NONCE).unwrap();
     client.challenge(&answer).unwrap();
     let last = client.respond(&Keys::derive(PASSWORD, SALT, 8)).unwrap();
-    // It may know the StoredKey, out of a stolen verifier, and what we just told it; both are of no use.
+    // It may know the StoredKey, out of a stolen verifier, and what we just sent it; both are of no use.
     let transcript = [&first[3..], b",", &answer, b",", &last[..last.len() - 47]].concat();
     let by_stored_key = hmac(verifier().stored_key(), &transcript);
     let ours_again = String::from_utf8(last[last.len() - 44..].to_vec()).unwrap();

@@ -1,7 +1,7 @@
 //! `[databases]`: names that clients use, and where each of them leads.
 //!
 //! Promises entries that can be connected to: at least one host, a port, no reserved name. Parameters that would need
-//! what is not supported yet are refused where passing them over would let somebody in or connect elsewhere.
+//! what is not supported yet are refused where passing them over would allow a login or connect elsewhere.
 //= pgbouncer config.md#section-databases
 
 use std::net::IpAddr;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_told_apart() {
+    fn hosts_are_distinguished() {
         assert_eq!(host("::1"), Some(Host::Ip("::1".parse().expect("an address"))));
         assert_eq!(host("@weir"), Some(Host::Unix("@weir".to_owned())));
         assert_eq!(host("db-1.local"), Some(Host::Name("db-1.local".to_owned())));

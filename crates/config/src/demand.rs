@@ -85,7 +85,7 @@ fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) ->
     sum.min(enough)
 }
 
-/// Who can log in at all: an empty password lets nobody in, and SCRAM cannot check an md5 hash.
+/// The users that can log in at all: an empty password allows no login, and SCRAM cannot check an md5 hash.
 #[must_use]
 pub(crate) fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
     match (auth_type, secret) {

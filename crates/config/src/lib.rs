@@ -7,7 +7,7 @@
 //!                              └─ classes                    [classes]
 //!                                 all of it ─▶ config
 //!   auth_file ─ userlist ─▶ secrets            support: what is not there yet, sense: what cannot be meant
-//!   class_file ─ rules ─▶ who is in which class      reach: which of them nobody is in
+//!   class_file ─ rules ─▶ the class of a session      reach: classes without sessions
 //!   postgres://… ─ url, passfile               explain, manual: settings back to words
 //! ```
 //!

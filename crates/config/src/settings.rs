@@ -59,7 +59,8 @@ impl Values {
         self.places[key as usize].as_ref()
     }
 
-    /// Whether it is PgBouncer's NULL: a setting without a default that nobody has set, not even to nothing. Numbers are never NULL.
+    /// Whether it is PgBouncer's NULL: a setting without a default that was not set, not even to an empty value.
+    /// Numbers are never NULL.
     #[must_use]
     pub fn is_null(&self, key: Key) -> bool {
         let is_empty = matches!(self.get(key), Value::Text(text) if text.is_empty());
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_follow_the_cores_unless_told() {
+    fn workers_follow_the_cores_unless_set() {
         let mut values = Values::default();
         assert_eq!(pooling(&values, 8).workers, 8);
         assert_eq!(pooling(&values, 0).workers, 1);

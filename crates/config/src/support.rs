@@ -1,6 +1,6 @@
 //! What PgBouncer has and this program does not have yet.
 //!
-//! Promises that nothing is silently weaker than the file says: what would let somebody in, or send in the clear what
+//! Promises that nothing is silently weaker than the file says: what would allow a login, or send in the clear what
 //! should be encrypted, is an error; what merely has no effect is a warning, and only if it was changed.
 
 use crate::problem::{Place, Problem, quoted};
@@ -15,7 +15,7 @@ const FACILITIES: [&str; 12] = [
     "local7",
 ];
 
-/// Judges the values of `[pgbouncer]`; `peers` is where `[peers]` has an entry of somebody else's.
+/// Judges the values of `[pgbouncer]`; `peers` is where `[peers]` has an entry of another process.
 #[must_use]
 pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
     let mut problems = Vec::new();

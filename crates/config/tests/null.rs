@@ -9,7 +9,7 @@ fn row(ini: &str, key: &str) -> ConfigRow {
 }
 
 #[test]
-fn what_nobody_has_set_and_has_no_default_is_null() {
+fn a_setting_without_value_and_default_is_null() {
     let values = |ini: &str, key: &str| {
         let ConfigRow { value, default, .. } = row(ini, key);
         (value, default)

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_console_is_for_those_who_are_named() {
+    fn the_console_is_for_named_users() {
         let admins = |settings: &mut Settings| {
             settings.global.console.admin_users.insert("ann".to_owned());
             settings.global.console.stats_users.insert("joe".to_owned());

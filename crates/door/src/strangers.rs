@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_has_a_secret_of_a_kind_that_somebody_has() {
+    fn an_unknown_user_has_a_secret_of_an_existing_kind() {
         let secrets = [
             Secret::Md5(Md5Hash::of("secret", "ann")),
             Secret::Plain(Password::new("secret")),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_does_not_exist_has_the_iterations_of_one_who_does() {
+    fn an_unknown_user_has_the_iterations_of_an_existing_one() {
         let verifier = |iterations| Secret::Scram(Verifier::mock(&[1; 32], b"u", iterations));
         let mut settings = Settings::default();
         settings.global.login.auth_type = AuthType::Scram;

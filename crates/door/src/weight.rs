@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_much_falls_and_the_rest_log_in() {
+    fn logins_with_much_memory_are_closed_and_the_rest_log_in() {
         let mut stage = Stage::new();
         let patient = stage.arrive();
         stage.send(patient, &startup(10));

@@ -167,7 +167,7 @@ impl Supervisor {
     fn say_farewell(&self, resident: usize, wreck: &Wreck) {
         let machine = self.host.residents[resident].machine();
         let Some(asked) = &wreck.asked else { return };
-        let to_tell = catch_unwind(AssertUnwindSafe(|| machine.clients_to_tell(asked, wreck.served)));
+        let to_tell = catch_unwind(AssertUnwindSafe(|| machine.clients_to_notify(asked, wreck.served)));
         for conn in to_tell.unwrap_or_default() {
             if let Some(outlet) = self.host.connections.outlet(conn)
                 && outlet.phase == Phase::Open

@@ -30,7 +30,7 @@ pub(crate) trait Tenant: Machine {
 
     /// After a panic in a step: the clients that can be sent an error. `asked`: the step's actions, none of which was
     /// done; `served`: the connection that the step was about.
-    fn clients_to_tell(&self, _asked: &[Action], _served: Option<ConnId>) -> Vec<ConnId> {
+    fn clients_to_notify(&self, _asked: &[Action], _served: Option<ConnId>) -> Vec<ConnId> {
         Vec::new()
     }
 
@@ -53,8 +53,8 @@ impl Tenant for Coordinator {
 }
 
 impl Tenant for Worker {
-    fn clients_to_tell(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
-        Worker::clients_to_tell(self, asked, served)
+    fn clients_to_notify(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+        Worker::clients_to_notify(self, asked, served)
     }
 
     fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {

@@ -24,8 +24,8 @@ pub fn first_text<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u
 
 #[inline(never)]
 fn first_of_any<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]> {
-    let (text, behind) = first_said(session, messages)?;
-    if begins_transaction(text) { text_behind(session, behind).or(Some(text)) } else { Some(text) }
+    let (text, rest) = first_said(session, messages)?;
+    if begins_transaction(text) { text_after(session, rest).or(Some(text)) } else { Some(text) }
 }
 
 /// The text of a complete Query, if that comes first.
@@ -41,24 +41,24 @@ fn query(messages: &[u8]) -> Option<&[u8]> {
 fn first_said<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     loop {
         let runs_nothing = matches!(messages.first(), Some(&(tag::DESCRIBE | tag::CLOSE | tag::FLUSH)));
-        let (text, behind) = text_of(session, messages)?;
+        let (text, rest) = text_of(session, messages)?;
         match text {
-            Some(text) => return Some((text, behind)),
-            None if runs_nothing => messages = behind,
+            Some(text) => return Some((text, rest)),
+            None if runs_nothing => messages = rest,
             None => return None,
         }
     }
 }
 
 /// The text after a bare BEGIN.
-fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [u8]> {
+fn text_after<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [u8]> {
     for _ in 1..MESSAGES_MAX {
         // Other messages may come between a Parse of BEGIN and the next text.
-        let (text, behind) = text_of(session, messages)?;
+        let (text, rest) = text_of(session, messages)?;
         if let Some(text) = text.filter(|text| !begins_transaction(text)) {
             return Some(text);
         }
-        messages = behind;
+        messages = rest;
     }
     None
 }
@@ -66,7 +66,7 @@ fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [
 /// The text of the first message, if it has one, and the bytes after that message; `None` if there is no message.
 fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [u8]>, &'a [u8])> {
     let header = Header::parse(messages).ok()??;
-    let (message, behind) = messages.split_at(messages.len().min(header.total_len()));
+    let (message, rest) = messages.split_at(messages.len().min(header.total_len()));
     let body = &message[HEADER_LEN..];
     let text = match header.tag {
         tag::QUERY => Some(body.strip_suffix(b"\0").unwrap_or(body)),
@@ -74,7 +74,7 @@ fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [
         tag::BIND => bound_text(session, body),
         _ => None,
     };
-    Some((text, behind))
+    Some((text, rest))
 }
 
 /// The beginning of the text of an incomplete Parse: it comes after the name.

@@ -132,13 +132,13 @@ pub(crate) fn reads_parameters(requests: &Requests<'_>, statement: &[u8]) -> boo
     named.is_some_and(|statement| statement.reading(&requests.pool.names.known).sets_by_function())
 }
 
-/// A Bind is about to be sent. `statement`: the named one and its effects, if known; `behind`: the bytes after its
+/// A Bind is about to be sent. `statement`: the named one and its effects, if known; `after_names`: the bytes after its
 /// names. False: it waits for answers under way.
 pub(crate) fn bind_followed(
     requests: &mut Requests<'_>,
     names: &BindNames<'_>,
     statement: Option<(&Statement, Reading)>,
-    behind: &[u8],
+    after_names: &[u8],
 ) -> bool {
     let (name, reading) = (names.statement, statement.map_or(Reading::default(), |(_, reading)| reading));
     let statement = statement.map(|(statement, _)| statement);
@@ -187,7 +187,7 @@ pub(crate) fn bind_followed(
     }
     if let Some(marked) = followed {
         let marked = match marked {
-            Some(marked) if marked.is_unbound() => Some(Arc::new(marked.bound(behind))),
+            Some(marked) if marked.is_unbound() => Some(Arc::new(marked.bound(after_names))),
             marked => marked,
         };
         let (awaited, _) = requests.server.ledger.owing();
@@ -221,7 +221,7 @@ pub(crate) fn execute(requests: &mut Requests<'_>, at_hand: &[u8]) -> bool {
     {
         return false;
     }
-    listening::says(requests.server, requests.session, requests.conn, marked.reading);
+    listening::note_notify(requests.server, requests.session, requests.conn, marked.reading);
     announcing::defined(requests.session);
     vacating::vacate(requests, &marked.text, marked.reading);
     texts::suspect(requests.session, requests.pool, marked.reading, &marked.text);

@@ -83,7 +83,7 @@ impl Listener {
     }
 
     /// All sessions that listen or wait.
-    pub fn everybody(&self) -> BTreeSet<ConnId> {
+    pub fn all_sessions(&self) -> BTreeSet<ConnId> {
         self.channels.values().flatten().chain(&self.waiting).chain(&self.served).copied().collect()
     }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_told_once_and_taken_back_when_the_last_has_left() {
+    fn a_channel_is_listened_to_once_and_left_with_its_last_session() {
         let mut listener = Listener::default();
         listener.listen(b"a", session(1));
         listener.join_next_round(session(1));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_during_a_round_waits_for_the_next() {
+    fn a_session_that_comes_during_a_round_waits_for_the_next() {
         let mut listener = Listener::default();
         listener.join_next_round(session(1));
         assert_eq!(round(&mut listener).as_deref(), Some(""));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_bounded_and_whoever_waits_waits_for_all_of_its_channels() {
+    fn a_round_is_bounded_and_a_session_waits_for_all_its_channels() {
         let mut listener = Listener::default();
         for number in 0..=limits::CHANNELS_PER_ROUND_MAX {
             listener.listen(format!("c{number}").as_bytes(), session(1));

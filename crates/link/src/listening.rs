@@ -180,7 +180,7 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
 
 /// A text is sent. If it runs NOTIFY, listening sessions get the process id that the client knows; and if the session
 /// itself listens, it gets the notification before the ReadyForQuery.
-pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, reading: Reading) {
+pub(crate) fn note_notify(server: &mut Server, session: &mut Session, conn: ConnId, reading: Reading) {
     if !reading.notifies() {
         return;
     }

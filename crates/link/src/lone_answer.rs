@@ -1,7 +1,8 @@
-//! The commonest answer: messages that concern nobody but the client, and the ReadyForQuery that ends what it is owed.
+//! The most frequent answer: messages that concern only the client, and the ReadyForQuery after which it is owed
+//! nothing.
 //!
-//! Promises: it does what `Answers` does with such messages, which need not be built for them.
-//! What comes that is not as it mostly is goes that way, from the first such message on.
+//! It has the same effect as `Answers`, without building one. From the first other message on, the rest goes to
+//! `Answers`.
 
 use connections::server::{Overdue, Server};
 use session_state::state::Defines;
@@ -14,7 +15,7 @@ use wire::{HEADER_LEN, Header};
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// A server and whom it serves.
+/// A server and its session.
 pub struct LoneAnswer<'a> {
     pub session: &'a mut Session,
     pub server: &'a mut Server,
@@ -22,7 +23,7 @@ pub struct LoneAnswer<'a> {
 }
 
 impl LoneAnswer<'_> {
-    /// Nothing but its client's answers are awaited of the server, and nothing waits for them but the client.
+    /// Whether the server owes only answers to its client, and only the client waits for them.
     #[inline]
     pub fn is_expected(&self) -> bool {
         let LoneAnswer { session, server, pool } = self;
@@ -34,7 +35,7 @@ impl LoneAnswer<'_> {
         is_between && flows && is_free && !waits && !defines && can_pass(server)
     }
 
-    /// Reads a ReadyForQuery after which its client is owed nothing. `None`: it is something else, and is left as it is.
+    /// Reads a ReadyForQuery after which the client is owed nothing. `None`: it is another message, and stays unread.
     #[inline]
     pub fn ready(&mut self, now: Time, message: &[u8]) -> Option<Status> {
         let [tag::READY_FOR_QUERY, 0, 0, 0, 5, status] = *message else { return None };
@@ -67,14 +68,14 @@ impl LoneAnswer<'_> {
     }
 }
 
-/// Whether [`passed`] may be asked.
+/// Whether [`passed`] may be called.
 #[inline]
 pub(crate) fn can_pass(server: &Server) -> bool {
     server.ledger.is_plain() && server.transaction.emptying.is_none()
 }
 
-/// How many bytes are messages that concern nobody but the client, whole ones; they are answered then. Its session has nothing
-/// that is followed.
+/// The length of the whole messages at the beginning that concern only the client; the ledger takes them as answered.
+/// The session has no tracked state.
 #[inline(always)]
 pub fn passed(server: &mut Server, bytes: &[u8]) -> usize {
     let mut len = 0;
@@ -88,7 +89,7 @@ pub fn passed(server: &mut Server, bytes: &[u8]) -> usize {
     len
 }
 
-/// A command tag that says nothing of what the session, or others, have from now on. //= pg18 protocol-message-formats
+/// Whether a command tag does not change the state of sessions. //= pg18 protocol-message-formats
 fn says_little(message: &[u8]) -> bool {
     let tag = &message[HEADER_LEN..];
     matches!(

@@ -1,7 +1,6 @@
-//! The commonest request: one Query, whole, of a linked session about which nothing is to be done but to send it.
+//! The most frequent request: one whole Query of a linked session that only has to be sent.
 //!
-//! Promises: it does what [`Requests`] does with such a message, which need not be built for it.
-//! Whatever is not as it mostly is goes that way, and nothing has been done about it here.
+//! It has the same effect as [`Requests`], without building one. All other messages go to [`Requests`], unchanged.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::requests::Requests;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// A linked session, and what it has at hand: `bytes` of `source`, from `at`.
+/// A linked session and its `bytes` of `source`, from `at`.
 pub struct LoneQuery<'a> {
     pub session: &'a mut Session,
     pub server_id: ConnId,
@@ -38,18 +37,18 @@ impl<'a> LoneQuery<'a> {
         text(&self.bytes[self.at..])
     }
 
-    /// Whether nothing comes of its text but an answer.
+    /// Whether its text has no effect except its answer.
     #[inline(always)]
     pub fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> bool {
         let (rules, server) = (&self.pool.rules, &self.server);
         if !rules.follows() {
-            // Names of ours are looked for in texts that nobody reads.
+            // Texts are not read here, except for the pooler's names of prepared statements.
             return server.statements.prepared.is_empty() || rules.mode == PoolMode::Session;
         }
         is_harmless(caches.reader.read(text, &server.kept.parameters, &mut self.pool.names.known))
     }
 
-    /// It goes the general way.
+    /// Continues as a general request.
     #[inline(always)]
     pub fn into_requests(
         self,
@@ -91,8 +90,8 @@ impl<'a> LoneQuery<'a> {
         actions.send(self.server_id, self.source, self.at, self.bytes.len());
     }
 
-    /// Whether session and server, who do not belong to each other yet, may: they have the same parameters and nothing else to be
-    /// replayed, both are read, and nothing that they did before has a say.
+    /// Whether a session and a server that are not linked yet may be linked without further work: they have the same
+    /// parameters and nothing else to replay, reading is paused on neither, and no earlier state matters.
     #[inline(always)]
     pub fn may_be_linked_as_is(&self) -> bool {
         let LoneQuery { session, server, .. } = self;
@@ -102,7 +101,7 @@ impl<'a> LoneQuery<'a> {
         is_alike && flows && !is_replayed && self.is_free_of_state()
     }
 
-    /// Nothing that its client or its server did before has a say in what is to be done.
+    /// Whether no earlier state of the session or server matters for sending the query.
     #[inline(always)]
     pub fn is_free_of_state(&self) -> bool {
         let LoneQuery { session, server, pool, .. } = self;
@@ -129,7 +128,7 @@ fn text(message: &[u8]) -> Option<&[u8]> {
     Some(text)
 }
 
-/// Nothing comes of it but its answer.
+/// Whether a text has no effect except its answer.
 #[inline(always)]
 fn is_harmless(reading: Reading) -> bool {
     let is_noted = reading.is_active() || reading.names_statements() || reading.uses_sequences();

@@ -1,4 +1,4 @@
-//! A named statement has the same parameter types and columns on every server as its client was told.
+//! A named statement has the same parameter types and columns on every server as in its client's first description.
 //!
 //! ```text
 //! the server has it as the client knows it ──► nothing to do: almost every Bind
@@ -190,7 +190,7 @@ pub(crate) fn describes(server: &mut Server, message: u8, body: &[u8]) -> Result
 
 /// The next message of an answer passes by length. In a trial, the ParameterDescription goes to the client only when
 /// the next message shows that it succeeds: PostgreSQL sends it before it finds that the columns have changed.
-pub(crate) fn tell_held(answers: &mut Answers<'_>, message: u8) {
+pub(crate) fn send_held_description(answers: &mut Answers<'_>, message: u8) {
     if answers.server.ledger.front() != Some(Expect::TrialDescribe) {
         return;
     }
@@ -300,8 +300,8 @@ pub(crate) fn end_trial(answers: &mut Answers<'_>, again: bool) {
     if let Some(statement) = names.get(&trial.name) {
         answers.server.statements.prepared.set_shape(statement.id, None);
     }
-    let behind = std::mem::replace(&mut session.incoming.inbox, trial.bytes);
-    session.incoming.inbox.extend_from_slice(&behind);
+    let rest = std::mem::replace(&mut session.incoming.inbox, trial.bytes);
+    session.incoming.inbox.extend_from_slice(&rest);
     answers.server.hold.is_on = true;
     if !answers.server.ledger.take_ready() {
         answers.server.ledger.sent(Answerer::Prepare, Expect::Sync);

@@ -68,7 +68,7 @@ pub(crate) fn query_followed(
         };
         remedy = brought;
     }
-    listening::says(requests.server, requests.session, requests.conn, reading);
+    listening::note_notify(requests.server, requests.session, requests.conn, reading);
     if (discards || texts::sequences(requests, reading, bytes)) && !requests.discard_apart() {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }

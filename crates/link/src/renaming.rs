@@ -140,8 +140,8 @@ pub(crate) fn bind(
     }
     if names.statement.is_empty() {
         let recalled = recall_unnamed(requests);
-        let behind = &body[names.len..];
-        let goes_on = recalled != Renamed::Later && following::bind_followed(requests, &names, None, behind);
+        let after_names = &body[names.len..];
+        let goes_on = recalled != Renamed::Later && following::bind_followed(requests, &names, None, after_names);
         return Ok(if goes_on { recalled } else { Renamed::Later });
     }
     // An unknown name passes unchanged, and the server answers 26000.

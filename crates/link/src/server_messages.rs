@@ -179,7 +179,7 @@ fn begin(answers: &mut Answers<'_>, header: Header) -> Result<(), Broken> {
             false
         }
         _ => {
-            matching::tell_held(answers, header.tag);
+            matching::send_held_description(answers, header.tag);
             answers.is_clients()
         }
     };

@@ -82,15 +82,15 @@ pub(crate) fn first_part(
                 || names_own && own_settings::is_refused(&text, statement)
         }
     };
-    let (mut has_ended, mut behind_end) = (false, None);
+    let (mut has_ended, mut after_end) = (false, None);
     let mut statements = text.statements().peekable();
     while let Some(statement) = statements.next() {
         if has_ended {
-            behind_end = Some(statement.start);
+            after_end = Some(statement.start);
         }
         has_ended = matches!(statement.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction);
-        if !has_ended && behind_end.is_some() && needs(&statement, statements.peek().is_none()) {
-            return behind_end;
+        if !has_ended && after_end.is_some() && needs(&statement, statements.peek().is_none()) {
+            return after_end;
         }
     }
     None

@@ -98,7 +98,7 @@ fn generic<'t>(head: &mut Head<'_, 't>) -> Option<Value<'t>> {
     if head.take_all(&["from", "current"]).is_some() {
         return Some(Value::Current);
     }
-    let start = if head.take("to") { head.start()? } else { behind_equals(head)? };
+    let start = if head.take("to") { head.start()? } else { after_equals(head)? };
     if head.at("default") && head.next().done() {
         head.advance();
         return Some(Value::Default);
@@ -120,7 +120,7 @@ fn is_value(kind: TokenKind) -> bool {
 
 /// Where the value begins: a sign may stand at once behind the equals sign.
 /// //= pg18 sql-syntax-lexical#SQL-SYNTAX-OPERATORS
-fn behind_equals(head: &mut Head<'_, '_>) -> Option<usize> {
+fn after_equals(head: &mut Head<'_, '_>) -> Option<usize> {
     let token = head.take_kind(TokenKind::Operator)?;
     match head.source(token.start, token.end) {
         b"=" => head.start(),

@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::marks::Marks;
 use crate::outline::{Outline, outline};
 use crate::text::Text;
-use crate::transactions::behind_comments;
+use crate::transactions::after_comments;
 use crate::{definitions, grammar};
 use std::ops::Range;
 
@@ -87,7 +87,7 @@ impl<'t> Statement<'t> {
 
     /// Whether its first word is this one, which is in ASCII.
     pub fn begins_with(&self, word: &str) -> bool {
-        let (first, rest) = match behind_comments(self.source).split_at_checked(word.len()) {
+        let (first, rest) = match after_comments(self.source).split_at_checked(word.len()) {
             Some(parts) => parts,
             None => return false,
         };
@@ -143,7 +143,7 @@ mod tests {
     use crate::text::{Rules, Text};
 
     #[test]
-    fn a_first_word_is_known_behind_comments_and_in_any_case() {
+    fn a_first_word_is_known_after_comments_and_in_any_case() {
         let begins = |text: &str| {
             let text = Text::new(text.as_bytes(), Rules::default());
             text.statements().last().is_some_and(|statement| statement.begins_with("lock"))

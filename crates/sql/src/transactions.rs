@@ -27,7 +27,7 @@ fn may_begin(words: &[u8]) -> bool {
 
 #[inline(never)]
 fn is_begin(text: &[u8]) -> bool {
-    if text.len() > BEGIN_MAX || !may_begin(behind_comments(text)) {
+    if text.len() > BEGIN_MAX || !may_begin(after_comments(text)) {
         return false;
     }
     let text = Text::new(text, Rules::default());
@@ -37,7 +37,7 @@ fn is_begin(text: &[u8]) -> bool {
 }
 
 /// What stands behind the comments that a text begins with; nothing if one of them does not end.
-pub(crate) fn behind_comments(text: &[u8]) -> &[u8] {
+pub(crate) fn after_comments(text: &[u8]) -> &[u8] {
     let mut rest = text.trim_ascii_start();
     while rest.len() > 1 && scan::is_comment(rest, 0) {
         let Some(end) = scan::any_comment(rest, 0) else { return &[] };
@@ -150,7 +150,7 @@ mod tests {
     use super::begins_transaction;
 
     #[test]
-    fn a_bare_begin_is_told_from_everything_else() {
+    fn a_bare_begin_is_distinguished_from_everything_else() {
         let begins = [
             "begin",
             " BEGIN ;",

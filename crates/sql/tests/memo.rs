@@ -84,7 +84,7 @@ fn one_letter_tells_long_texts_apart() {
 }
 
 #[test]
-fn a_name_behind_an_operator_is_no_encoded_one() {
+fn a_name_after_an_operator_is_no_encoded_one() {
     let key = Key::from_seed(7);
     assert!(text("select x&\"y\"").fingerprint(&key).is_ok());
     assert!(text("select u & \"y\"").fingerprint(&key).is_ok());
@@ -239,7 +239,7 @@ fn what_is_asked_for_stays_while_others_come_and_go() {
 }
 
 #[test]
-fn a_large_text_drives_out_nobody() {
+fn a_large_text_evicts_no_other() {
     let mut memo = Memo::new(Key::from_seed(3), 64 * 1024);
     memo.summary(&text("select small"));
     let large: String = (0..5_000).map(|number| format!("a{number}, ")).collect();

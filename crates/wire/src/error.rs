@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_told_in_words() {
+    fn small_and_shown_as_text() {
         assert!(size_of::<Error>() <= 24, "an error travels in every result");
         let told = [
             (Error::BadLength { len: -7 }, "invalid message length -7"),

@@ -110,8 +110,8 @@ impl Worker {
     /// After a panic in a step: the clients that can be sent an error. `asked`: the step's actions, none of which was
     /// done; `served`: the connection that the step was about.
     #[must_use]
-    pub fn clients_to_tell(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
-        faults::clients_to_tell(&self.tables, asked, served)
+    pub fn clients_to_notify(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+        faults::clients_to_notify(&self.tables, asked, served)
     }
 
     /// This worker at this moment; `detail` adds every client and server.

@@ -1,5 +1,5 @@
-//! Bytes of clients and servers: who reads them, and what is done once they are read. A query's way, so every function of a worker that
-//! touches several of its parts at once is here or in the crate's root.
+//! The handling of bytes from clients and servers: which part reads them, and what follows. This is the path of a
+//! query, so functions that use several parts of a worker at once are here or in the crate's root.
 
 use connections::server::{Overdue, State as ServerState};
 use link::answers::Answers;
@@ -31,7 +31,8 @@ use crate::sessions::{at_once, console, definitions, halves, links, lost_servers
 use crate::tables::{backpressure, timers};
 
 impl Worker {
-    /// A linked session's messages, from `at`, where its last batch was refused by a limit that a reload has taken away since.
+    /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
+    /// since.
     #[cold]
     fn pass_over_refused(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
         if let Some(at) = linked::admit_linked(&mut self.tables, &mut self.limiters, step, conn, bytes, at) {
@@ -39,7 +40,7 @@ impl Worker {
         }
     }
 
-    /// As [`begin`], where something is limited.
+    /// Like [`begin`], with limits.
     #[inline(never)]
     fn begin_limited(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let mut from = 0;
@@ -55,7 +56,7 @@ impl Worker {
         }
     }
 
-    /// The class in which a session asks for a server for `bytes`, and what was read of their comments on the way.
+    /// The class in which a session requests a server for `bytes`, and what was read of their comments for that.
     #[inline(always)]
     fn class_for(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
         let claim = &self.tables.sessions[conn].claim;
@@ -66,7 +67,7 @@ impl Worker {
         classes::classify(&mut self.tables, conn, bytes)
     }
 
-    /// A session of this class needs a server for `bytes` from `at`: at once if one is idle, else it waits.
+    /// A session of this class needs a server for `bytes` from `at`. It gets an idle one, or waits.
     fn acquire_for(
         &mut self,
         step: &mut Step<'_>,
@@ -83,13 +84,13 @@ impl Worker {
             self.tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
             return;
         }
-        // Whoever waits already comes first.
+        // Sessions that already wait come first.
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
         let entry = &self.tables.pools[pool];
         let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned > 0);
         if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
-            deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
+            deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
             return;
         }
         let server = if may_take { idle_servers::take_idle(&mut self.tables, step, pool, Some(conn)) } else { None };
@@ -100,16 +101,16 @@ impl Worker {
                 false => backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),
             },
             None => {
-                // Who waits is not read any more once it has enough at hand.
+                // A waiting session is not read any more once its backlog is large enough.
                 waiters::begin_waiting(&mut self.tables, step, conn, WaitFor::Server);
                 backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
-                deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
+                deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
                 full_queues::bound_queue(&mut self.tables, &mut self.limiters, step, conn);
             }
         }
     }
 
-    /// A session without a server has these bytes and no others at hand.
+    /// A session without a server has these bytes and no others.
     #[inline(always)]
     fn begin_first(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         let incoming = &self.tables.sessions[conn].incoming;
@@ -121,7 +122,7 @@ impl Worker {
         let class = self.class_for(conn, bytes);
         match at_once::begin(&mut self.tables, step, conn, bytes, class.0) {
             AtOnce::Done => {}
-            // A text that was read is read once more for what follows from it.
+            // The text was read already, and is read again for its effects.
             AtOnce::Linked(conn) => self.read_requests(step, conn, bytes, Source::Chunk, 0, false),
             AtOnce::Declined => self.acquire_for(step, conn, bytes, Source::Chunk, 0, class),
         }
@@ -145,9 +146,9 @@ impl Worker {
         self.keep_login_rest(step, conn, &inbox[at..]);
     }
 
-    /// What came after the part of the login that could be read: more of it, or already something else.
+    /// Keeps the bytes after the part of the login that could be read: more of the login, or later messages.
     fn keep_login_rest(&mut self, step: &mut Step<'_>, conn: ConnId, rest: &[u8]) {
-        // It was refused for good.
+        // The login was refused, and the server is gone.
         let Some(server) = self.tables.servers.get_mut(conn) else { return };
         if rest.is_empty() {
             return;
@@ -156,7 +157,7 @@ impl Worker {
             server.incoming.inbox = rest.to_vec();
             return;
         }
-        // Asynchronous messages right behind the login; they are read as any other.
+        // Asynchronous messages directly after the login are read like any other.
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
         self.answers(step, conn, &rest, source);
@@ -164,7 +165,7 @@ impl Worker {
     }
 
     pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        // It may have been closed in this very round.
+        // It may have been closed in this round.
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
         if let Some(pool) = self.tables.pools.get_mut(session.pool) {
@@ -173,7 +174,7 @@ impl Worker {
         match session.state() {
             State::Linked { server } => {
                 if self.tables.servers[server].holds_messages() {
-                    // It may be but for the rest of a message that it does not go on.
+                    // It may wait only for the rest of a message.
                     let stirs = session.incoming.skipping || !self.limiters.is_none();
                     backpressure::stash(&mut self.tables, step, conn, bytes);
                     if stirs {
@@ -195,7 +196,7 @@ impl Worker {
             State::Console { .. } => {
                 backpressure::stash(&mut self.tables, step, conn, bytes);
                 console::console_received(&mut self.tables, step, conn);
-                // What needed no answer of the control plane's made room at once.
+                // Commands that the worker answers itself have made room at once.
                 backpressure::balance_if_paused(&mut self.tables, step, conn);
             }
             State::Waiting { .. } | State::Welcoming { .. } => backpressure::stash(&mut self.tables, step, conn, bytes),
@@ -203,7 +204,7 @@ impl Worker {
         }
     }
 
-    /// A server has come free: it serves the session whose turn it is, if there is one.
+    /// A server has become free: it serves the next waiting session, if there is one.
     #[inline]
     pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
         let is_limited = !self.limiters.is_none();
@@ -218,7 +219,7 @@ impl Worker {
         }
     }
 
-    /// A session that is not linked has bytes at hand: does it need a server?
+    /// A session that is not linked has bytes: requests a server if they need one.
     fn begin(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         if !self.limiters.is_none() {
             return self.begin_limited(step, conn, bytes, source);
@@ -229,12 +230,12 @@ impl Worker {
         }
     }
 
-    /// As [`begin`], with what was kept.
+    /// Like [`begin`], with the session's kept bytes.
     fn begin_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
         let session = &mut self.tables.sessions[conn];
         let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = step.actions.next_kept();
-        // Reading goes on again if it had paused for want of room.
+        // Reading continues if it had paused because the backlog was full.
         let reading = session.flow.is_reading();
         self.begin(step, conn, &inbox, source);
         step.actions.keep(inbox);
@@ -243,9 +244,9 @@ impl Worker {
         }
     }
 
-    /// Feeds a linked session's kept bytes to its server.
+    /// Reads a linked session's kept bytes.
     pub(crate) fn requests_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        // It may have ended, or lost its server, since it was to go on.
+        // It may have ended or lost its server since it was put on the agenda.
         let linked = self.tables.sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
         let inbox = std::mem::take(&mut session.incoming.inbox);
@@ -258,7 +259,7 @@ impl Worker {
         }
     }
 
-    /// A linked session's bytes, from `at`.
+    /// Reads a linked session's bytes from `at`.
     #[inline]
     fn requests(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
         if self.limiters.is_none() {
@@ -268,8 +269,8 @@ impl Worker {
         }
     }
 
-    /// As [`requests`], where no limit holds them up. `may_be_lone`: whether they are one Query from which nothing follows
-    /// has not been asked yet.
+    /// Like [`requests`], after all limits. `may_be_lone`: it was not yet checked whether they are one Query without
+    /// further effects.
     fn read_requests(
         &mut self,
         step: &mut Step<'_>,
@@ -281,9 +282,9 @@ impl Worker {
     ) {
         let others = definitions::other_workers(&self.tables);
         let session = &mut self.tables.sessions[conn];
-        // It may have ended since it was to go on.
+        // It may have ended since it was put on the agenda.
         let Some(server_id) = session.server() else { return };
-        // Closed in this step, whose end is its session's too.
+        // The server may have been closed in this step, which ends the session too.
         let Some(server) = self.tables.servers.get_mut(server_id) else { return };
         let pool = &mut self.tables.pools[session.pool];
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
@@ -449,7 +450,7 @@ impl Worker {
                 if held && links::ends_hold(&mut self.tables, conn, session) {
                     self.requests_from_inbox(step, session);
                     if self.tables.servers.get(conn).is_none() {
-                        // By `server_fast_close`; its session is on the agenda.
+                        // Closed by `server_fast_close`; its session is on the agenda.
                         return;
                     }
                 }
@@ -479,7 +480,7 @@ impl Worker {
         }
     }
 
-    /// A released session has more at hand.
+    /// A released session has more bytes.
     #[inline(never)]
     pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
         if let Some(server) = self.tables.sessions.get(conn).and_then(Session::server) {

@@ -48,8 +48,8 @@ pub const MECHANISM: &str = "SCRAM-SHA-256";
 //= pg18 runtime-config-connection#GUC-SCRAM-ITERATIONS
 pub const ITERATIONS: u32 = 4096;
 
-/// The most rounds we compute for anybody. A server that asks for two thousand million would otherwise hold a
-/// thread for minutes; a million is a good tenth of a second and 60 times what is recommended.
+/// The largest number of iterations that is computed. A server that asks for two thousand million would otherwise hold
+/// a thread for minutes; a million is a good tenth of a second and 60 times what is recommended.
 pub const ITERATIONS_MAX: u32 = 1_000_000;
 
 /// Bytes of randomness in a nonce, before base64; what PostgreSQL uses.

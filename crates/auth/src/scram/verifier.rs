@@ -1,7 +1,7 @@
 //! What a server keeps of a password: enough to check it, not enough to log in elsewhere.
 //!
-//! Promises PostgreSQL's text form, both ways. Does not limit the iterations of a verifier as such: checking a
-//! proof costs the same for all; who derives keys for one looks at `ITERATIONS_MAX` first.
+//! Promises PostgreSQL's text form, both ways. Does not limit the iterations of a verifier as such: checking a proof
+//! costs the same for all; before deriving keys for one, check `ITERATIONS_MAX`.
 
 use std::fmt;
 use std::sync::Arc;

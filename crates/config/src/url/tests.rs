@@ -242,7 +242,7 @@ fn no_message_repeats_a_password() {
 }
 
 #[test]
-fn who_has_the_password_may_run_every_command_on_the_console() {
+fn a_user_with_the_password_may_run_every_console_command() {
     let rights = |url: &str| {
         let settings = from_url(url, &upstream(&nothing)).expect("a sound URL").pooling;
         (settings.global.console.admin_users.contains("ann"), settings.global.console.stats_users.contains("ann"))

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unpromised_is_at_work_and_nobodys() {
+    fn unpromised_servers_are_counted() {
         let mut servers = Servers::default();
         for group in [Group::Idle, Group::Opening, Group::Linked, Group::Linked, Group::Recovering] {
             servers.enter(group);

@@ -352,7 +352,7 @@ impl World {
     /// A worker panics between two steps: another is in its place, and clients that can be told are told.
     pub(crate) fn panic(&mut self, worker: WorkerId) {
         let at = usize::from(worker.0);
-        let told = self.workers[at].clients_to_tell(&[], None);
+        let told = self.workers[at].clients_to_notify(&[], None);
         let is_its = |conn: &ConnId| World::place(*conn) == Place::Worker(worker);
         let conns: Vec<ConnId> = self.by_id.keys().copied().filter(is_its).collect();
         for conn in conns {

@@ -65,7 +65,7 @@ pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &
     course.census.world.panics += 1;
     course.note_fault();
     course.note(|| format!("worker {} panics, and is made anew", id.0));
-    let notified = worker.clients_to_tell(actions.as_slice(), at_stake.served);
+    let notified = worker.clients_to_notify(actions.as_slice(), at_stake.served);
     let conns: Vec<(ConnId, LinkId)> =
         [Kind::Client, Kind::Server, Kind::Cancel].into_iter().flat_map(|kind| entry.all(kind)).collect();
     let settings = Arc::clone(&course.plan.settings);

@@ -64,8 +64,9 @@ impl<'a> BindNames<'a> {
     }
 }
 
-/// The value of parameter `number`, 1 for `$1`, as it was sent: text, or binary. `behind_names`: the rest of a body that
-/// begins behind [`BindNames::len`]. `None` for NULL, if there is no such parameter, and if not all of it is at hand.
+/// The value of parameter `number`, 1 for `$1`, as it was sent: text, or binary. `behind_names`: the rest of a body
+/// that begins after [`BindNames::len`]. `None` for NULL, if there is no such parameter, and if not all of it is at
+/// hand.
 pub fn bind_parameter(behind_names: &[u8], number: u16) -> Option<&[u8]> {
     let mut reader = Reader::new(behind_names);
     let formats = reader.count().ok()?;

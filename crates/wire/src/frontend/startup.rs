@@ -93,9 +93,9 @@ fn short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Reads the first packet; `Ok(None)` while it is not whole. With it comes the number of bytes it took.
 ///
 /// # Errors
-/// [`Error::BadLength`] as soon as the length is at hand, if it is below 8, above [`STARTUP_LEN_MAX`], or not that of the
-/// request; [`Error::UnsupportedVersion`] if the major version is not 3; others if the packet is badly laid out. These come
-/// once the packet is whole, so that the client has been read when it is told.
+/// [`Error::BadLength`] as soon as the length is at hand, if it is below 8, above [`STARTUP_LEN_MAX`], or not that of
+/// the request; [`Error::UnsupportedVersion`] if the major version is not 3; others if the packet is badly laid out.
+/// These come once the packet is whole, so that the whole packet was read before the error is sent.
 pub fn parse_startup(bytes: &[u8]) -> Result<Option<(Startup<'_>, usize)>, Error> {
     let Some(&word) = bytes.first_chunk::<4>() else {
         return Ok(None);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::tables::scene::{POOL, Scene};
 
-    /// Whether a server is opened for a grant; otherwise its token is given back.
+    /// Whether a server is opened for a granted token; otherwise the token is given back.
     fn opens(scene: &mut Scene, spare: bool) -> bool {
         let key = PoolKey { database: "d".into(), user: "u".into() };
         let grant = Grant { pool: POOL, homes: 2, key, spare, reserve: false, serial: Serial(7) };

@@ -215,7 +215,7 @@ fn wait_at(
         }
     }
     timers::arm_session(tables, conn);
-    deadlines::hurry(tables, limiters, step, conn, messages, Commented::Unread);
+    deadlines::apply_deadline(tables, limiters, step, conn, messages, Commented::Unread);
     permits::exchange_allowance(tables, limiters, step, before);
 }
 

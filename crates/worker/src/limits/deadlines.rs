@@ -33,7 +33,7 @@ pub(crate) const WORDS: &str = "canceling statement due to deadline";
 /// A session has begun to wait with these messages: applies its deadline, if it has one. `commented` is what their
 /// comments say, if they were read.
 #[inline]
-pub(crate) fn hurry(
+pub(crate) fn apply_deadline(
     tables: &mut Tables,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
@@ -43,13 +43,13 @@ pub(crate) fn hurry(
 ) {
     let session = &tables.sessions[conn];
     if let Some(allowed) = session.deadline_ms(messages, commented) {
-        hurry_within(tables, limiters, step, conn, allowed);
+        apply_deadline_of(tables, limiters, step, conn, allowed);
     }
 }
 
 /// A session has begun to wait, and its deadline is `allowed` milliseconds.
 #[inline(never)]
-fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
+fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
     let session = &mut tables.sessions[conn];
     // It waits for a limit and is linked: the deadline stands in its server's `hold`.
     let State::Waiting { wait_for, ticket, since, .. } = session.state() else { return };

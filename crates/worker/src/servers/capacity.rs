@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reserve_is_left_alone_where_it_would_serve_nobody() {
+    fn the_reserve_is_left_alone_where_it_would_serve_no_session() {
         type Case = (&'static str, fn(&mut Scene));
         let cases: [Case; 3] = [
             ("there is none", |scene| scene.tables.pools[POOL].rules.reserve_pool_size = 0),

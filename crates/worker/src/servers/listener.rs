@@ -292,7 +292,7 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// it on their own server.
 pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &str) {
     let listener = tables.pools[id].listener.take().expect("a server that listened was its pool's listener's");
-    for conn in listener.everybody() {
+    for conn in listener.all_sessions() {
         let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };
         let server = server.and_then(|server| tables.servers.get(server));
         let text = format!("{LOST}: {why}");

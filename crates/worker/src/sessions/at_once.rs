@@ -1,7 +1,8 @@
-//! The commonest link: a session that has a whole message at hand, and an idle server that has what the session has set.
+//! The most frequent link: a session with one whole message, and an idle server that already has the session's
+//! parameters.
 //!
-//! Promises: it does what `placement::place`, `idle_servers::take_idle` and [`links::link`] do where nothing is special about the
-//! session, the server or their pool, with each of them looked up once. Where something is, nothing has been done here.
+//! It has the same effect as `placement::place`, `idle_servers::take_idle` and [`links::link`], but looks up session,
+//! server and pool only once. In special cases it declines and changes nothing.
 
 use connections::server::State as ServerState;
 use link::caches::Caches;
@@ -17,18 +18,19 @@ use crate::sessions::links::{self, join};
 use crate::tables::Tables;
 use crate::tables::agenda::Agenda;
 
-/// What has been done.
+/// The outcome.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AtOnce {
-    /// Nothing.
+    /// A special case: nothing was done.
     Declined,
-    /// All: the session's query is sent, or no session waits for the server.
+    /// The session's query was sent, or no session waits for the server.
     Done,
-    /// A server is this session's, whose messages are still to be read.
+    /// This session got a server; its messages must still be read.
     Linked(ConnId),
 }
 
-/// A session of this class without a server has `bytes` and nothing else at hand, whole messages first, and an idle server is there.
+/// Links a session of this class that has no server to an idle one. The session has only `bytes`, which begin with a
+/// whole message.
 #[inline(never)]
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], class: ClassId) -> AtOnce {
     if is_special(tables) || tables.settings.global.servers.server_round_robin {
@@ -56,14 +58,14 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     AtOnce::Linked(conn)
 }
 
-/// A server has come free: it serves the session whose turn it is, if one waits.
+/// A server has become free: it serves the next waiting session, if there is one.
 #[inline(never)]
 pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
-    // Deliberate faults are those of the general way.
+    // Deliberate faults are only in the general path.
     if is_special(tables) || cfg!(feature = "sabotage") {
         return AtOnce::Declined;
     }
-    // It may have been closed since it came free.
+    // It may have been closed since it became free.
     let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
     let pool = &mut tables.pools[server.pool];
     let is_asked = pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now);
@@ -104,12 +106,12 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     AtOnce::Linked(conn)
 }
 
-/// All servers and sessions are to be looked at more closely.
+/// Whether all links must take the general path.
 fn is_special(tables: &Tables) -> bool {
     tables.stopping.has_begun() || tables.chaos.is_some()
 }
 
-/// Whether the query is sent: nothing comes of it but its answer.
+/// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
 #[inline(always)]
 fn link_and_send(
     step: &mut Step<'_>,

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_behind_the_cancelled_query_goes_on() {
+    fn what_was_sent_after_the_cancelled_query_goes_on() {
         for (queries, goes_on) in [(1, false), (2, true)] {
             let mut scene = Scene::new(|_| ());
             let conn = waiter(&mut scene, queries);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_let_in_yet_has_no_key() {
+    fn a_session_that_waits_in_its_login_has_no_key() {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
         scene.tables.leave_queue(conn);

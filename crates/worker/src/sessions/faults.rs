@@ -34,7 +34,7 @@ pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
 
 /// After a panic in a step: the clients that have no part of a message, as far as known. `asked`: the step's actions,
 /// none of which was done; `served`: the connection that the step was about.
-pub(crate) fn clients_to_tell(tables: &Tables, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+pub(crate) fn clients_to_notify(tables: &Tables, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
     let sends_to = |action: &Action, conn: ConnId| matches!(action, Action::Send { conn: to, .. } if *to == conn);
     let is_whole = |conn: ConnId, session: &Session| {
         let server = session.server();

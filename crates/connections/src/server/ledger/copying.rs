@@ -89,7 +89,7 @@ impl Copying {
     }
 
     /// The next message tells whether they were.
-    fn is_about_to_be_told(&self) -> bool {
+    fn is_about_to_be_known(&self) -> bool {
         self.unsure.is_some_and(|unsure| unsure.here)
     }
 
@@ -149,7 +149,7 @@ impl Copying {
 impl Ledger {
     /// Only a query of the pooler's own can show whether Syncs were answered.
     pub fn needs_question(&self) -> bool {
-        self.copying.is_about_to_be_told() && self.owed.is_empty() && !self.open && !self.skipping
+        self.copying.is_about_to_be_known() && self.owed.is_empty() && !self.open && !self.skipping
     }
 
     /// CopyFail is sent before a message of the client that does not belong to the COPY.
@@ -236,7 +236,7 @@ impl Ledger {
     }
 
     fn sync_is_answered(&mut self) {
-        if !self.copying.is_about_to_be_told() {
+        if !self.copying.is_about_to_be_known() {
             return;
         }
         if self.owed.front().is_some_and(|entry| entry.expect == Expect::Sync) {
@@ -254,16 +254,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syncs_of_a_failed_copy_are_in_doubt_until_something_behind_them_is_answered() {
+    fn syncs_of_a_failed_copy_are_in_doubt_until_a_later_message_is_answered() {
         let mut copying = Copying { stage: CopyIn::Open, syncs: 2, unsure: None };
         assert!(copying.is_guarded() && !copying.is_settled());
         assert_eq!((copying.failed(), copying.failed()), (2, 0), "they are counted once");
         copying.doubt_syncs(2, false);
         assert!(copying.is_guarded() && !copying.is_open());
         copying.learn_from(tag::COMMAND_COMPLETE);
-        assert!(copying.is_in_doubt() && !copying.is_about_to_be_told(), "that was the failed query's own");
+        assert!(copying.is_in_doubt() && !copying.is_about_to_be_known(), "that was the failed query's own");
         copying.learn_from(tag::READY_FOR_QUERY);
-        assert!(copying.is_about_to_be_told());
+        assert!(copying.is_about_to_be_known());
         copying.learn_from(tag::ROW_DESCRIPTION);
         assert!(copying.is_settled(), "the answer to what came behind them: they were ignored");
     }
