@@ -7,7 +7,7 @@
 //!                              └─ classes                    [classes]
 //!                                 all of it ─▶ config
 //!   auth_file ─ userlist ─▶ secrets            support: what is not there yet, sense: what cannot be meant
-//!   class_file ─ rules ─▶ the class of a session      reach: classes without sessions
+//!   class_file ─ rules ─▶ the class of a session      reach: classes that no session can be in
 //!   postgres://… ─ url, passfile               explain, manual: settings back to words
 //! ```
 //!
