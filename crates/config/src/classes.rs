@@ -46,7 +46,7 @@ pub const PARAMETERS: &[Parameter] = &[
 ];
 
 /// All classes: `default` first, then as the file has them.
-pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
+pub(crate) fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
     let mut classes = vec![Class::new(DEFAULT)];
     let mut lanes = Vec::new();
     for entry in entries {

@@ -69,7 +69,7 @@ struct DatabaseDraft {
 }
 
 /// Reads one entry; `None` if it cannot be used, with the reasons in `problems`.
-pub fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -> Option<Database> {
+pub(crate) fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -> Option<Database> {
     let errors_before = problems.len();
     let mut parameters = EntryReader { entry, problems };
     name(&mut parameters);
@@ -184,7 +184,7 @@ fn hosts(list: &str, port: u16, parameters: &mut EntryReader) -> Vec<Address> {
 
 /// One host of a list; `None` if it can be none.
 #[must_use]
-pub fn host(text: &str) -> Option<Host> {
+pub(crate) fn host(text: &str) -> Option<Host> {
     if text.starts_with(['/', '@']) {
         return (text.len() > 1).then(|| Host::Unix(text.to_owned()));
     }

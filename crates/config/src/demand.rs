@@ -23,7 +23,7 @@ pub struct Demand {
 
 /// One entry for each address, in the order of addresses.
 #[must_use]
-pub fn worst(settings: &Settings) -> Vec<Demand> {
+pub(crate) fn worst(settings: &Settings) -> Vec<Demand> {
     let mut by_address: BTreeMap<&Address, (Vec<&Database>, Option<u64>)> = BTreeMap::new();
     for database in settings.databases.values() {
         for address in &database.hosts {
@@ -52,7 +52,7 @@ pub fn worst(settings: &Settings) -> Vec<Demand> {
 /// Connections that the pools of all databases may have together, counted until there are `enough`: quick for thousands of
 /// users of thousands of databases. Not subtracted: what max_user_connections keeps pools of one user from having.
 #[must_use]
-pub fn at_most(settings: &Settings, enough: u64) -> u64 {
+pub(crate) fn at_most(settings: &Settings, enough: u64) -> u64 {
     let mut sum = 0;
     let databases = settings.databases.values().chain(settings.fallback.as_ref());
     for database in databases {
@@ -103,7 +103,7 @@ fn able_users(settings: &Settings) -> Vec<&str> {
 
 /// The users under whose names a database's pools can be, each with the size of its pool.
 #[must_use]
-pub fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str, u64)> {
+pub(crate) fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str, u64)> {
     let users: Vec<&str> = match &database.forced_user {
         Some(user) => vec![user],
         // Then names do not count, so there is none to log in with.
@@ -122,7 +122,7 @@ fn pool_size(settings: &Settings, database: &Database, user: &str) -> u64 {
 
 /// What the settings say of a pool's size: user over database over global.
 #[must_use]
-pub fn size_of(settings: &Settings, database: &Database, user: Option<PoolSize>) -> PoolSize {
+pub(crate) fn size_of(settings: &Settings, database: &Database, user: Option<PoolSize>) -> PoolSize {
     user.or(database.settings.pool_size).unwrap_or(settings.global.pools.default_pool_size)
 }
 

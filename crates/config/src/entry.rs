@@ -22,7 +22,7 @@ pub struct Parameter {
 
 impl Parameter {
     #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str) -> Parameter {
+    pub(crate) const fn new(name: &'static str, doc: &'static str) -> Parameter {
         Parameter { name, doc: Cow::Borrowed(doc) }
     }
 
@@ -55,7 +55,7 @@ pub struct EntryReader<'a> {
 impl Entry {
     /// `databases.app.pool_size`, as messages name it.
     #[must_use]
-    pub fn key(&self, parameter: &str) -> String {
+    pub(crate) fn key(&self, parameter: &str) -> String {
         let name: String = self.name.chars().take(63).filter(|c| !c.is_control()).collect();
         if parameter.is_empty() {
             format!("{}.{name}", self.section)
@@ -89,29 +89,29 @@ impl EntryReader<'_> {
         }
     }
 
-    pub fn error(&mut self, parameter: &str, found: String, expected: &str) {
+    pub(crate) fn error(&mut self, parameter: &str, found: String, expected: &str) {
         let key = self.entry.key(parameter);
         self.problems.push(Problem::error(&self.entry.place, &key, found, expected.to_owned()));
     }
 
-    pub fn warning(&mut self, parameter: &str, found: String, expected: &str) {
+    pub(crate) fn warning(&mut self, parameter: &str, found: String, expected: &str) {
         let key = self.entry.key(parameter);
         self.problems.push(Problem::warning(&self.entry.place, &key, found, expected.to_owned()));
     }
 
-    pub fn unknown(&mut self, parameter: &str, known: &[Parameter]) {
+    pub(crate) fn unknown(&mut self, parameter: &str, known: &[Parameter]) {
         let names: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
         let what = format!("a parameter of [{}]", self.entry.section);
         let key = self.entry.key(parameter);
         self.problems.push(Problem::unknown(&self.entry.place, &key, &what, &names));
     }
 
-    pub fn text(&mut self, value: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, value: &str) -> Option<String> {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
     /// What stands in place of a global setting; `None`: nothing does.
-    pub fn setting(&mut self, parameter: &str, key: Key, value: &str) -> Option<Value> {
+    pub(crate) fn setting(&mut self, parameter: &str, key: Key, value: &str) -> Option<Value> {
         let kind = key.setting().kind;
         let takes_minus = matches!(kind, Kind::Choice(_));
         if value.is_empty() || (is_unset(value) && !takes_minus) {
@@ -126,16 +126,16 @@ impl EntryReader<'_> {
         }
     }
 
-    pub fn count(&mut self, parameter: &str, value: &str) -> Option<u32> {
+    pub(crate) fn count(&mut self, parameter: &str, value: &str) -> Option<u32> {
         self.number(parameter, value, 0, INT_MAX)
     }
 
-    pub fn port(&mut self, value: &str) -> Option<u16> {
+    pub(crate) fn port(&mut self, value: &str) -> Option<u16> {
         self.number("port", value, 1, 65535)
     }
 
     /// A whole number from `min` to `max`.
-    pub fn number<T: TryFrom<i64>>(&mut self, parameter: &str, value: &str, min: i64, max: i64) -> Option<T> {
+    pub(crate) fn number<T: TryFrom<i64>>(&mut self, parameter: &str, value: &str, min: i64, max: i64) -> Option<T> {
         if is_unset(value) {
             return None;
         }
@@ -148,7 +148,7 @@ impl EntryReader<'_> {
     }
 
     /// `Some(ZERO)` is a 0 in the file.
-    pub fn time(&mut self, parameter: &str, value: &str) -> Option<Duration> {
+    pub(crate) fn time(&mut self, parameter: &str, value: &str) -> Option<Duration> {
         if is_unset(value) {
             return None;
         }
@@ -160,11 +160,16 @@ impl EntryReader<'_> {
     }
 
     /// A time of which 0 means that it is switched off.
-    pub fn limit(&mut self, parameter: &str, value: &str) -> Option<Option<Duration>> {
+    pub(crate) fn limit(&mut self, parameter: &str, value: &str) -> Option<Option<Duration>> {
         self.time(parameter, value).map(|time| (!time.is_zero()).then_some(time))
     }
 
-    pub fn choice(&mut self, parameter: &str, value: &str, names: &'static [&'static str]) -> Option<&'static str> {
+    pub(crate) fn choice(
+        &mut self,
+        parameter: &str,
+        value: &str,
+        names: &'static [&'static str],
+    ) -> Option<&'static str> {
         if value.is_empty() {
             return None;
         }

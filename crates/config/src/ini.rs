@@ -39,12 +39,12 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     #[must_use]
-    pub fn new(read: &'a Read<'a>) -> Reader<'a> {
+    pub(crate) fn new(read: &'a Read<'a>) -> Reader<'a> {
         Reader { read, items: Vec::new(), problems: Vec::new(), files: 0, bytes: 0 }
     }
 
     /// Reads a file and what it includes. `at` is where the file's name stands.
-    pub fn file(&mut self, name: &str, at: &Place, depth: usize) {
+    pub(crate) fn file(&mut self, name: &str, at: &Place, depth: usize) {
         let refused = if depth > INCLUDE_DEPTH_MAX {
             Some(format!("at most {INCLUDE_DEPTH_MAX} files inside each other"))
         } else if self.files == FILES_MAX {
@@ -216,7 +216,7 @@ fn is_blank(byte: u8) -> bool {
 
 /// The system's words for an error, without Rust's number after them.
 #[must_use]
-pub fn words(error: &io::Error) -> String {
+pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),

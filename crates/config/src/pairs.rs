@@ -10,7 +10,7 @@
 use crate::problem::quoted;
 
 /// The pairs in order, or what was found where a pair was expected.
-pub fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {

@@ -16,7 +16,7 @@ pub struct Wanted<'a> {
 
 /// The password, if a line fits and has one.
 #[must_use]
-pub fn find(file: &str, wanted: Wanted) -> Option<String> {
+pub(crate) fn find(file: &str, wanted: Wanted) -> Option<String> {
     let port = wanted.port.to_string();
     let fields = [wanted.host, &port, wanted.database, wanted.user];
     file.lines()

@@ -58,7 +58,7 @@ pub struct Problem {
 
 impl Problem {
     #[must_use]
-    pub fn error(place: &Place, key: &str, found: String, expected: String) -> Problem {
+    pub(crate) fn error(place: &Place, key: &str, found: String, expected: String) -> Problem {
         Problem {
             file: place.file.clone(),
             line: place.line,
@@ -70,13 +70,13 @@ impl Problem {
     }
 
     #[must_use]
-    pub fn warning(place: &Place, key: &str, found: String, expected: String) -> Problem {
+    pub(crate) fn warning(place: &Place, key: &str, found: String, expected: String) -> Problem {
         Problem { severity: Severity::Warning, ..Problem::error(place, key, found, expected) }
     }
 
     /// A name that nothing is called by, with the nearest one that exists.
     #[must_use]
-    pub fn unknown(place: &Place, key: &str, what: &str, known: &[&str]) -> Problem {
+    pub(crate) fn unknown(place: &Place, key: &str, what: &str, known: &[&str]) -> Problem {
         let expected = match suggest::nearest(key.rsplit('.').next().unwrap_or(key), known) {
             Some(name) => format!("{what}; did you mean {name}?"),
             None => what.to_owned(),
@@ -103,7 +103,7 @@ impl fmt::Display for Problem {
 
 /// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty.
 #[must_use]
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.is_empty() {
         return "nothing".to_owned();
     }

@@ -29,14 +29,14 @@ impl Default for Values {
 }
 
 impl Values {
-    pub fn set(&mut self, key: Key, value: Value, place: Option<Place>) {
+    pub(crate) fn set(&mut self, key: Key, value: Value, place: Option<Place>) {
         self.values[key as usize] = value;
         self.places[key as usize] = place;
     }
 
     /// What `[pgbouncer]` does when it begins: all but the settings whose default is NULL go back to it. Returns the
     /// names of those that lost a value.
-    pub fn restart(&mut self) -> Vec<&'static str> {
+    pub(crate) fn restart(&mut self) -> Vec<&'static str> {
         let mut lost = Vec::new();
         for setting in TABLE.iter().filter(|setting| setting.default.is_some()) {
             let value = setting.default_value();
@@ -49,20 +49,20 @@ impl Values {
     }
 
     #[must_use]
-    pub fn get(&self, key: Key) -> &Value {
+    pub(crate) fn get(&self, key: Key) -> &Value {
         &self.values[key as usize]
     }
 
     /// Where the value comes from, if not from the table.
     #[must_use]
-    pub fn place(&self, key: Key) -> Option<&Place> {
+    pub(crate) fn place(&self, key: Key) -> Option<&Place> {
         self.places[key as usize].as_ref()
     }
 
     /// Whether it is PgBouncer's NULL: a setting without a default that was not set, not even to an empty value.
     /// Numbers are never NULL.
     #[must_use]
-    pub fn is_null(&self, key: Key) -> bool {
+    pub(crate) fn is_null(&self, key: Key) -> bool {
         let is_empty = matches!(self.get(key), Value::Text(text) if text.is_empty());
         is_empty && key.setting().default.is_none() && self.place(key).is_none()
     }
@@ -73,7 +73,7 @@ impl Values {
     }
 
     #[must_use]
-    pub fn text(&self, key: Key) -> &str {
+    pub(crate) fn text(&self, key: Key) -> &str {
         match self.get(key) {
             Value::Text(text) => text,
             other => unreachable!("{} is text, not {other:?}", key.name()),
@@ -81,7 +81,7 @@ impl Values {
     }
 
     #[must_use]
-    pub fn choice(&self, key: Key) -> &'static str {
+    pub(crate) fn choice(&self, key: Key) -> &'static str {
         match self.get(key) {
             Value::Choice(name) => name,
             other => unreachable!("{} is a choice, not {other:?}", key.name()),
@@ -90,7 +90,7 @@ impl Values {
 
     /// As the program uses them.
     #[must_use]
-    pub fn typed(&self) -> Global {
+    pub(crate) fn typed(&self) -> Global {
         let mut global = Global::default();
         for setting in &ROWS {
             global.set(setting.key, self.get(setting.key));
@@ -101,7 +101,7 @@ impl Values {
 
 /// The settings of the decisions, without databases, users, secrets, classes and rules. `cores` is what `workers = 0` stands for.
 #[must_use]
-pub fn pooling(values: &Values, cores: u16) -> Settings {
+pub(crate) fn pooling(values: &Values, cores: u16) -> Settings {
     let global = values.typed();
     let workers = match global.listening.workers {
         0 => cores.max(1),
@@ -119,7 +119,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
 
 /// How long it takes to count as of one priority more. Never: longer than any wait.
 #[must_use]
-pub fn ageing(global: &Global) -> Duration {
+pub(crate) fn ageing(global: &Global) -> Duration {
     global.classes.class_ageing.unwrap_or(NEVER)
 }
 

@@ -30,7 +30,7 @@ pub const PEER_PARAMETERS: &[Parameter] = &[
 ];
 
 /// Reads one entry of `[users]`.
-pub fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
+pub(crate) fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
     let mut user = UserSettings::default();
     let mut parameters = EntryReader { entry, problems };
     for (key, value) in parameters.pairs() {

@@ -142,7 +142,7 @@ impl Show {
 
     /// How detailed the snapshots must be.
     #[must_use]
-    pub fn detail(self) -> Detail {
+    pub(crate) fn detail(self) -> Detail {
         self.shown().map_or(Detail::Nothing, |shown| shown.looks_at)
     }
 }

@@ -43,7 +43,7 @@ impl Averages {
 
     /// Averages of one database; zeros if nothing is known of it.
     #[must_use]
-    pub fn of(&self, database: &str) -> Rates {
+    pub(crate) fn of(&self, database: &str) -> Rates {
         let gained = self.gained.get(database).copied().unwrap_or_default();
         Rates::of(&gained, self.period_us)
     }
@@ -117,7 +117,7 @@ impl Rates {
 
     /// The line that goes to the log at the end of each period.
     #[must_use]
-    pub fn log_line(&self) -> String {
+    pub(crate) fn log_line(&self) -> String {
         format!(
             "stats: {} xacts/s, {} queries/s, {} client parses/s, {} server parses/s, {} binds/s, in {} B/s, \
              out {} B/s, xact {} us, query {} us, wait {} us",

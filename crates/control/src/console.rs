@@ -43,7 +43,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// The refusal to answer with.
-pub fn command(question: &Question) -> Result<Command, Refusal> {
+pub(crate) fn command(question: &Question) -> Result<Command, Refusal> {
     let text = String::from_utf8_lossy(&question.text);
     let Some(command) = Command::parse(&text) else {
         return Err(Refusal::Invalid(text.chars().take(ECHO_CHARS_MAX).collect()));
@@ -54,7 +54,7 @@ pub fn command(question: &Question) -> Result<Command, Refusal> {
 impl Refusal {
     /// The message for the client and the log.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Refusal::Invalid(text) => format!("invalid command '{text}', use SHOW HELP;"),
             Refusal::AdminNeeded => "admin access needed".to_owned(),

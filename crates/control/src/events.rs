@@ -48,7 +48,7 @@ const POOL_SIZE: &str = "pool_size";
 
 /// Sums the counts of workers and listeners.
 #[must_use]
-pub fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
+pub(crate) fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
     let mut counts = Counts::new();
     let mut add = |event: Event, more: u64, detail: String| {
         let count = counts.entry(event).or_default();

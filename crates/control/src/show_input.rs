@@ -37,7 +37,7 @@ pub struct ShowInput<'a> {
 impl ShowInput<'_> {
     /// Each pool once, by database and user, summed over the workers it lives on. The console's pool is always there.
     #[must_use]
-    pub fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
+    pub(crate) fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
         let mut sums: BTreeMap<PoolKey, PoolSnapshot> = BTreeMap::new();
         for part in self.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
             let part = as_shown(part);
@@ -56,7 +56,7 @@ impl ShowInput<'_> {
 
     /// Each database once: the configured ones, those made from `*` that have a pool, and the console's (`None`).
     #[must_use]
-    pub fn databases(&self) -> BTreeMap<String, Option<Arc<Database>>> {
+    pub(crate) fn databases(&self) -> BTreeMap<String, Option<Arc<Database>>> {
         let mut databases: BTreeMap<_, _> =
             self.settings.databases.iter().map(|(name, database)| (name.clone(), Some(database.clone()))).collect();
         for key in self.pools().into_keys() {
@@ -79,7 +79,7 @@ impl ShowInput<'_> {
 
 /// The servers of a pool in all states.
 #[must_use]
-pub fn servers(pool: &PoolSnapshot) -> u32 {
+pub(crate) fn servers(pool: &PoolSnapshot) -> u32 {
     let states = [
         pool.servers.active,
         pool.servers.active_cancel,
@@ -94,26 +94,26 @@ pub fn servers(pool: &PoolSnapshot) -> u32 {
 
 /// The clients of a pool in all states.
 #[must_use]
-pub fn clients(pool: &PoolSnapshot) -> u32 {
+pub(crate) fn clients(pool: &PoolSnapshot) -> u32 {
     pool.clients.active.saturating_add(pool.clients.waiting)
 }
 
 /// A connection's name in the `ptr` and `link` columns.
 #[must_use]
-pub fn pointer(conn: ConnId) -> String {
+pub(crate) fn pointer(conn: ConnId) -> String {
     format!("{:#x}", conn.to_bits())
 }
 
 /// The hosts as in the configuration.
 #[must_use]
-pub fn hosts(database: &Database) -> String {
+pub(crate) fn hosts(database: &Database) -> String {
     let names: Vec<_> = database.hosts.iter().map(|address| host(&address.host)).collect();
     names.join(",")
 }
 
 /// `None` for a single host, which is not balanced.
 #[must_use]
-pub fn load_balance_hosts(database: &Database) -> Option<String> {
+pub(crate) fn load_balance_hosts(database: &Database) -> Option<String> {
     (database.hosts.len() > 1).then(|| database.load_balance_hosts.as_str().to_owned())
 }
 
@@ -136,7 +136,7 @@ fn host(host: &Host) -> String {
 
 /// Whole seconds; 0 for a limit that is off.
 #[must_use]
-pub fn seconds(span: Option<Duration>) -> u64 {
+pub(crate) fn seconds(span: Option<Duration>) -> u64 {
     span.map_or(0, |span| span.as_secs())
 }
 

@@ -43,7 +43,7 @@ pub enum Act {
 impl Phase {
     /// What a signal means now.
     #[must_use]
-    pub fn on(self, signal: Signal) -> Verdict {
+    pub(crate) fn on(self, signal: Signal) -> Verdict {
         let log = |text, act| Verdict { level: Level::Log, text, act };
         let ending = self != Phase::Running;
         match signal {
@@ -72,7 +72,7 @@ impl Phase {
 
     /// The last line of the log, when everything that was waited for is gone.
     #[must_use]
-    pub fn last_words(self) -> Option<&'static str> {
+    pub(crate) fn last_words(self) -> Option<&'static str> {
         match self {
             Phase::Ending(Stop::WaitForClients) => Some("client connections dropped, exiting"),
             Phase::Ending(Stop::WaitForServers) => Some("server connections dropped, exiting"),

@@ -43,19 +43,19 @@ pub struct Table {
 
 impl Table {
     #[must_use]
-    pub fn new(columns: &'static [Column]) -> Table {
+    pub(crate) fn new(columns: &'static [Column]) -> Table {
         Table { columns, rows: Vec::new() }
     }
 
     /// # Panics
     /// If the row does not fit the columns: that is a mistake in a `show_….rs`.
-    pub fn push(&mut self, row: Vec<Value>) {
+    pub(crate) fn push(&mut self, row: Vec<Value>) {
         assert_eq!(row.len(), self.columns.len(), "a value for each column");
         self.rows.push(row);
     }
 
     /// Appends RowDescription and a DataRow for each row.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let columns: Vec<_> = self.columns.iter().map(|column| wire_column(*column)).collect();
         backend::encode_row_description(out, &columns);
         for row in &self.rows {

@@ -14,7 +14,7 @@ pub struct Clock {
 impl Clock {
     /// Starts to count now.
     #[must_use]
-    pub fn start() -> Clock {
+    pub(crate) fn start() -> Clock {
         // One second ahead, so that no moment is `Time::ZERO`, which may stand for "not yet".
         let now = Instant::now();
         Clock { zero: now.checked_sub(Duration::from_secs(1)).unwrap_or(now) }
@@ -23,7 +23,7 @@ impl Clock {
     /// Reads the clock.
     #[inline]
     #[must_use]
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::ZERO + self.zero.elapsed()
     }
 

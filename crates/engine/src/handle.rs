@@ -1,11 +1,10 @@
 //! The control plane's handle to a running engine. Every call returns soon, and none affects a query.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
-use units::{ConnId, Time, WorkerId};
+use units::{ConnId, WorkerId};
 
 use crate::count::ThreadCounters;
 use crate::letter::Letter;
@@ -26,7 +25,7 @@ impl Handle {
     }
 
     /// Puts a message into a machine's mailbox, in order, even into a full one.
-    pub fn post(&self, mail: Mail) {
+    pub(crate) fn post(&self, mail: Mail) {
         self.mailbox(self.shared.thread_of(mail.place()), Letter::Mail { mail, fd: None });
     }
 
@@ -120,15 +119,10 @@ impl Handle {
         &self.shared.log
     }
 
-    /// The present time, as in snapshots.
-    #[must_use]
-    pub fn now(&self) -> Time {
-        self.shared.clock.now()
-    }
-
     /// Whether all machines have ended.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.shared.end.over.load(Ordering::Acquire)
+    #[cfg(test)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared.end.over.load(std::sync::atomic::Ordering::Acquire)
     }
 }

@@ -75,7 +75,7 @@ impl Log {
     ///
     /// # Errors
     /// The system's, if the file cannot be opened or no thread can be had.
-    pub fn start(options: &LogOptions, clock: Clock) -> io::Result<Log> {
+    pub(crate) fn start(options: &LogOptions, clock: Clock) -> io::Result<Log> {
         let file = options.file.as_ref().map(|path| open(path)).transpose()?;
         let state = Arc::new(State { switches: AtomicU8::new(switches(options)), ..State::default() });
         let (lines, queue) = channel();
@@ -97,7 +97,7 @@ impl Log {
     }
 
     /// Writes a fact with its time, if its topic and level are on. Never waits.
-    pub fn tell(&self, now: Time, fact: Fact) {
+    pub(crate) fn tell(&self, now: Time, fact: Fact) {
         if self.logs(fact.level, fact.topic) {
             self.put(Line::Fact(now, fact));
         }
@@ -149,7 +149,8 @@ impl Log {
 
     /// Lines that were dropped because the queue was full, and that the log has not mentioned yet.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    #[cfg(test)]
+    fn dropped(&self) -> u64 {
         self.state.dropped.load(Ordering::Relaxed)
     }
 

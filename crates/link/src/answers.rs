@@ -75,7 +75,7 @@ impl Answers<'_> {
         self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Prelude))
     }
 
-    pub fn unnamed(&mut self) -> Option<&mut Unnamed> {
+    pub(crate) fn unnamed(&mut self) -> Option<&mut Unnamed> {
         self.session.as_mut().and_then(|(_, session)| session.statements.unnamed.as_deref_mut())
     }
 }

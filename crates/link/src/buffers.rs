@@ -22,10 +22,4 @@ impl Buffers {
             self.0.push(buffer);
         }
     }
-
-    /// Bytes of memory that they take.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.0.iter().map(Vec::capacity).sum()
-    }
 }

@@ -13,7 +13,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    pub fn violation(text: impl Into<String>) -> Ending {
+    pub(crate) fn violation(text: impl Into<String>) -> Ending {
         Ending::Refuse(sqlstate::PROTOCOL_VIOLATION, text.into())
     }
 }

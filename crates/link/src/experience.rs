@@ -63,7 +63,7 @@ impl Experience {
     }
 
     /// A transaction has lasted so long. `after_us`: what counts as long; `None`: it ran in the class for long ones.
-    pub fn learn(&mut self, origin: Origin, lasted_us: u64, after_us: Option<u64>) {
+    pub(crate) fn learn(&mut self, origin: Origin, lasted_us: u64, after_us: Option<u64>) {
         if let Some(course) = self.known.get_mut(&origin) {
             let after_us = after_us.unwrap_or(course.after_us).max(1);
             let most = after_us.saturating_mul(MEAN_MAX);

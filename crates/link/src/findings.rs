@@ -76,12 +76,12 @@ pub struct Words {
 }
 
 impl Findings {
-    pub fn words(&mut self) -> &mut Words {
+    pub(crate) fn words(&mut self) -> &mut Words {
         self.words.get_or_insert_default()
     }
 
     /// No further message of this server is for its client.
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.words.as_ref().is_some_and(|words| words.lost.is_some() || words.astray.is_some())
     }
 }

@@ -18,7 +18,7 @@ impl OtherWorkers {
         OtherWorkers { own, workers: workers.max(1) }
     }
 
-    pub fn iter(self) -> impl Iterator<Item = WorkerId> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = WorkerId> {
         (0..self.workers).map(WorkerId).filter(move |worker| *worker != self.own)
     }
 

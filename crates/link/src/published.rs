@@ -24,7 +24,7 @@ pub struct Published {
 impl Published {
     /// Publishes a pool's classes: at once if the waiting ones or their oldest waiters have changed, otherwise once in
     /// a while for the server time.
-    pub fn publish(&mut self, step: &mut Step<'_>, pool: PoolId, queue: &Queue) {
+    pub(crate) fn publish(&mut self, step: &mut Step<'_>, pool: PoolId, queue: &Queue) {
         let Published { at, waiting, cells } = self;
         let eligible = queue.eligible();
         let since = |class: ClassId| queue.oldest_of(class).map(|waiter| waiter.since);

@@ -67,7 +67,7 @@ pub struct Requests<'a> {
 
 impl Requests<'_> {
     /// Whether texts are read now: not while the server skips to Sync or reads COPY data.
-    pub fn follows(&self) -> bool {
+    pub(crate) fn follows(&self) -> bool {
         self.pool.rules.follows() && !self.is_passed_over()
     }
 
@@ -173,19 +173,19 @@ impl Requests<'_> {
     }
 
     /// Notes a message that ends a batch.
-    pub fn ended(&mut self, expect: Expect) {
+    pub(crate) fn ended(&mut self, expect: Expect) {
         self.batch_ended();
         self.sent(expect);
     }
 
-    pub fn batch_ended(&mut self) {
+    pub(crate) fn batch_ended(&mut self) {
         if let Some(unnamed) = &mut self.session.statements.unnamed {
             unnamed.batch_ended();
         }
         self.holds |= self.waits_for_notification();
     }
 
-    pub fn sent(&mut self, expect: Expect) {
+    pub(crate) fn sent(&mut self, expect: Expect) {
         self.server.ledger.sent(Answerer::Client, expect);
     }
 
@@ -212,7 +212,7 @@ impl Requests<'_> {
     }
 
     /// Sends other bytes in place of `replaced` bytes of the stream (or of the inbox).
-    pub fn replace(&mut self, replaced: usize, in_stream: bool, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn replace(&mut self, replaced: usize, in_stream: bool, write: impl FnOnce(&mut Vec<u8>)) {
         self.stream.flush(self.server_id, self.actions);
         self.actions.send_new(self.server_id, write);
         if in_stream {

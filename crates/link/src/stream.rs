@@ -27,7 +27,7 @@ impl<'a> Stream<'a> {
         &self.bytes[self.at..]
     }
 
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
@@ -38,7 +38,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Skips the next bytes, and sends the run before them to `to`. Returns how many bytes that were.
-    pub fn skip(&mut self, count: usize, to: ConnId, actions: &mut Actions) -> usize {
+    pub(crate) fn skip(&mut self, count: usize, to: ConnId, actions: &mut Actions) -> usize {
         let sent = self.flush(to, actions);
         self.at += count;
         self.run = self.at;
@@ -47,7 +47,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Drops the next bytes, without a receiver.
-    pub fn drop(&mut self, count: usize) {
+    pub(crate) fn drop(&mut self, count: usize) {
         self.at += count;
         self.run = self.at;
         debug_assert!(self.at <= self.bytes.len());

@@ -31,11 +31,6 @@ impl Cell {
         let alike = self.waiting < 2 * shown.waiting.max(1) && 2 * self.waiting >= shown.waiting;
         alike && Cell { waiting: shown.waiting, ..self } == shown
     }
-
-    #[must_use]
-    pub fn has_waiters(self) -> bool {
-        self.waiting_since != Time::NEVER
-    }
 }
 
 /// What one worker shows of one class in one pool, where the pool has classes.
@@ -141,7 +136,6 @@ mod tests {
         board.set(PoolId(3), WorkerId(1), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(0)), Cell::CALM);
-        assert!(cell.has_waiters() && !Cell::CALM.has_waiters());
         board.forget(WorkerId(0));
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
         board.forget(WorkerId(1));

@@ -43,17 +43,17 @@ impl ClassSet {
     }
 
     /// Says whether one is among them from now on.
-    pub fn set(&mut self, class: ClassId, is_in: bool) {
+    pub(crate) fn set(&mut self, class: ClassId, is_in: bool) {
         let bit = class.0 % 32;
         self.0 = self.0 & !(1 << bit) | u32::from(is_in) << bit;
     }
 
-    pub fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The only one; `None`: there are more, or none.
-    pub fn only(self) -> Option<ClassId> {
+    pub(crate) fn only(self) -> Option<ClassId> {
         self.0.is_power_of_two().then(|| ClassId(self.0.trailing_zeros() as u8))
     }
 
@@ -348,12 +348,6 @@ impl Classes {
         self.all.iter().any(|class| class.max_waiting.is_some())
     }
 
-    /// Whether texts have to be looked at.
-    #[must_use]
-    pub fn reads_tags(&self) -> bool {
-        self.rules.iter().any(|rule| !rule.tags.is_empty())
-    }
-
     #[cfg(test)]
     fn standing(&self, of: &Subject<'_>) -> Standing {
         let mut tagged = Vec::new();
@@ -431,7 +425,7 @@ mod tests {
             ],
             ..Classes::default()
         };
-        assert!(classes.reads_tags() && !classes.is_single() && Classes::default().is_single());
+        assert!(!classes.is_single() && Classes::default().is_single());
         let of = |database: &str, user: &str, application: &str, text: &str| {
             let subject =
                 Subject { database: database.as_bytes(), user: user.as_bytes(), application: application.as_bytes() };

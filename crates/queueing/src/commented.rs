@@ -24,7 +24,7 @@ pub enum Commented {
 
 impl Commented {
     /// Where several tags say so, the first one counts.
-    pub fn note(&mut self, value: &[u8]) {
+    pub(crate) fn note(&mut self, value: &[u8]) {
         if !matches!(self, Commented::Deadline(_)) {
             *self = Commented::Deadline(milliseconds(value));
         }

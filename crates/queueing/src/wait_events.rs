@@ -126,7 +126,7 @@ impl WaitCounts {
     }
 
     /// What was seen later.
-    pub fn then(&mut self, later: &WaitCounts) {
+    pub(crate) fn then(&mut self, later: &WaitCounts) {
         if self.looks >= LOOKS_MAX {
             self.looks /= 2;
             self.rows.iter_mut().for_each(|row| row.count /= 2.0);
@@ -139,19 +139,19 @@ impl WaitCounts {
 
     /// Servers of this kind, on average.
     #[must_use]
-    pub fn of(&self, kind: WaitKind) -> f64 {
+    pub(crate) fn of(&self, kind: WaitKind) -> f64 {
         self.mean(self.rows.iter().filter(|row| row.kind == kind).map(|row| row.count).sum())
     }
 
     /// Servers that had something to do, on average.
     #[must_use]
-    pub fn busy(&self) -> f64 {
+    pub(crate) fn busy(&self) -> f64 {
         self.mean(self.rows.iter().map(|row| row.count).sum())
     }
 
     /// How often it was looked.
     #[must_use]
-    pub fn looks(&self) -> u32 {
+    pub(crate) fn looks(&self) -> u32 {
         self.looks
     }
 

@@ -39,7 +39,7 @@ impl Refusal {
     }
 
     /// A statement that ends with this error. Its words have neither quotes nor backslashes in them.
-    pub fn raised(&self) -> Vec<u8> {
+    pub(crate) fn raised(&self) -> Vec<u8> {
         let hint = self.hint.map(|hint| format!(",HINT='{hint}'")).unwrap_or_default();
         let rest = format!("ERRCODE='{}',MESSAGE='{}'{hint};END$pgweir$", self.code, self.message);
         [RAISE, rest.as_bytes()].concat()
@@ -90,7 +90,7 @@ fn raised_by(text: &Text<'_>, statement: &Statement<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Whether a setting, by its key, is the pooler's own.
-pub fn is_own(key: &[u8]) -> bool {
+pub(crate) fn is_own(key: &[u8]) -> bool {
     key.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn plain_text(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// What a value in SQL stands for, if it is a plain string or a plain word or number.
-pub fn plain(source: &[u8]) -> Option<&[u8]> {
+pub(crate) fn plain(source: &[u8]) -> Option<&[u8]> {
     let quoted = source.strip_prefix(b"'").and_then(|rest| rest.strip_suffix(b"'"));
     match quoted {
         _ if source.len() > limits::SHOWN_NAME_LEN_MAX => None,

@@ -273,7 +273,7 @@ impl StatementNames {
     }
 
     /// What EXECUTE of a statement does, where its text is read by `rules`.
-    pub fn executed(&self, name: &[u8], rules: Rules, run: impl Fn(&Statement) -> Effect) -> Option<Effect> {
+    pub(crate) fn executed(&self, name: &[u8], rules: Rules, run: impl Fn(&Statement) -> Effect) -> Option<Effect> {
         let named = self.names.get(name)?;
         let (read_by, effect) = named.in_sql.run.get_or_init(|| (rules, run(&named.statement)));
         Some(if *read_by == rules { effect.clone() } else { run(&named.statement) })

@@ -90,7 +90,7 @@ impl Described {
 
 /// Whether a text returns what something else that it names returns at that time (EXECUTE, FETCH, CALL and the like):
 /// PostgreSQL does not hold such a statement to its first columns, or not in the same way.
-pub fn varies(text: &[u8]) -> bool {
+pub(crate) fn varies(text: &[u8]) -> bool {
     let rest = behind_comments(text);
     let len = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
     let word = rest[..len].to_ascii_lowercase();

@@ -101,7 +101,7 @@ impl SideEffects {
         self.0 & others.0 == others.0
     }
 
-    pub fn without(self, others: SideEffects) -> SideEffects {
+    pub(crate) fn without(self, others: SideEffects) -> SideEffects {
         SideEffects(self.0 & !others.0)
     }
 }

@@ -298,13 +298,13 @@ fn six_digits(number: f64) -> String {
 
 /// Splits a list as PgBouncer does: commas separate, and blanks do too.
 #[must_use]
-pub fn names(list: &str) -> Vec<&str> {
+pub(crate) fn names(list: &str) -> Vec<&str> {
     list.split(|c: char| c == ',' || c.is_ascii_whitespace()).filter(|name| !name.is_empty()).collect()
 }
 
 /// Reads `fingerprint:number, …`; `None`: one of them is something else, or there twice.
 #[must_use]
-pub fn statements(list: &str) -> Option<BTreeMap<u64, u32>> {
+pub(crate) fn statements(list: &str) -> Option<BTreeMap<u64, u32>> {
     let mut all = BTreeMap::new();
     for one in names(list) {
         let (fingerprint, count) = one.split_once(':')?;

@@ -132,7 +132,7 @@ impl Servers {
     }
 
     /// The smoothed time from link to release, in microseconds.
-    pub fn service_us(&self) -> u64 {
+    pub(crate) fn service_us(&self) -> u64 {
         self.service_us
     }
 

@@ -75,7 +75,7 @@ impl Bucket {
     }
 
     /// Some that were taken were not used. What is more than the burst flows over.
-    pub fn put_back(&mut self, count: u32) {
+    pub(crate) fn put_back(&mut self, count: u32) {
         let most = self.level.max(u64::from(self.rate.burst) * TOKEN);
         self.level = self.level.saturating_add(u64::from(count) * TOKEN).min(most);
     }
@@ -89,7 +89,7 @@ impl Bucket {
 
     /// What comes in that time, in whole tokens.
     #[must_use]
-    pub fn worth(&self, span: Duration) -> u32 {
+    pub(crate) fn worth(&self, span: Duration) -> u32 {
         let come = u128::from(self.rate.per_second) * span.as_micros() / u128::from(TOKEN);
         u32::try_from(come).unwrap_or(u32::MAX)
     }

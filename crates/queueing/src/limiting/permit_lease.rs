@@ -65,24 +65,24 @@ impl PermitLease {
 
     /// Not used.
     #[must_use]
-    pub fn free(&self) -> u32 {
+    pub(crate) fn free(&self) -> u32 {
         self.free
     }
 
     /// As far as is known here; 0 before the first request.
     #[must_use]
-    pub fn remaining(&self) -> u32 {
+    pub(crate) fn remaining(&self) -> u32 {
         self.remaining.saturating_add(self.free)
     }
 
     /// Used, and not used: what the coordinator counts as held here.
     #[must_use]
-    pub fn held(&self) -> u32 {
+    pub(crate) fn held(&self) -> u32 {
         self.used + self.free
     }
 
     #[must_use]
-    pub fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.held() == 0 && self.requested == 0
     }
 
@@ -128,7 +128,7 @@ impl PermitLease {
 
     /// When to request again, while all are known to be used.
     #[must_use]
-    pub fn full_until(&self, now: Time) -> Option<Time> {
+    pub(crate) fn full_until(&self, now: Time) -> Option<Time> {
         (self.free == 0 && now < self.full_until).then_some(self.full_until)
     }
 

@@ -26,7 +26,7 @@ pub struct RateLease {
 
 impl RateLease {
     /// One event may happen now; it is counted.
-    pub fn take(&mut self) -> bool {
+    pub(crate) fn take(&mut self) -> bool {
         let has = self.tokens > 0;
         self.tokens -= u32::from(has);
         has
@@ -39,19 +39,13 @@ impl RateLease {
         }
     }
 
-    /// So much was used that was not given.
     #[must_use]
-    pub fn debt(&self) -> u32 {
-        self.debt
-    }
-
-    #[must_use]
-    pub fn tokens(&self) -> u32 {
+    pub(crate) fn tokens(&self) -> u32 {
         self.tokens
     }
 
     /// How many more to request, if so many wait. They count as requested from then on.
-    pub fn request(&mut self, now: Time, needed: u32) -> u32 {
+    pub(crate) fn request(&mut self, now: Time, needed: u32) -> u32 {
         if self.dry_until(now).is_some() {
             return 0;
         }
@@ -98,26 +92,26 @@ impl RateLease {
 
     /// What was left of the rate when the coordinator reported last, and when that was.
     #[must_use]
-    pub fn left(&self) -> Option<(u32, Time)> {
+    pub(crate) fn left(&self) -> Option<(u32, Time)> {
         self.left
     }
 
     /// As far as is known here.
     #[must_use]
-    pub fn remaining(&self) -> u32 {
+    pub(crate) fn remaining(&self) -> u32 {
         self.left.map_or(0, |(left, _)| left).saturating_add(self.tokens)
     }
 
     /// When to look for tokens that are of no use to so many waiting sessions, or to request what was used ahead.
     #[must_use]
-    pub fn next_at(&self, now: Time, needed: u32) -> Option<Time> {
+    pub(crate) fn next_at(&self, now: Time, needed: u32) -> Option<Time> {
         let needs = needed > 0 || self.debt > 0;
         let ask = self.dry_until(now).filter(|_| needs);
         ask.or(self.kept_until.filter(|_| self.tokens > needed))
     }
 
     /// What goes back now.
-    pub fn unspent(&mut self, now: Time, needed: u32) -> u32 {
+    pub(crate) fn unspent(&mut self, now: Time, needed: u32) -> u32 {
         if self.tokens <= needed || self.kept_until.is_none_or(|until| until > now) {
             return 0;
         }

@@ -54,7 +54,7 @@ impl ClassQueue {
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
     #[cfg(feature = "sabotage")]
-    pub fn pop_newest(&mut self) -> Option<Waiter> {
+    pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
         while self.entries.back().is_some_and(|waiter| waiter.gone) {
             self.entries.pop_back();
         }
@@ -91,7 +91,7 @@ impl ClassQueue {
     }
 
     /// Everybody, oldest first.
-    pub fn waiters(&self) -> impl Iterator<Item = Waiter> {
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter> {
         self.entries.iter().filter(|waiter| !waiter.gone).copied()
     }
 }

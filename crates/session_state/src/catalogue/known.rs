@@ -118,7 +118,7 @@ impl Known {
     }
 
     /// Gives it an edition if it has none. `last`: the last that was given to any pool whose notes lie beside this one's.
-    pub fn publish(&mut self, last: &mut Edition) -> Edition {
+    pub(crate) fn publish(&mut self, last: &mut Edition) -> Edition {
         if self.edition == Edition::NONE {
             last.0 += 1;
             self.edition = *last;
@@ -128,7 +128,7 @@ impl Known {
 
     /// What a text may do beside what it says.
     #[inline]
-    pub fn side_effects(&self, words: &[Word], marks: Marks) -> SideEffects {
+    pub(crate) fn side_effects(&self, words: &[Word], marks: Marks) -> SideEffects {
         if self.is_on { self.look_up(words, marks) } else { SideEffects::NONE }
     }
 

@@ -151,7 +151,7 @@ impl CatalogueBuilder {
     }
 
     /// The next row.
-    pub fn row(&mut self, row: &Row<'_>) {
+    pub(crate) fn row(&mut self, row: &Row<'_>) {
         self.is_too_large |= self.edges.len() > CATALOGUE_EDGES_MAX || self.findings.len() > CATALOGUE_NAMES_MAX;
         if self.is_too_large {
             return;

@@ -53,7 +53,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// If it is no row of that query.
-    pub fn decode(body: &'a [u8]) -> Result<Row<'a>, Error> {
+    pub(crate) fn decode(body: &'a [u8]) -> Result<Row<'a>, Error> {
         let row = DataRow::decode(body)?;
         let mut values = row.values();
         let mut next = || values.next().flatten();

@@ -42,7 +42,7 @@ impl Channels {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
@@ -50,18 +50,18 @@ impl Channels {
         self.names.iter().map(|name| &**name)
     }
 
-    pub fn contains(&self, name: &[u8]) -> bool {
+    pub(crate) fn contains(&self, name: &[u8]) -> bool {
         self.names.contains(name)
     }
 
-    pub fn insert(&mut self, name: &[u8]) {
+    pub(crate) fn insert(&mut self, name: &[u8]) {
         if !self.contains(name) {
             Arc::make_mut(&mut self.names).insert(name.into());
         }
     }
 
     /// `None`: all.
-    pub fn remove(&mut self, name: Option<&[u8]>) {
+    pub(crate) fn remove(&mut self, name: Option<&[u8]>) {
         match name {
             Some(name) if self.contains(name) => drop(Arc::make_mut(&mut self.names).remove(name)),
             Some(_) => {}
@@ -116,7 +116,7 @@ pub struct Subscriptions {
 
 impl Subscriptions {
     /// There is nothing to remember.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let waits = self.alone || self.listener_wait != ListenerWait::Nothing || self.missed.is_some();
         self.interest.is_empty() && self.unread.is_empty() && !waits
     }
@@ -157,7 +157,7 @@ impl Subscriptions {
     }
 
     /// ReadyForQuery.
-    pub fn ready(&mut self, idle: bool, committed: &Channels) {
+    pub(crate) fn ready(&mut self, idle: bool, committed: &Channels) {
         self.committing = self.committing.and_then(|awaited| awaited.checked_sub(1));
         if !idle {
             self.keep_unread(committed);
@@ -165,7 +165,7 @@ impl Subscriptions {
     }
 
     /// Its server is gone, and its transaction.
-    pub fn lost(&mut self) {
+    pub(crate) fn lost(&mut self) {
         self.committing = None;
     }
 
@@ -178,7 +178,7 @@ impl Subscriptions {
     }
 
     /// Something was said: a whole NotificationResponse. False: it is not for this session.
-    pub fn deliver(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
+    pub(crate) fn deliver(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
         let subscribed = committed.contains(channel) || self.committing.is_some() && self.interest.contains(channel);
         if !subscribed {
             return Ok(false);
@@ -201,7 +201,7 @@ impl Subscriptions {
     }
 
     /// In no transaction: the messages that the client is to be sent, of the channels that it listens to.
-    pub fn take_unread(&mut self, channels: &Channels) -> Vec<u8> {
+    pub(crate) fn take_unread(&mut self, channels: &Channels) -> Vec<u8> {
         let unread = std::mem::take(&mut self.unread);
         let (due, kept) = unread.into_iter().partition(|(channel, _)| channels.contains(channel));
         self.unread = kept;

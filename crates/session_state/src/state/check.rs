@@ -81,7 +81,7 @@ impl Check {
     }
 
     /// Reads the answer; `None`: it is none that was expected.
-    pub fn read(&self, row: &[u8]) -> Option<Checked> {
+    pub(crate) fn read(&self, row: &[u8]) -> Option<Checked> {
         let row = DataRow::decode(row).ok()?;
         let columns: Vec<Option<&[u8]>> = row.values().collect();
         let [temporary, hold, advisory, settings, named] = columns[..] else { return None };

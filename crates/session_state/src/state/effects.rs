@@ -36,7 +36,7 @@ impl SqlStatement {
     }
 
     /// The effect of EXECUTE.
-    pub fn executed(&self) -> Effect {
+    pub(crate) fn executed(&self) -> Effect {
         self.run.as_deref().map_or(Effect::Nothing, Effect::clone)
     }
 }
@@ -95,7 +95,7 @@ impl Effect {
     }
 
     /// The same once parameters have the values that `value` tells by their numbers.
-    pub fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effect {
+    pub(crate) fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effect {
         let Effect::QueryAgain { names, parameters, others } = self else { return self.clone() };
         let (mut names, mut others) = (names.to_vec(), *others);
         for number in parameters {
@@ -143,7 +143,7 @@ impl Effect {
     }
 
     /// It names a setting by a parameter.
-    pub fn is_unbound(&self) -> bool {
+    pub(crate) fn is_unbound(&self) -> bool {
         matches!(self, Effect::QueryAgain { parameters, .. } if !parameters.is_empty())
     }
 
@@ -156,7 +156,7 @@ impl Effect {
     }
 
     /// What its session may keep its server for because of it.
-    pub fn pins(&self) -> Pins {
+    pub(crate) fn pins(&self) -> Pins {
         match self {
             Effect::Change(changes) if changes.iter().any(SettingChange::is_bound) => Pins::SETTING,
             Effect::QueryAgain { names, parameters, others } => {
@@ -259,7 +259,7 @@ impl Effects {
 
     /// Adds to each EXECUTE the effect of what it runs. `run`: of a statement by its name, where the text itself has not
     /// prepared it before; asked once for each name.
-    pub fn add_executed(&mut self, mut run: impl FnMut(&[u8]) -> Effect) {
+    pub(crate) fn add_executed(&mut self, mut run: impl FnMut(&[u8]) -> Effect) {
         let mut by_name: BTreeMap<Box<[u8]>, Effect> = BTreeMap::new();
         let mut all = Vec::with_capacity(self.all.len());
         for (effect, is_last) in std::mem::take(&mut self.all) {
@@ -305,7 +305,7 @@ impl Effects {
     }
 
     /// The same once parameters have the values that `value` tells by their numbers.
-    pub fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effects {
+    pub(crate) fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effects {
         Effects { all: self.all.iter().map(|(effect, is_last)| (effect.bound(&value), *is_last)).collect() }
     }
 

@@ -212,7 +212,7 @@ impl State {
         }
     }
 
-    pub fn apply(&mut self, change: &SettingChange) {
+    pub(crate) fn apply(&mut self, change: &SettingChange) {
         match change {
             SettingChange::Set { name, again } => self.set(name, again.as_ref()),
             SettingChange::Reset(name) => match &**name {
@@ -286,7 +286,7 @@ impl State {
         }
     }
 
-    pub fn channels(&self) -> &Channels {
+    pub(crate) fn channels(&self) -> &Channels {
         &self.channels
     }
 

@@ -29,15 +29,15 @@ struct PreparedChange {
 pub type Remedy = Vec<Vec<u8>>;
 
 impl OnServer {
-    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.keys().map(|name| &**name)
     }
 
-    pub fn insert(&mut self, name: &[u8], text: Arc<[u8]>) {
+    pub(crate) fn insert(&mut self, name: &[u8], text: Arc<[u8]>) {
         self.texts.insert(name.into(), text);
     }
 
-    pub fn remove(&mut self, name: &[u8]) {
+    pub(crate) fn remove(&mut self, name: &[u8]) {
         self.texts.remove(name);
     }
 
@@ -85,7 +85,7 @@ impl OnServer {
     }
 
     /// Makes a name what it is for the session; notes it as done, until it is taken back.
-    pub fn bring(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
+    pub(crate) fn bring(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
         if self.texts.get(name) != wanted {
             self.replace(name, wanted, remedy);
         }

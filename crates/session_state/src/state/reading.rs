@@ -37,7 +37,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    pub fn reading(&self, known: &Known) -> Reading {
+    pub(crate) fn reading(&self, known: &Known) -> Reading {
         Reading { marks: self.marks, side_effects: known.side_effects(&self.words, self.marks) }
     }
 }
@@ -105,7 +105,7 @@ impl Reading {
     }
 
     /// What it may leave behind.
-    pub fn pins(self) -> Pins {
+    pub(crate) fn pins(self) -> Pins {
         Pins::of(self.marks) | Pins::of_side_effects(self.side_effects)
     }
 
