@@ -1,9 +1,9 @@
 //! A thread: one epoll, the machines that live on it, and their sockets. Start reading here.
 //!
 //! ```text
-//! wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► visitors ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
-//!    ▲                                                                                                  │
-//! └────────── changed interests are registered in epoll ◄────────── mail between neighbours ◄────┘
+//!   wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► visitors ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
+//!    ▲                                                                                                   │
+//!    └──────────── changed interests are registered in epoll ◄──────────── mail between neighbours ◄─────┘
 //! ```
 //!
 //! Visitors are clients that are logging in, that arrive from another thread's door, or that disconnect. In a round at

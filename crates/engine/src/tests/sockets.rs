@@ -82,11 +82,15 @@ fn a_slow_reader_gets_everything_in_order() {
     let sent: Vec<u8> = (0..4_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut writer = stream.try_clone().expect("a descriptor");
     let copy = sent.clone();
-    // Nothing reads until the writer has met the back-pressure of both directions or is done.
     let writing = std::thread::spawn(move || {
         writer.write_all(&copy).expect("it is read from in the end");
         writer.shutdown(Shutdown::Write).expect("open");
     });
+    // Nothing is read until there has been back-pressure: the buffers on the way hold less than is written.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while stage.counters().epoll_ctls <= 4 && std::time::Instant::now() < until {
+        std::thread::yield_now();
+    }
     let mut first = [0; 1];
     stream.read_exact(&mut first).expect("an echo");
     let mut got = first.to_vec();
