@@ -67,8 +67,8 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     let goes_on = match checked_header(rest)? {
         Some(header) if is_enough(requests, header, rest)? => {
             let dealt_with = message(requests, header, rest, true)?;
-            requests.server.hold.is_on = !dealt_with || std::mem::take(&mut requests.holds);
-            !requests.server.hold.is_on
+            requests.server.hold.set(!dealt_with || std::mem::take(&mut requests.holds));
+            !requests.server.hold.is_on()
         }
         _ => false,
     };
@@ -90,13 +90,13 @@ fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
             let inbox = std::mem::take(&mut requests.session.incoming.inbox);
             if !message(requests, header, &inbox, false)? {
                 requests.session.incoming.inbox = inbox;
-                requests.server.hold.is_on = true;
+                requests.server.hold.begin();
                 requests.stash_rest();
                 return Ok(false);
             }
             requests.caches.buffers.put_back(inbox);
             if std::mem::take(&mut requests.holds) {
-                requests.server.hold.is_on = true;
+                requests.server.hold.begin();
                 requests.stash_rest();
                 return Ok(false);
             }

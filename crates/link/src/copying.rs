@@ -32,7 +32,7 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
     if requests.server.ledger.copying().is_open() {
         requests.stream.flush(requests.server_id, requests.actions);
         requests.server.ledger.stop_copy();
-        requests.server.hold.flushed = true;
+        requests.server.hold.flush();
         requests.actions.send_new(requests.server_id, |out| CopyFail { message: STOPPED }.encode(out));
     } else if requests.server.ledger.is_skipping() {
         // Whether the server skips this depends on whether it has answered a Sync, and a skipping server answers no

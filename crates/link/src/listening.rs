@@ -226,7 +226,7 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
     answers.findings.subscriptions = true;
     // The answer to the last message: no other message has to wait with it.
     let alone = answers.server.ledger.depth() == 1;
-    let last = alone && answers.server.hold.is_on;
+    let last = alone && answers.server.hold.is_on();
     let (conn, session) = answers.session.as_mut().expect("a session has subscriptions");
     let tracker = session.tracker.as_mut().expect("a tracker has subscriptions");
     if alone && tracker.missed().is_some() {

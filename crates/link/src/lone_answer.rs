@@ -29,7 +29,7 @@ impl LoneAnswer<'_> {
         let LoneAnswer { session, server, pool } = self;
         let is_between = server.incoming.skip == 0 && server.incoming.inbox.is_empty();
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
-        let waits = server.hold.is_on || server.cancel.is_requested || server.cancel.overdue != Overdue::No;
+        let waits = server.hold.is_on() || server.cancel.is_requested || server.cancel.overdue != Overdue::No;
         let defines = server.traces.is_unsettled || server.transaction.defines != Defines::Nothing;
         let is_free = session.tracker.is_none() && pool.rules.mode != PoolMode::Statement;
         is_between && flows && is_free && !waits && !defines && can_pass(server)

@@ -302,7 +302,7 @@ pub(crate) fn end_trial(answers: &mut Answers<'_>, again: bool) {
     }
     let rest = std::mem::replace(&mut session.incoming.inbox, trial.bytes);
     session.incoming.inbox.extend_from_slice(&rest);
-    answers.server.hold.is_on = true;
+    answers.server.hold.begin();
     if !answers.server.ledger.take_ready() {
         answers.server.ledger.sent(Answerer::Prepare, Expect::Sync);
         answers.actions.send_new(answers.server_id, frontend::encode_sync);

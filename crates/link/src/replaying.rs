@@ -54,7 +54,7 @@ pub fn replay(
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
-    server.hold.is_on = !session.confirmed || risk == Risk::High;
+    server.hold.set(!session.confirmed || risk == Risk::High);
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
 }
@@ -119,7 +119,7 @@ pub fn confirm(
 pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
-    let stays = server.hold.is_on || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
+    let stays = server.hold.is_on() || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
     // A failed transaction takes no SET, and a Query would end a batch that has no Sync yet.
     let takes = server.transaction.status != Status::Failed
         && !server.ledger.owed().awaits_own_ready()
@@ -136,6 +136,8 @@ pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, se
     }
     server.ledger.sent(Answerer::Restore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
-    server.hold.is_on |= risk == Risk::High;
+    if risk == Risk::High {
+        server.hold.begin();
+    }
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
 }

@@ -75,7 +75,7 @@ impl Requests<'_> {
     /// them.
     //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
     pub(crate) fn call_for_answers(&mut self) {
-        if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.hold.flushed, true) {
+        if self.server.ledger.is_open() && self.server.hold.flush() {
             self.stream.flush(self.server_id, self.actions);
             self.actions.send_new(self.server_id, frontend::encode_flush);
         }

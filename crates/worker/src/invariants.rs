@@ -133,7 +133,7 @@ fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> 
 fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
         let idle = matches!(server.state(), ServerState::Idle);
-        let clean = server.is_clean() && server.cancel.under_way == 0 && !server.hold.is_on;
+        let clean = server.is_clean() && server.cancel.under_way == 0 && !server.hold.is_on();
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
     }
     Ok(())

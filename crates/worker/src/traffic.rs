@@ -315,7 +315,7 @@ impl Worker {
         if was_calm {
             server.transaction.began_at.get_or_insert(step.now);
         }
-        let crowded = server.hold.is_on && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
+        let crowded = server.hold.is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
         let may_be_done = server.is_clean() || server.end.close_needed.is_some() || cfg!(feature = "sabotage");
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
@@ -428,7 +428,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
-                let (held, struck) = (server.hold.is_on, server.cancel.overdue == Overdue::Answered);
+                let (held, struck) = (server.hold.is_on(), server.cancel.overdue == Overdue::Answered);
                 let pool = &mut self.tables.pools[server.pool];
                 let session_value = &mut self.tables.sessions[session];
                 let tracked = &self.tables.caches.tracked;

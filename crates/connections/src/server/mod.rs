@@ -125,7 +125,7 @@ impl Server {
     }
 
     pub fn holds_messages(&self) -> bool {
-        self.hold.is_on
+        self.hold.is_on()
     }
 
     /// What its client's messages waited for has happened. They still wait while a cancel is under way that could hit
@@ -133,7 +133,7 @@ impl Server {
     pub fn end_hold(&mut self) -> bool {
         let may_go_on = self.cancel.overdue != Overdue::Answered;
         if may_go_on {
-            (self.hold.is_on, self.hold.flushed) = (false, false);
+            self.hold.end();
         }
         may_go_on
     }
@@ -141,7 +141,7 @@ impl Server {
     /// Whether the answer that its client's messages wait for has come.
     pub fn has_answered(&self) -> bool {
         let ledger = &self.ledger;
-        let settled = if self.hold.flushed {
+        let settled = if self.hold.is_flushed() {
             ledger.depth() == 0
         } else {
             !ledger.owed().awaits_ready() && !ledger.owed().awaits_verdict()

@@ -119,13 +119,55 @@ pub struct Transaction {
 /// Whether its client's messages wait for an answer.
 #[derive(Debug, Default)]
 pub struct Hold {
-    /// Its client's messages wait for a ReadyForQuery: after the replay, or after a message that decides which
-    /// statements exist.
-    pub is_on: bool,
-    /// They wait within a batch, and a Flush was sent: the hold ends when nothing is owed.
-    pub flushed: bool,
+    waits: Waits,
     /// The last wait of its session for a limit. It is valid while the session's admission says that it waits.
     pub limit_wait: LimitWait,
+}
+
+/// What its client's messages wait for.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Waits {
+    #[default]
+    No,
+    /// For a ReadyForQuery: after the replay, or after a message that decides which statements exist.
+    ForReady,
+    /// Within a batch, and a Flush was sent: until nothing is owed.
+    ForFlushed,
+}
+
+impl Hold {
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.waits != Waits::No
+    }
+
+    /// They wait behind a Flush.
+    pub fn is_flushed(&self) -> bool {
+        self.waits == Waits::ForFlushed
+    }
+
+    /// They wait from now on, if they do not yet.
+    pub fn begin(&mut self) {
+        if self.waits == Waits::No {
+            self.waits = Waits::ForReady;
+        }
+    }
+
+    /// A Flush is sent, and they wait for what it brings. False: one was sent already.
+    pub fn flush(&mut self) -> bool {
+        std::mem::replace(&mut self.waits, Waits::ForFlushed) != Waits::ForFlushed
+    }
+
+    /// They go on.
+    #[inline]
+    pub fn end(&mut self) {
+        self.waits = Waits::No;
+    }
+
+    /// They wait, or go on.
+    pub fn set(&mut self, is_on: bool) {
+        if is_on { self.begin() } else { self.end() }
+    }
 }
 
 /// The wait of a linked session for a limit.

@@ -206,7 +206,8 @@ fn wait_at(
     match session.state() {
         State::Linked { server } => {
             let hold = &mut tables.servers[server].hold;
-            (hold.is_on, hold.limit_wait) = (true, LimitWait { since, deadline_ms });
+            hold.begin();
+            hold.limit_wait = LimitWait { since, deadline_ms };
         }
         _ => {
             // A session that will be refused gets no notice about waiting.

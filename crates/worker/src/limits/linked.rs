@@ -24,7 +24,7 @@ pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
     // The server was closed in this step, which ends its session too.
     let Some(server) = tables.servers.get_mut(server) else { return };
-    if server.hold.is_on && !attends && !waits && server.is_between_transactions() && server.end_hold() {
+    if server.hold.is_on() && !attends && !waits && server.is_between_transactions() && server.end_hold() {
         tables.agenda.go_on(conn);
     }
 }
@@ -104,7 +104,9 @@ pub(crate) fn admit_linked(
 /// Keeps a linked session's messages until they may go on. Always `None`.
 fn hold_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
-    tables.servers[server].hold.is_on |= waits || !bytes.is_empty();
+    if waits || !bytes.is_empty() {
+        tables.servers[server].hold.begin();
+    }
     backpressure::stash(tables, step, conn, bytes);
     None
 }

@@ -22,7 +22,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => start_cancel(tables, step, server_id),
         // The backend runs a query of the pooler first, which the cancel must not hit.
         Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_requested = true,
-        Some(_) if server.hold.is_on => {
+        Some(_) if server.hold.is_on() => {
             if take_back(step, conn, &mut tables.sessions[conn], words) {
                 timers::arm_session(tables, conn);
             }

@@ -86,7 +86,7 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
         return false;
     }
     // A reload that closed another server may have closed this one too.
-    let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold.is_on) else {
+    let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold.is_on()) else {
         return false;
     };
     // It need not be closed, or it has no session and is closed like any other.

@@ -24,7 +24,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         closed_servers::close_server(tables, step, server_id, "client disconnect");
         return;
     }
-    server.hold.is_on = false;
+    server.hold.end();
     server.incoming.skip_forward = false;
     if machine::sabotage::skips_drain(&tables.settings) {
         server.ledger = connections::server::Ledger::default();

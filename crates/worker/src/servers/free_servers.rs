@@ -46,7 +46,8 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
 /// A clean server has no work: it is placed at the end of the step.
 pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    (server.hold.is_on, server.hold.flushed, server.statements.verdict) = (false, false, Verdict::None);
+    server.hold.end();
+    server.statements.verdict = Verdict::None;
     server.transaction.began_at = None;
     if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
         // A cancel is under way, or only half of a message was read (a notice, a ParameterStatus, perhaps the fatal

@@ -77,7 +77,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
     let rules = &pool.rules;
     let mapped = rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0;
-    let silent = !server.hold.is_on
+    let silent = !server.hold.is_on()
         && session.incoming.skip == 0
         && session.incoming.inbox.is_empty()
         && server.is_between_messages();

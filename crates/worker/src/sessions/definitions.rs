@@ -55,7 +55,7 @@ pub(crate) fn definition_noted(
         return;
     }
     if let Some(server) = linked_to
-        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold.is_on)
+        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold.is_on())
         && server.end_hold()
     {
         tables.agenda.go_on(conn);

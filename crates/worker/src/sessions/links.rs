@@ -59,9 +59,9 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
         return false;
     }
     let server = &mut tables.servers[server_id];
-    let opens = server.hold.is_on && server.has_answered();
+    let opens = server.hold.is_on() && server.has_answered();
     if opens {
-        (server.hold.is_on, server.hold.flushed) = (false, false);
+        server.hold.end();
     }
     opens
 }
@@ -74,7 +74,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool];
     let session = &mut tables.sessions[conn];
-    let is_held = server.hold.is_on && !(pool.needs_listener() && session.waits_for_listener());
+    let is_held = server.hold.is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
     let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
     if pool.rules.mode == PoolMode::Session || is_held || waits_for_limit {
@@ -116,8 +116,8 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     if !session.incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }
-    (server.hold.is_on, server.hold.flushed, server.statements.verdict, server.transaction.began_at) =
-        (false, false, Verdict::None, None);
+    server.hold.end();
+    (server.statements.verdict, server.transaction.began_at) = (Verdict::None, None);
     if let Some(why) = pool.servers.takes_back() {
         server.end.close_needed = Some(why);
     }

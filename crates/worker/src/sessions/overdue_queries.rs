@@ -38,7 +38,7 @@ pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step
 /// Holds the client's next messages, so that the cancel of a query that has ended does not hit them.
 #[cold]
 pub(crate) fn wait_for_cancel(tables: &mut Tables, server_id: ConnId) {
-    if let Some(server) = tables.servers.get_mut(server_id) {
-        server.hold.is_on |= server.session().is_some();
+    if let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.session().is_some()) {
+        server.hold.begin();
     }
 }
