@@ -38,6 +38,7 @@ use crate::options::TcpOptions;
 use crate::poll::{Interest, Poll, Ready, SocketId, Token};
 use crate::residents::Residents;
 use crate::shared::{Builder, Shared};
+use crate::tcp;
 
 /// At most so many `RoundEnded` without a wait between them, while machines on this thread go on sending each other
 /// mail.
@@ -425,10 +426,13 @@ fn is_visitor(conn: ConnId, ready: Ready) -> bool {
     ready.leaves || conn.kind() == Kind::Login
 }
 
-/// Sockets that are opened or accepted from now on get these options.
+/// Sockets that are opened or accepted from now on get these options. If the kernel refuses one of them, all stay as they are.
 fn set_tcp(host: &mut Host, options: &TcpOptions) {
-    host.dialer.set_tcp(options.clone());
-    if let Some(Err(error)) = host.gate.as_ref().map(|gate| gate.set_tcp(options)) {
-        host.shared.log.say(Level::Warning, format!("cannot set options of listening sockets: {error}"));
+    let outcome = tcp::check(options).and_then(|()| host.gate.as_ref().map_or(Ok(()), |gate| gate.set_tcp(options)));
+    match outcome {
+        Ok(()) => host.dialer.set_tcp(options.clone()),
+        Err(error) => {
+            host.shared.log.say(Level::Warning, format!("cannot set the options of TCP sockets, they stay: {error}"));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use socket2::{Socket, TcpKeepalive, Type};
+use socket2::{Domain, Socket, TcpKeepalive, Type};
 
 use crate::options::TcpOptions;
 
@@ -20,6 +20,14 @@ pub(crate) fn change(socket: &Socket, options: &TcpOptions) -> io::Result<()> {
     socket.set_keepalive(options.keepalive)?;
     socket.set_tcp_user_timeout(options.user_timeout)?;
     set(socket, &options)
+}
+
+/// Whether the kernel takes these options: they are set on a socket that is used for nothing else.
+///
+/// # Errors
+/// As [`set`].
+pub(crate) fn check(options: &TcpOptions) -> io::Result<()> {
+    set(&Socket::new(Domain::IPV4, Type::STREAM, None)?, options)
 }
 
 /// Sets the options that clients' and servers' sockets share.
@@ -57,9 +65,14 @@ pub(crate) fn set(socket: &Socket, options: &TcpOptions) -> io::Result<()> {
 mod tests {
     use std::time::Duration;
 
-    use socket2::Domain;
-
     use super::*;
+
+    #[test]
+    fn a_count_that_the_kernel_refuses_is_told_before_it_is_used() {
+        let of = |count| TcpOptions { keepalive: true, keepalive_count: Some(count), ..TcpOptions::default() };
+        // tcp(7), MAX_TCP_KEEPCNT: 127.
+        assert_eq!((check(&of(127)).is_ok(), check(&of(128)).is_ok()), (true, false));
+    }
 
     #[test]
     fn what_is_changed_is_as_on_a_socket_that_never_had_anything_else() {
