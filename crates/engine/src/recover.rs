@@ -71,7 +71,7 @@ impl Supervisor {
         };
         let place = self.host.residents[resident].place;
         match (self.fault(resident), conn) {
-            (None, Some(_)) if self.panics_in_a_row >= PANICS_MAX => {
+            (None, _) if self.panics_in_a_row >= PANICS_MAX => {
                 self.renew(resident, wreck, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
             }
             (None, Some(conn)) if !wreck.is_half_done => {

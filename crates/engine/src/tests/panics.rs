@@ -74,6 +74,30 @@ fn a_panic_of_an_unsound_coordinator_ends_the_process() {
 }
 
 #[test]
+fn a_coordinator_that_panics_each_time_ends_the_process() {
+    // It panics in the event of its deadline, which stays due.
+    let stage = Stage::open(1, |place| {
+        (place == Place::Coordinator).then(|| -> Script {
+            Box::new(|actor, event| {
+                match event {
+                    Event::Mail(_) => actor.deadline = Some(units::Time::ZERO),
+                    Event::DeadlineReached => panic!("asked for"),
+                    _ => {}
+                }
+                Vec::new()
+            })
+        })
+    });
+    let mut stream = stage.tcp();
+    ping(&mut stream, b"before");
+    stage.engine().handle().post(Mail::stop(Place::Coordinator, Stop::WaitForClients));
+    assert_eq!(rest(&mut stream), b"");
+    stage.engine().handle().log().flush();
+    let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
+    assert!(log.contains("4 times in a row") && log.contains("the process ends"), "{log}");
+}
+
+#[test]
 fn a_panic_over_what_is_not_one_connections_makes_the_machine_anew() {
     // It panics in the event of its deadline.
     let made = std::sync::atomic::AtomicU32::new(0);
