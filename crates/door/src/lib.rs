@@ -49,8 +49,8 @@ enum Phase {
     Greeting,
     /// The client is authenticating.
     Proving(Proof),
-    /// The coordinator chooses a worker.
-    Applying,
+    /// The coordinator chooses a worker for a client of this pool, whatever the settings say of its database meanwhile.
+    Applying(PoolKey),
     /// The error was sent; closed at the end of the round.
     Leaving,
 }
@@ -198,7 +198,7 @@ impl Door {
             let step = match &mut login.phase {
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(conn, actions),
-                Phase::Proving(_) | Phase::Applying | Phase::Leaving => return,
+                Phase::Proving(_) | Phase::Applying(_) | Phase::Leaving => return,
             };
             match step {
                 Ok(true) => {}
@@ -259,13 +259,13 @@ impl Door {
     /// The client is authenticated: requests a worker for it.
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let login = &mut self.logins[conn];
-        login.phase = Phase::Applying;
         let wish = login.wish.as_mut().expect("it was asked for a proof of what it has said");
         let key = match wish.console {
             Some(_) => PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) },
             None => wish.key(&self.settings)?,
         };
         wish.check_parameters(&self.settings)?;
+        login.phase = Phase::Applying(key.clone());
         let application = Application {
             login: conn,
             door: self.id,
@@ -294,11 +294,7 @@ impl Door {
         let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
             return;
         };
-        let key = match wish.console {
-            Some(_) => Ok(PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) }),
-            None => wish.key(&self.settings),
-        };
-        let key = key.unwrap_or(PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) });
+        let Phase::Applying(key) = login.phase else { unreachable!("only a login that has applied is placed") };
         let Login { name, peer, since: connected_at, .. } = login;
         let identity = Identity { serial, name, database: wish.database, user: wish.user, peer, connected_at };
         let arrival = Arrival {
@@ -389,7 +385,7 @@ impl Door {
 
     /// A login ends before the coordinator has answered it: withdraws it from the queue there.
     fn withdraw(&self, conn: ConnId, actions: &mut Actions) {
-        if self.logins.get(conn).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
+        if self.logins.get(conn).is_some_and(|login| matches!(login.phase, Phase::Applying(_))) {
             actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn });
         }
     }
@@ -434,7 +430,7 @@ impl Door {
     fn delivered(&mut self, now: Time, mail: ToDoor, actions: &mut Actions) {
         match mail {
             ToDoor::Placed { login, pool, homes, worker, life, user, serial } => {
-                if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
+                if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying(_))) {
                     self.placed(login, pool, homes, (worker, life), serial, actions);
                 } else {
                     // The client left meanwhile: its place at the worker is not used.

@@ -36,7 +36,7 @@ impl Door {
         let waits = match &login.phase {
             Phase::Greeting => true,
             Phase::Proving(proof) => proof.is_waiting(),
-            Phase::Applying | Phase::Leaving => false,
+            Phase::Applying(_) | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
         let weight = login.in_full();
