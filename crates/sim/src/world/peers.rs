@@ -189,10 +189,13 @@ impl World {
         let begins = message == tag::QUERY && process.backend.session().status() == Status::Idle;
         let application = checks.seen.application_at(&course.plan, process);
         let progress = process.obey(message, body);
-        self.check(|checks, view| checks.note_run(view, process, begins, application));
+        if message != tag::FLUSH {
+            self.check(|checks, view| checks.note_run(view, process, begins, application));
+        }
         let World { course, postgres, checks, .. } = self;
-        // Messages of a COPY that has ended get no answer.
-        if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL) && process.is_idle() {
+        // A Flush, and messages of a COPY that has ended, get no answer after which the server would be seen to be idle.
+        let is_silent = matches!(message, tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
+        if is_silent && process.is_idle() {
             checks.seen.rest(process.link);
         }
         let is_asked = progress == Progress::Done && matches!(message, tag::QUERY | tag::SYNC);
