@@ -1,0 +1,92 @@
+//! The side of TLS that PostgreSQL meets.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::aws_lc_rs::default_provider;
+
+use crate::files::{FileProblem, chain, key, refused, revocations, roots, unusable};
+use crate::trust::Trust;
+use crate::versions::Versions;
+
+/// How far a server's certificate is checked.
+//= pg18 libpq-ssl#LIBPQ-SSL-PROTECTION
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServerCheck {
+    /// Not at all: `allow`, `prefer`, and `require` without a CA file.
+    #[default]
+    Nothing,
+    /// That a CA of the file has signed it: `verify-ca`, and `require` with a CA file.
+    Ca,
+    /// And that it names the host that was connected to: `verify-full`.
+    Full,
+}
+
+/// The contents of the files, in PEM.
+#[derive(Clone, Default)]
+pub struct ConnectorFiles {
+    /// Against which servers' certificates are checked.
+    pub ca: Option<Vec<u8>>,
+    pub revocations: Option<Vec<u8>>,
+    /// What servers are shown that ask for a certificate, and its key.
+    pub certificate: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl fmt::Debug for ConnectorFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConnectorFiles(..)")
+    }
+}
+
+/// What servers meet, made once for all of them.
+#[derive(Clone)]
+pub struct Connector {
+    pub(crate) config: Arc<ClientConfig>,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector(..)")
+    }
+}
+
+impl Connector {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be used, or they do not fit each other.
+    pub fn new(files: &ConnectorFiles, check: ServerCheck, versions: Versions) -> Result<Connector, FileProblem> {
+        let provider = Arc::new(default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions.list())
+            .map_err(|error| unusable("versions", error))?
+            .dangerous();
+        let trust = match (check, &files.ca) {
+            (ServerCheck::Nothing, _) => Trust::everybody(&provider),
+            (_, None) => return Err(unusable("CA file", "there is none, and servers' certificates are to be checked")),
+            (_, Some(ca)) => {
+                let roots = roots(ca)?;
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots.store), provider);
+                let verifier = match &files.revocations {
+                    Some(list) => verifier.with_crls(revocations(list)?).allow_unknown_revocation_status(),
+                    None => verifier,
+                };
+                let verifier = verifier.build().map_err(|error| unusable("CA file", error))?;
+                Trust::of(verifier, roots.certificates, check == ServerCheck::Full)
+            }
+        };
+        let builder = builder.with_custom_certificate_verifier(Arc::new(trust));
+        let mut config = match &files.certificate {
+            Some((certificate, own)) => {
+                builder.with_client_auth_cert(chain(certificate)?, key(own)?).map_err(|error| refused(&error))?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![crate::ALPN.to_vec()];
+        // PostgreSQL gives out no tickets.
+        config.resumption = Resumption::disabled();
+        Ok(Connector { config: Arc::new(config) })
+    }
+}
