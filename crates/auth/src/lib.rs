@@ -4,23 +4,28 @@
 //!   secret.rs   what auth_file or a lookup holds for a user
 //!   verify.rs   a clear or md5 password against any secret
 //!   md5.rs      the md5 answer, both to check and to give
-//!   scram/      SCRAM-SHA-256: keys, verifier, server side, client side
+//!   bearer.rs   OAUTHBEARER: the messages that show a token
+//!   scram/      SCRAM-SHA-256 and -PLUS: keys, verifier, server side, client side
 //! ```
 //!
 //! The crate promises: the same arguments give the same result (no clock, no randomness, no I/O: nonces,
 //! salts and seeds are arguments); no input makes it panic; comparisons of secrets take constant time;
 //! nothing secret is printed by `Debug`, and secrets it holds are wiped when dropped.
 //!
-//! It deliberately does not do: channel binding (SCRAM-SHA-256-PLUS), message framing (`wire` does), deciding which
+//! It deliberately does not do: the hash of a certificate that SCRAM-SHA-256-PLUS binds to (`tls` does), message framing (`wire` does), deciding which
 //! method a client must use, or hiding how long a slow hash takes. What is slow says so; run it off the event loop.
 
+pub mod bearer;
 pub mod md5;
 pub mod scram;
 pub mod secret;
 pub mod verify;
 
 pub use md5::Md5Hash;
-pub use scram::{Challenge, ClientExchange, Keys, Mock, MockSeed, ScramError, ServerDone, ServerExchange, Verifier};
+pub use scram::{
+    Challenge, ClientBinding, ClientExchange, Keys, Mock, MockSeed, ScramError, ServerBinding, ServerDone,
+    ServerExchange, Verifier,
+};
 pub use secret::{Password, Secret};
 pub use verify::{verify_md5, verify_plain};
 

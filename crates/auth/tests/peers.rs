@@ -71,10 +71,10 @@ fn right_proof_over_wrong_words_is_refused() {
         ("n,,", "c=biw,r={}", BindingChanged),
         // "p=tls-server-end-point,," and some hash: bound to a channel that was not offered.
         ("n,,", "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsAAAA,r={}", BindingChanged),
-        ("n,,", "c=biws,r={}x", Nonce),
-        ("n,,", "c=biws,r=x{}", Nonce),
-        ("n,,", "c=biws,r=abc", Nonce),
-        ("n,,", "c=biws,r=", Nonce),
+        ("n,,", "c=biws,r={}x", OtherNonce),
+        ("n,,", "c=biws,r=x{}", OtherNonce),
+        ("n,,", "c=biws,r=abc", OtherNonce),
+        ("n,,", "c=biws,r=", OtherNonce),
         ("n,,", "c=biws,r={},m=must", Extension),
         ("n,,", "m=must,c=biws,r={}", Extension),
         ("n,,", "c=biws,m=must,r={}", Extension),
@@ -196,7 +196,7 @@ fn replay_is_refused() {
     let last = client.respond(&Keys::derive(PASSWORD, SALT, 8)).unwrap();
     server.finish(&last).unwrap();
     let (server, _) = ServerExchange::start(&first, verifier(), &[3; 18]).unwrap();
-    assert_eq!(server.finish(&last), Err(ScramError::Nonce));
+    assert_eq!(server.finish(&last), Err(ScramError::OtherNonce));
 }
 
 const OURS: &str = "AQEBAQEBAQEBAQEBAQEBAQEB";
@@ -216,14 +216,14 @@ fn nonces_of_servers_are_bounded() {
     assert_eq!(with(&padded(1024)), Ok((3, 4096)));
     assert_eq!(with(&padded(1025)), Err(ScramError::Nonce));
     assert_eq!(with(&padded(64 << 10)), Err(ScramError::TooLong));
-    assert_eq!(with(OURS), Err(ScramError::Nonce), "nothing of its own");
+    assert_eq!(with(OURS), Err(ScramError::OtherNonce), "nothing of its own");
     assert_eq!(with(""), Err(ScramError::Nonce));
-    assert_eq!(with(&OURS[1..]), Err(ScramError::Nonce));
-    assert_eq!(with(&format!("x{OURS}")), Err(ScramError::Nonce));
+    assert_eq!(with(&OURS[1..]), Err(ScramError::OtherNonce));
+    assert_eq!(with(&format!("x{OURS}")), Err(ScramError::OtherNonce));
     assert_eq!(with(&format!("{OURS} ")), Err(ScramError::Nonce));
     assert_eq!(with(&format!("{OURS}\n")), Err(ScramError::Nonce));
     assert_eq!(with(&format!("{OURS}\u{e9}")), Err(ScramError::Nonce));
-    assert_eq!(with(&OURS.to_lowercase()), Err(ScramError::Nonce));
+    assert_eq!(with(&OURS.to_lowercase()), Err(ScramError::OtherNonce));
 }
 
 #[test]

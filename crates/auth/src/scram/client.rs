@@ -13,15 +13,15 @@ use std::fmt;
 use super::keys::{Keys, hmac, xor};
 use super::message::{Fields, decode_key, encode, nonce};
 use super::verifier::{number, salt_of};
-use super::{ITERATIONS_MAX, NONCE_LEN, NONCE_LEN_MAX, SERVER_MESSAGE_LEN_MAX, ScramError};
+use super::{ClientBinding, ITERATIONS_MAX, NONCE_LEN, NONCE_LEN_MAX, SERVER_MESSAGE_LEN_MAX, ScramError};
 use crate::same;
-
-/// "No channel binding, and we would not know how", no authorization identity.
-const HEADER: &str = "n,,";
 
 /// One login of ours at one server.
 pub struct ClientExchange {
     phase: Phase,
+    /// The `c=` of client-final.
+    binding: String,
+    is_bound: bool,
 }
 
 /// What we wait for. Each call moves it on; an error leaves it where it is, and the login is over anyway.
@@ -43,18 +43,31 @@ pub struct Challenge {
 }
 
 impl ClientExchange {
-    /// Makes client-first, the data of SASLInitialResponse. `nonce` must be new and unpredictable at every call.
+    /// Begins an exchange without channel binding; as `start_in`.
     pub fn start(nonce: &[u8; NONCE_LEN]) -> (ClientExchange, Vec<u8>) {
-        // The name is empty as libpq's is: PostgreSQL takes the user from the startup packet.
-        ClientExchange::start_with("", &encode(nonce))
+        ClientExchange::start_in(ClientBinding::Unused, nonce)
     }
 
-    /// As `start`, with a name, and the nonce as text.
-    pub(super) fn start_with(user: &str, nonce: &str) -> (ClientExchange, Vec<u8>) {
+    /// Makes client-first, the data of SASLInitialResponse. `nonce` must be new and unpredictable at every call. The mechanism
+    /// that goes with it is `binding`'s.
+    pub fn start_in(binding: ClientBinding<'_>, nonce: &[u8; NONCE_LEN]) -> (ClientExchange, Vec<u8>) {
+        // The name is empty as libpq's is: PostgreSQL takes the user from the startup packet.
+        ClientExchange::start_with(binding, "", &encode(nonce))
+    }
+
+    /// As `start_in`, with a name, and the nonce as text.
+    pub(super) fn start_with(binding: ClientBinding<'_>, user: &str, nonce: &str) -> (ClientExchange, Vec<u8>) {
         let bare = format!("n={user},r={nonce}");
-        let client_first = format!("{HEADER}{bare}").into_bytes();
+        let client_first = format!("{}{bare}", binding.header()).into_bytes();
         let phase = Phase::Started { bare, nonce_len: nonce.len() };
-        (ClientExchange { phase }, client_first)
+        let is_bound = matches!(binding, ClientBinding::Chosen(_));
+        (ClientExchange { phase, binding: binding.attribute(), is_bound }, client_first)
+    }
+
+    /// Whether a server that completes the exchange has proved that it has the certificate that we have seen.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.is_bound
     }
 
     /// Reads server-first, the data of AuthenticationSASLContinue, and tells what the server asks for.
@@ -74,7 +87,7 @@ impl ClientExchange {
         let ours = &bare[bare.len() - nonce_len..];
         // A server that adds nothing of its own could replay an old exchange.
         if !nonce.starts_with(ours) || nonce.len() == ours.len() {
-            return Err(ScramError::Nonce);
+            return Err(ScramError::OtherNonce);
         }
         let salt = salt_of(fields.value(b's')?).ok_or(ScramError::Salt)?;
         let iterations = iterations(fields.value(b'i')?)?;
@@ -93,7 +106,7 @@ impl ClientExchange {
         let Phase::Challenged { transcript, nonce } = &self.phase else {
             return Err(ScramError::OutOfOrder);
         };
-        let without_proof = format!("c={},r={nonce}", encode(HEADER.as_bytes()));
+        let without_proof = format!("c={},r={nonce}", self.binding);
         let message: [&[u8]; 3] = [transcript, b",", without_proof.as_bytes()];
         let client_signature = hmac(&keys.stored_key(), &message);
         let proof = encode(&xor(&keys.client_key, &client_signature));

@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 as PostgreSQL speaks it: RFC 5802 and RFC 7677, without channel binding.
+//! SCRAM-SHA-256 as PostgreSQL speaks it: RFC 5802 and RFC 7677, with and without channel binding.
 //!
 //! ```text
 //!   client                                                   server
@@ -18,11 +18,13 @@
 //! keys: that is slow, so the caller does it elsewhere (`keys`) and hands the result in. What a client proves to
 //! us contains its ClientKey, and with that and the verifier we can log in at PostgreSQL without the password.
 //!
-//! Does not do SCRAM-SHA-256-PLUS: it is neither offered nor asked for.
+//! SCRAM-SHA-256-PLUS is the same exchange with another header and another `c=` (`binding`). The caller says whether it was
+//! offered and chosen.
 //= pg18 sasl-authentication#SASL-SCRAM-SHA-256
 //= rfc5802#section-3
 //= rfc7677#section-3
 
+mod binding;
 mod client;
 mod error;
 mod keys;
@@ -33,16 +35,20 @@ mod server;
 mod tests;
 mod verifier;
 
+pub use binding::{ClientBinding, ServerBinding};
 pub use client::{Challenge, ClientExchange};
-pub use error::ScramError;
+pub use error::{BindingType, ScramError};
 pub use keys::Keys;
 pub use server::{ServerDone, ServerExchange};
 pub use verifier::{Mock, MockSeed, Verifier};
 
 pub use crate::same;
 
-/// The only mechanism we offer and accept.
+/// The mechanism without channel binding.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// The mechanism with channel binding, for exchanges inside TLS.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// How many rounds a verifier we make has; PostgreSQL's default.
 //= pg18 runtime-config-connection#GUC-SCRAM-ITERATIONS

@@ -11,14 +11,15 @@ use std::fmt;
 
 use super::keys::{stored_key, xor};
 use super::message::{Fields, decode_key, encode, nonce};
-use super::{CLIENT_MESSAGE_LEN_MAX, NONCE_LEN, ScramError, Verifier};
+use super::{CLIENT_MESSAGE_LEN_MAX, NONCE_LEN, ScramError, ServerBinding, Verifier};
 use crate::same;
 
 /// One login of one client, between its first message and its last.
 pub struct ServerExchange {
     verifier: Verifier,
-    /// The gs2 header as the client sent it; it must name the same at the end.
-    header: Vec<u8>,
+    /// The `c=` that the client has to end with: what it began with, and the hash that it has chosen to be bound to.
+    binding: String,
+    is_bound: bool,
     /// "client-first-bare,server-first", the part of AuthMessage that is known.
     transcript: Vec<u8>,
     /// The client's nonce and ours.
@@ -35,34 +36,49 @@ pub struct ServerDone {
 }
 
 impl ServerExchange {
-    /// Reads the client's first message, the data of SASLInitialResponse, and answers with server-first.
-    ///
-    /// `nonce` must be new and unpredictable at every call.
+    /// As `start_in`, where SCRAM-SHA-256-PLUS was not offered.
     ///
     /// # Errors
-    /// Channel binding, an authorization identity, mandatory extensions, bad syntax, a message of more than
-    /// `CLIENT_MESSAGE_LEN_MAX` bytes.
+    /// As `start_in`.
     pub fn start(
         client_first: &[u8],
         verifier: Verifier,
         nonce: &[u8; NONCE_LEN],
     ) -> Result<(ServerExchange, Vec<u8>), ScramError> {
-        ServerExchange::start_with(client_first, verifier, &encode(nonce))
+        ServerExchange::start_in(ServerBinding::NotOffered, client_first, verifier, nonce)
     }
 
-    /// As `start`, with our nonce as text.
+    /// Reads the client's first message, the data of SASLInitialResponse, and answers with server-first.
+    ///
+    /// `nonce` must be new and unpredictable at every call.
+    ///
+    /// # Errors
+    /// Words about channel binding that do not fit what was offered and chosen, an authorization identity, mandatory
+    /// extensions, bad syntax, a message of more than `CLIENT_MESSAGE_LEN_MAX` bytes.
+    pub fn start_in(
+        binding: ServerBinding<'_>,
+        client_first: &[u8],
+        verifier: Verifier,
+        nonce: &[u8; NONCE_LEN],
+    ) -> Result<(ServerExchange, Vec<u8>), ScramError> {
+        ServerExchange::start_with(binding, client_first, verifier, &encode(nonce))
+    }
+
+    /// As `start_in`, with our nonce as text.
     pub(super) fn start_with(
+        binding: ServerBinding<'_>,
         client_first: &[u8],
         verifier: Verifier,
         server_nonce: &str,
     ) -> Result<(ServerExchange, Vec<u8>), ScramError> {
-        let first = ClientFirst::parse(client_first)?;
+        let first = ClientFirst::parse(client_first, binding)?;
         let nonce = format!("{}{server_nonce}", first.nonce);
         let salt = encode(&verifier.salt);
         let server_first = format!("r={nonce},s={salt},i={}", verifier.iterations).into_bytes();
         let exchange = ServerExchange {
             verifier,
-            header: first.header.to_vec(),
+            binding: binding.attribute(first.header),
+            is_bound: matches!(binding, ServerBinding::Chosen(_)),
             transcript: [first.bare, b",", &server_first].concat(),
             nonce,
         };
@@ -76,7 +92,7 @@ impl ServerExchange {
 
     /// Bytes that it keeps on the heap; most of them are the client's.
     pub fn kept_len(&self) -> usize {
-        let texts = self.header.capacity() + self.transcript.capacity() + self.nonce.capacity();
+        let texts = self.binding.capacity() + self.transcript.capacity() + self.nonce.capacity();
         texts + self.verifier.salt.len()
     }
 
@@ -86,18 +102,33 @@ impl ServerExchange {
         self.verifier = derived;
     }
 
+    /// Checks all of the client's last message but its proof, which takes no verifier.
+    ///
+    /// # Errors
+    /// As `finish`, but for `WrongProof`.
+    pub fn check(&self, client_final: &[u8]) -> Result<(), ScramError> {
+        self.read(client_final).map(|_| ())
+    }
+
+    fn read<'a>(&self, client_final: &'a [u8]) -> Result<ClientFinal<'a>, ScramError> {
+        let last = ClientFinal::parse(client_final)?;
+        if !same(last.binding, self.binding.as_bytes()) {
+            let is_bound = self.is_bound;
+            return Err(if is_bound { ScramError::OtherCertificate } else { ScramError::BindingChanged });
+        }
+        if !same(last.nonce, self.nonce.as_bytes()) {
+            return Err(ScramError::OtherNonce);
+        }
+        Ok(last)
+    }
+
     /// Reads the client's last message, the data of SASLResponse.
     ///
     /// # Errors
-    /// `WrongProof` when the client does not know the password; others when it breaks the protocol.
+    /// `WrongProof` when the client does not know the password; others when it breaks the protocol, or is bound to another
+    /// certificate than ours.
     pub fn finish(self, client_final: &[u8]) -> Result<ServerDone, ScramError> {
-        let last = ClientFinal::parse(client_final)?;
-        if last.binding != encode(&self.header).as_bytes() {
-            return Err(ScramError::BindingChanged);
-        }
-        if last.nonce != self.nonce.as_bytes() {
-            return Err(ScramError::Nonce);
-        }
+        let last = self.read(client_final)?;
         let message: [&[u8]; 3] = [&self.transcript, b",", last.without_proof];
         let signature = self.verifier.stored_mac(&message);
         let client_key = xor(&last.proof, &signature);
@@ -109,7 +140,7 @@ impl ServerExchange {
     }
 }
 
-/// client-first, taken apart: `n,,` and `n=user,r=nonce[,extensions]`.
+/// client-first, taken apart: the gs2 header (`n,,`) and `n=user,r=nonce[,extensions]`.
 struct ClientFirst<'a> {
     /// With its final comma.
     header: &'a [u8],
@@ -119,18 +150,12 @@ struct ClientFirst<'a> {
 
 impl<'a> ClientFirst<'a> {
     //= rfc5802#section-7
-    fn parse(message: &'a [u8]) -> Result<ClientFirst<'a>, ScramError> {
+    fn parse(message: &'a [u8], binding: ServerBinding<'_>) -> Result<ClientFirst<'a>, ScramError> {
         if message.len() > CLIENT_MESSAGE_LEN_MAX {
             return Err(ScramError::TooLong);
         }
         let mut fields = Fields::of(message);
-        let binding = fields.next().ok_or(ScramError::Malformed)?;
-        match binding {
-            // "y": the client could do channel binding and saw that we do not offer it, which is true.
-            b"n" | b"y" => {}
-            [b'p', b'=', ..] => return Err(ScramError::ChannelBinding),
-            _ => return Err(ScramError::Malformed),
-        }
+        binding.check(fields.next().ok_or(ScramError::Malformed)?)?;
         match fields.next().ok_or(ScramError::Malformed)? {
             b"" => {}
             [b'a', b'=', ..] => return Err(ScramError::AuthorizationIdentity),

@@ -1,7 +1,7 @@
-//! What needs the insides: RFC 7677's example, whose nonces are not ours to choose.
+//! What needs the insides: RFC 7677's example, and an oracle's exchange, whose nonces are not ours to choose.
 
 use super::keys::Keys;
-use super::{Challenge, ClientExchange, ServerExchange, Verifier};
+use super::{Challenge, ClientBinding, ClientExchange, ServerBinding, ServerExchange, Verifier};
 
 /// The example of RFC 7677, section 3: user "user", password "pencil".
 //= rfc7677#section-3
@@ -24,7 +24,7 @@ fn salt() -> Vec<u8> {
 
 #[test]
 fn rfc_7677_as_client() {
-    let (mut client, first) = ClientExchange::start_with("user", example::CLIENT_NONCE);
+    let (mut client, first) = ClientExchange::start_with(ClientBinding::Unused, "user", example::CLIENT_NONCE);
     assert_eq!(first, example::CLIENT_FIRST);
     let challenge = client.challenge(example::SERVER_FIRST).unwrap();
     let expected = Challenge { salt: salt(), iterations: 4096 };
@@ -38,7 +38,9 @@ fn rfc_7677_as_client() {
 fn rfc_7677_as_server() {
     let verifier = Verifier::derive("pencil", &salt(), 4096);
     let keys = Keys::derive("pencil", &salt(), 4096);
-    let (server, first) = ServerExchange::start_with(example::CLIENT_FIRST, verifier, example::SERVER_NONCE).unwrap();
+    let (server, first) =
+        ServerExchange::start_with(ServerBinding::NotOffered, example::CLIENT_FIRST, verifier, example::SERVER_NONCE)
+            .unwrap();
     assert_eq!(first, example::SERVER_FIRST);
     let done = server.finish(example::CLIENT_FINAL).unwrap();
     assert_eq!(done.server_final, example::SERVER_FINAL);
@@ -57,5 +59,34 @@ fn pbkdf2_of_known_answers() {
         let sum = super::keys::salted_password(b"password", b"salt", iterations);
         let text: String = sum[..20].iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(text, expected, "{iterations} iterations");
+    }
+}
+
+/// The oracle's client and ours say the same with the same nonce, whatever they are bound to.
+#[test]
+fn our_client_says_what_the_oracles_does() {
+    use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+    let hash = [9; 48];
+    let table = [
+        (ChannelBinding::unsupported(), ClientBinding::Unused, ServerBinding::NotOffered),
+        (ChannelBinding::unrequested(), ClientBinding::NotOffered, ServerBinding::NotOffered),
+        (
+            ChannelBinding::tls_server_end_point(hash.to_vec()),
+            ClientBinding::Chosen(&hash),
+            ServerBinding::Chosen(&hash),
+        ),
+    ];
+    for (theirs, ours, server) in table {
+        let mut oracle = ScramSha256::new(b"pencil", theirs);
+        let text = std::str::from_utf8(oracle.message()).unwrap();
+        let nonce = text.split_once(",r=").unwrap().1.to_owned();
+        let (mut client, first) = ClientExchange::start_with(ours, "", &nonce);
+        assert_eq!(first, oracle.message());
+        let verifier = Verifier::derive("pencil", &salt(), 4096);
+        let (_, answer) = ServerExchange::start_in(server, &first, verifier, &[5; 18]).unwrap();
+        oracle.update(&answer).unwrap();
+        let challenge = client.challenge(&answer).unwrap();
+        let keys = Keys::derive("pencil", &challenge.salt, challenge.iterations);
+        assert_eq!(client.respond(&keys).unwrap(), oracle.message(), "{ours:?}");
     }
 }
