@@ -1,0 +1,20 @@
+//! Asks others who a client is: directory servers, and the keys of identity providers.
+//!
+//! ```text
+//!   Office::ask ─► queue (bounded) ─► threads, as many as auth_threads at most ─► ldap, token
+//!                                       └─ the verdict goes to whoever asked
+//! ```
+//!
+//! Promises that `ask` returns at once, that nothing here is done on a thread of somebody else's, that a question whose asker
+//! has gone is not passed on, and that whoever cannot be asked lets nobody in. Passwords are in no verdict.
+//!
+//! Deliberately does not do: deciding what a verdict means (the door), knowing which method a client has to use (`config`,
+//! `hba`), keeping verdicts.
+
+mod keys;
+mod ldap;
+mod office;
+mod token;
+mod trust;
+
+pub use office::Office;

@@ -1,0 +1,255 @@
+//! The queue of questions, and the threads that take them from it.
+//!
+//! Threads are started when there is more to ask than they are, and stay. They have a name, by which the methods check that
+//! they run on one of them: they wait for others for as long as it takes.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Instant;
+
+use machine::{Inquiry, Outside, Verdict};
+use units::limits::INQUIRIES_MAX;
+
+use crate::keys::Keys;
+use crate::trust::Trust;
+use crate::{ldap, token};
+
+/// The name of the threads.
+const NAME: &str = "authority";
+
+/// Who hears the verdict.
+type Answer = Box<dyn FnOnce(Verdict) + Send>;
+
+/// Where questions are asked. The threads end some time after it is dropped.
+pub struct Office {
+    shared: Arc<Shared>,
+    threads_max: usize,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    has_more: Condvar,
+    trust: Trust,
+    keys: Keys,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Question>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+struct Question {
+    inquiry: Inquiry,
+    until: Instant,
+    answer: Answer,
+}
+
+impl Office {
+    /// At most so many questions are asked at one time.
+    #[must_use]
+    pub fn new(threads_max: usize) -> Office {
+        let shared = Shared {
+            queue: Mutex::default(),
+            has_more: Condvar::new(),
+            trust: Trust::default(),
+            keys: Keys::default(),
+        };
+        Office { shared: Arc::new(shared), threads_max }
+    }
+
+    /// Asks. `answer` gets the verdict, on another thread or at once; not if nobody waits for it any more.
+    pub fn ask(&self, inquiry: Inquiry, answer: Answer) {
+        let until = Instant::now() + inquiry.within;
+        let question = Question { inquiry, until, answer };
+        if let Err(refused) = self.take(question) {
+            let (question, verdict) = *refused;
+            (question.answer)(verdict);
+        }
+    }
+
+    /// Queues a question, and starts a thread if there are too few; or says why not.
+    fn take(&self, question: Question) -> Result<(), Box<(Question, Verdict)>> {
+        let mut queue = self.shared.lock();
+        if queue.waiting.len() >= INQUIRIES_MAX {
+            return Err(Box::new((question, Verdict::Busy)));
+        }
+        queue.waiting.push_back(question);
+        if queue.idle >= queue.waiting.len() || queue.threads >= self.threads_max {
+            self.shared.has_more.notify_one();
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        match thread::Builder::new().name(NAME.to_owned()).spawn(move || shared.work()) {
+            Ok(_) => queue.threads += 1,
+            // Those that are there have one more to do.
+            Err(_) if queue.threads > 0 => {}
+            Err(error) => {
+                let question = queue.waiting.pop_back().expect("it was pushed above");
+                let verdict = Verdict::Unreachable(format!("there is no thread to ask on: {error}"));
+                return Err(Box::new((question, verdict)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Office {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.has_more.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("nothing panics while it holds this lock")
+    }
+
+    fn work(&self) {
+        while let Some(Question { inquiry, until, answer }) = self.next() {
+            if !inquiry.is_awaited() {
+                continue;
+            }
+            let found = catch_unwind(AssertUnwindSafe(|| check(&inquiry, until, &self.trust, &self.keys)));
+            // A panic is a bug in a method, and no reason to let anybody in.
+            answer(found.unwrap_or_else(|_| Verdict::Unreachable("the question has failed".to_owned())));
+        }
+    }
+
+    /// Waits for a question. `None`: there will be none.
+    fn next(&self) -> Option<Question> {
+        let mut queue = self.lock();
+        loop {
+            if queue.is_closed {
+                return None;
+            }
+            if let Some(question) = queue.waiting.pop_front() {
+                return Some(question);
+            }
+            queue.idle += 1;
+            queue = self.has_more.wait(queue).expect("nothing panics while it holds this lock");
+            queue.idle -= 1;
+        }
+    }
+}
+
+/// Asks, and waits for the answer.
+///
+/// # Panics
+/// On a thread that has other things to do than to wait.
+fn check(inquiry: &Inquiry, until: Instant, trust: &Trust, keys: &Keys) -> Verdict {
+    assert_eq!(thread::current().name(), Some(NAME), "others are asked on threads of the office only");
+    match &inquiry.outside {
+        Outside::Ldap(directory) => ldap::check(directory, inquiry, until, trust),
+        Outside::OAuth(provider) => token::check(provider, inquiry, until, trust, keys),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use auth::Password;
+
+    use super::*;
+
+    /// A server that accepts and says nothing, until it is dropped.
+    fn silent() -> (TcpListener, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        (listener, port)
+    }
+
+    fn inquiry(port: u16, asker: &Arc<()>, within: Duration) -> Inquiry {
+        let directory = format!("ldapserver=127.0.0.1 ldapport={port} ldapprefix=uid=");
+        Inquiry {
+            outside: Outside::Ldap(Arc::new(hba::read_directory(&directory).expect("it is one"))),
+            user: "ann".into(),
+            database: "shop".into(),
+            given: Password::new("secret"),
+            address: None,
+            ca_file: None,
+            within,
+            asker: Arc::downgrade(asker),
+        }
+    }
+
+    fn ask(office: &Office, inquiry: Inquiry) -> Receiver<Verdict> {
+        let (sender, answers) = channel();
+        office.ask(inquiry, Box::new(move |verdict| _ = sender.send(verdict)));
+        answers
+    }
+
+    #[test]
+    fn who_does_not_answer_in_time_lets_nobody_in() {
+        let ((_listener, port), office, asker) = (silent(), Office::new(2), Arc::new(()));
+        let answers = ask(&office, inquiry(port, &asker, Duration::from_millis(50)));
+        let verdict = answers.recv().expect("there is a verdict");
+        assert!(matches!(&verdict, Verdict::Unreachable(why) if why.contains("no answer in time")), "{verdict:?}");
+    }
+
+    #[test]
+    fn who_is_not_there_lets_nobody_in() {
+        let (listener, port) = silent();
+        drop(listener);
+        let (office, asker) = (Office::new(2), Arc::new(()));
+        let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).recv().expect("there is a verdict");
+        assert!(matches!(&verdict, Verdict::Unreachable(why) if why.contains("refused")), "{verdict:?}");
+    }
+
+    #[test]
+    fn who_has_left_is_not_asked_about() {
+        let ((listener, port), office) = (silent(), Office::new(1));
+        let (stays, leaves) = (Arc::new(()), Arc::new(()));
+        // The one thread is busy with the first; the second leaves meanwhile.
+        let first = ask(&office, inquiry(port, &stays, Duration::from_millis(200)));
+        let accepted = listener.accept().expect("the first is asked about");
+        let second = ask(&office, inquiry(port, &leaves, Duration::from_secs(30)));
+        let third = ask(&office, inquiry(port, &stays, Duration::from_secs(30)));
+        drop(leaves);
+        assert!(matches!(first.recv(), Ok(Verdict::Unreachable(_))));
+        drop(accepted);
+        // It is the third's, and the second has no verdict.
+        drop(listener.accept().expect("another is asked about"));
+        assert!(matches!(third.recv(), Ok(Verdict::Unreachable(_))));
+        assert!(second.recv().is_err());
+    }
+
+    #[test]
+    fn a_full_queue_answers_at_once() {
+        let ((listener, port), office, asker) = (silent(), Office::new(1), Arc::new(()));
+        let kept: Vec<_> = (0..=INQUIRIES_MAX)
+            .map(|number| {
+                let answers = ask(&office, inquiry(port, &asker, Duration::from_secs(30)));
+                let accepted = (number == 0).then(|| listener.accept().expect("the first is asked about"));
+                (answers, accepted)
+            })
+            .collect();
+        assert!(kept.iter().all(|(answers, _)| answers.try_recv().is_err()));
+        let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).try_recv();
+        assert_eq!(verdict, Ok(Verdict::Busy));
+    }
+
+    #[test]
+    fn no_more_threads_are_started_than_may_be() {
+        let ((listener, port), office, asker) = (silent(), Office::new(3), Arc::new(()));
+        let _answers: Vec<_> = (0..10).map(|_| ask(&office, inquiry(port, &asker, Duration::from_secs(30)))).collect();
+        let _accepted: Vec<_> = (0..3).map(|_| listener.accept().expect("three are asked about at once")).collect();
+        assert_eq!(office.shared.lock().threads, 3);
+        assert_eq!(office.shared.lock().waiting.len(), 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "others are asked on threads of the office only")]
+    fn nobody_is_asked_on_another_thread() {
+        let asker = Arc::new(());
+        check(&inquiry(1, &asker, Duration::from_secs(1)), Instant::now(), &Trust::default(), &Keys::default());
+    }
+}

@@ -1,0 +1,96 @@
+//! Which servers are believed over TLS: those whose certificates a CA of the file has signed, or one of the system's.
+//!
+//! What was read is used for [`KEPT`]: reading the system's hundred and fifty CAs for each login would take longer than all
+//! the rest of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+const KEPT: Duration = Duration::from_secs(60);
+
+/// The certificates that were read last.
+#[derive(Default)]
+pub(crate) struct Trust(Mutex<Option<Kept>>);
+
+struct Kept {
+    file: Option<Arc<str>>,
+    until: Instant,
+    config: Arc<ClientConfig>,
+}
+
+impl Trust {
+    /// What a connection over TLS begins with.
+    ///
+    /// # Errors
+    /// There are no certificates, in words for the log.
+    pub(crate) fn config(&self, file: Option<&Arc<str>>) -> Result<Arc<ClientConfig>, String> {
+        let mut kept = self.0.lock().expect("nothing panics while it holds this lock");
+        if let Some(Kept { config, .. }) = kept.as_ref().filter(|kept| kept.is_of(file)) {
+            return Ok(Arc::clone(config));
+        }
+        let config = Arc::new(made_of(self.certificates(file)?)?);
+        *kept = Some(Kept { file: file.cloned(), until: Instant::now() + KEPT, config: Arc::clone(&config) });
+        Ok(config)
+    }
+
+    /// The certificates themselves, read anew.
+    ///
+    /// # Errors
+    /// There are none, in words for the log.
+    pub(crate) fn certificates(&self, file: Option<&Arc<str>>) -> Result<Vec<CertificateDer<'static>>, String> {
+        certificates(file.map(|file| &**file))
+    }
+}
+
+impl Kept {
+    fn is_of(&self, file: Option<&Arc<str>>) -> bool {
+        self.file.as_ref() == file && Instant::now() < self.until
+    }
+}
+
+fn certificates(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
+    let (certificates, whose): (Vec<_>, _) = match file {
+        Some(name) => {
+            let bytes = std::fs::read(name).map_err(|error| format!("auth_tls_ca_file \"{name}\": {error}"))?;
+            (CertificateDer::pem_slice_iter(&bytes).flatten().collect(), format!("auth_tls_ca_file \"{name}\""))
+        }
+        None => (rustls_native_certs::load_native_certs().certs, "this system".to_owned()),
+    };
+    if certificates.is_empty() {
+        return Err(format!("{whose} has no certificates of CAs"));
+    }
+    Ok(certificates)
+}
+
+/// The cryptography.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+fn made_of(certificates: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_certificates_is_told() {
+        let missing: Arc<str> = "/nonexistent/ca.pem".into();
+        let why = Trust::default().config(Some(&missing)).expect_err("it is not there");
+        assert!(why.starts_with("auth_tls_ca_file \"/nonexistent/ca.pem\": "), "{why}");
+        let empty: Arc<str> = "/dev/null".into();
+        let why = Trust::default().config(Some(&empty)).expect_err("it has none");
+        assert_eq!(why, "auth_tls_ca_file \"/dev/null\" has no certificates of CAs");
+    }
+}
