@@ -17,7 +17,7 @@ help:
 	@echo 'make worlds  simulate worlds that nobody has tried (make worlds TIME=600 ARGS="--promises --fidelity strict")'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
 	@echo 'make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
-	@echo 'make bench  measure against PgBouncer and a direct connection, some 20 minutes (make bench ARGS=--help)'
+	@echo 'make bench  measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'

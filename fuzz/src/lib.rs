@@ -5,6 +5,7 @@
 //! `cargo test` runs the targets on all of it, without libFuzzer. Does not look for slow answers between whole programs,
 //! nor at sockets: the simulator and the outer ring do.
 
+pub mod access;
 pub mod configuration;
 pub mod door;
 pub mod messages;
@@ -19,7 +20,7 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 9] = [
     ("wire", messages::run),
     ("door", door::run),
     ("worker", worker::run),
@@ -27,4 +28,6 @@ pub const TARGETS: [Target; 7] = [
     ("auth", proofs::run),
     ("config", configuration::run),
     ("rules", rules::run),
+    ("hba", access::rules),
+    ("ident", access::maps),
 ];

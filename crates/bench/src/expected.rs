@@ -73,7 +73,7 @@ mod tests {
 
     /// The usual full run: three poolers at most, the direct connection and the relay where they belong.
     #[test]
-    fn the_usual_run_takes_less_than_twenty_five_minutes() {
+    fn the_usual_run_takes_less_than_half_an_hour() {
         let slice = Duration::from_millis(crate::plan::SLICE_MS);
         let pace = Pace { rounds: crate::plan::ROUNDS as usize, warm_up: slice / 4, slice };
         let plan = Plan { pace, quick: false, seed: 1, split: false, wanted: Vec::new(), bare: false };
@@ -81,8 +81,8 @@ mod tests {
         let given = ["pgweir", "pgbouncer"].map(|name| Contestant { name: name.to_owned(), ..relay.clone() });
         let with = |one| (one, setup::contestants(one, &given).expect("this program has a place"));
         let all = whole(&plan, SCENARIOS.iter().map(with), given.len());
-        assert!(all < Duration::from_secs(25 * 60), "{all:?}");
-        assert!(all > Duration::from_secs(10 * 60), "{all:?}: are the rounds still counted?");
+        assert!(all < Duration::from_secs(30 * 60), "{all:?}");
+        assert!(all > Duration::from_secs(15 * 60), "{all:?}: are the rounds still counted?");
     }
 
     #[test]

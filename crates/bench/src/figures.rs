@@ -190,6 +190,9 @@ fn measure(scenario: &Value, figure: Figure) -> (String, Option<Estimate>) {
             ("epoll_ctl a transaction".to_owned(), counted.then_some(exact(controls)))
         }
         Figure::ClientBytes => ("bytes an idle client".to_owned(), middle(scenario, "pgweir", client_bytes)),
+        Figure::ClientBytesRatio { against } => {
+            (format!("bytes an idle client, {against} ÷ pgweir"), ratio(scenario, against, "pgweir", client_bytes))
+        }
         Figure::Lends => ("lends a transaction".to_owned(), lends_each(scenario, "pgweir-2-workers").map(exact)),
         Figure::SystemCallGrowth => {
             let two = calls_sum(scenario, "pgweir-2-workers");

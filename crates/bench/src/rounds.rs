@@ -50,6 +50,7 @@ pub fn slice(world: &mut World, side: &Side, mode: Mode, pace: Pace) -> Result<V
     world.start(fleet, mode)?;
     world.run_for(pace.warm_up)?;
     world.take_latencies_ns(fleet);
+    let resumed = world.resumed(fleet);
     let (began, done, used) = (Instant::now(), world.done(fleet), read(side)?);
     world.run_for(pace.slice)?;
     let (wall, done, used) = (began.elapsed(), world.done(fleet) - done, read(side)?.zip(used));
@@ -64,6 +65,7 @@ pub fn slice(world: &mut World, side: &Side, mode: Mode, pace: Pace) -> Result<V
     let mut sample = json!({
         "transactions": done,
         "wall_ns": wall.as_nanos() as u64,
+        "tls_resumed": world.resumed(fleet) - resumed,
         "latency_p50_ns": quantile(&latencies, 0.5),
         "latency_p99_ns": quantile(&latencies, 0.99),
     });

@@ -16,6 +16,15 @@ pub enum Proof {
     ScramOfPassword,
 }
 
+/// How clients encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// Each connection with a handshake of its own.
+    Fresh,
+    /// Each goes on with the session of an earlier one, where the contestant offers that.
+    Resumed,
+}
+
 /// What is done with a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -46,6 +55,8 @@ pub enum Figure {
     EpollControls,
     /// pgweir's bytes per idle client.
     ClientBytes,
+    /// The other contestant's bytes per idle client ÷ pgweir's, in the same round.
+    ClientBytesRatio { against: &'static str },
     /// Lends per transaction with two workers.
     Lends,
     /// Two workers' system calls per transaction ÷ one worker's, at the same load.
@@ -85,6 +96,8 @@ pub struct Scenario {
     pub answer: Answer,
     /// The pooler reaches the server over a Unix socket.
     pub unix: bool,
+    /// Clients come over TLS; the servers are reached in the clear.
+    pub tls: Option<Tls>,
     /// Ini lines for every contestant.
     pub settings: &'static [(&'static str, &'static str)],
     /// One more contestant: PgBouncer with these settings.
@@ -115,6 +128,7 @@ const PLAIN: Scenario = Scenario {
     style: Style::Simple,
     answer: Answer::Small,
     unix: false,
+    tls: None,
     settings: &[],
     tuned: None,
     direct: false,
@@ -308,6 +322,55 @@ pub const SCENARIOS: &[Scenario] = &[
         clients: 5000,
         settings: &[("max_client_conn", "6000"), ("log_connections", "0"), ("log_disconnections", "0")],
         thresholds: &[at_most(Figure::ClientBytes, 512.0, Some(256.0))],
+        ..PLAIN
+    },
+    Scenario {
+        name: "tls-64",
+        about: "64 clients over TLS on 20 servers, simple protocol",
+        clients: 64,
+        tls: Some(Tls::Fresh),
+        thresholds: &[ratio(1.2, 1.5)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "tls-rows-8",
+        about: "8 clients over TLS, results of 100 kB in 1,000 rows",
+        answer: Answer::Rows,
+        tls: Some(Tls::Fresh),
+        thresholds: &[ratio(1.2, 1.5)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "login-tls",
+        about: "8 at a time: connect, TLS, SCRAM-SHA-256, one query, leave",
+        kind: Kind::Logins(Proof::Scram),
+        settings: QUIET,
+        tls: Some(Tls::Fresh),
+        thresholds: &[ratio(1.0, 1.2)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "login-tls-resumed",
+        about: "8 at a time: connect, an earlier session of TLS, SCRAM-SHA-256, one query, leave",
+        kind: Kind::Logins(Proof::Scram),
+        settings: QUIET,
+        tls: Some(Tls::Resumed),
+        thresholds: &[ratio(1.2, 1.5)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "idle-tls-5000",
+        about: "5,000 clients over TLS that say nothing",
+        kind: Kind::Idle,
+        clients: 5000,
+        settings: &[("max_client_conn", "6000"), ("log_connections", "0"), ("log_disconnections", "0")],
+        tls: Some(Tls::Fresh),
+        thresholds: &[Threshold {
+            figure: Figure::ClientBytesRatio { against: "pgbouncer" },
+            must: 1.0,
+            should: Some(2.0),
+            at_most: false,
+        }],
         ..PLAIN
     },
     Scenario {

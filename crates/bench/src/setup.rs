@@ -4,10 +4,11 @@
 
 use std::path::PathBuf;
 
+use measure::encryption::Encryption;
 use measure::program::last_lines;
 
 use crate::contestant::{Contestant, Premises, Running};
-use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario};
+use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario, Tls};
 use crate::style::{PASSWORD, USER, work};
 use crate::world::{FleetId, World};
 
@@ -86,6 +87,15 @@ pub fn ini(place: &Premises, scenario: &Scenario, contestant: &Contestant, upstr
         ("max_client_conn", "1000".to_owned()),
     ];
     let mut lines: Vec<(String, String)> = fixed.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    if scenario.tls.is_some() {
+        let path = |name: &str| place.folder.join(name).display().to_string();
+        let tls = [
+            ("client_tls_sslmode", "require".to_owned()),
+            ("client_tls_cert_file", path(&Certificate::file(contestant))),
+            ("client_tls_key_file", path(&Certificate::key_file(contestant))),
+        ];
+        lines.extend(tls.map(|(key, value)| (key.to_owned(), value)));
+    }
     let own = contestant.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     for (key, value) in scenario.settings.iter().copied().chain(own) {
         lines.retain(|(known, _)| known != key);
@@ -144,6 +154,32 @@ pub fn write_users(place: &Premises) -> Result<(), String> {
     Ok(())
 }
 
+/// Whom the load's certificate is for.
+const HOST: &str = "localhost";
+
+/// What contestants show to clients: a P-256 key, signed by itself.
+struct Certificate {
+    der: Vec<u8>,
+}
+
+impl Certificate {
+    fn file(contestant: &Contestant) -> String {
+        format!("{}.crt", contestant.name)
+    }
+
+    fn key_file(contestant: &Contestant) -> String {
+        format!("{}.key", contestant.name)
+    }
+
+    /// Makes one and writes it where the ini file says. Errors: no randomness, or the folder is gone.
+    fn write(place: &Premises, contestant: &Contestant) -> Result<Certificate, String> {
+        let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).map_err(|error| error.to_string())?;
+        place.write(&Self::file(contestant), &made.cert.pem())?;
+        place.write(&Self::key_file(contestant), &made.signing_key.serialize_pem())?;
+        Ok(Certificate { der: made.cert.der().to_vec() })
+    }
+}
+
 /// Starts a contestant for a scenario with the fake PostgreSQL behind it. Nobody is connected yet.
 pub fn start(
     place: &Premises,
@@ -153,7 +189,7 @@ pub fn start(
     wrapper: &[String],
     cores: &[usize],
 ) -> Result<Side, String> {
-    let work = work(USER, PASSWORD, "bench", scenario.style, scenario.answer);
+    let mut work = work(USER, PASSWORD, "bench", scenario.style, scenario.answer);
     if contestant.program.is_none() {
         let fleet = world.fleet(world.port, work);
         return Ok(Side { name: contestant.name.clone(), fleet, running: None });
@@ -161,6 +197,10 @@ pub fn start(
     let host = if scenario.unix { place.folder.display().to_string() } else { "127.0.0.1".to_owned() };
     let upstream = Upstream { host, port: world.port };
     let text = |port| ini(place, scenario, contestant, &upstream, port);
+    if let Some(tls) = scenario.tls {
+        let certificate = Certificate::write(place, contestant)?;
+        work = work.encrypted(Encryption::new(certificate.der, HOST, tls == Tls::Resumed)?);
+    }
     let running = Running::start(place, contestant, text, wrapper, cores)?;
     let fleet = world.fleet(running.port, work);
     Ok(Side { name: contestant.name.clone(), fleet, running: Some(running) })

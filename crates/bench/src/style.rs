@@ -114,7 +114,7 @@ mod tests {
             let progress = client.receive(&std::mem::take(&mut down), &mut up)?;
             seen.push(progress);
             if client.is_idle() && progress != Progress::More {
-                client.ask(&mut up);
+                client.ask(&mut up)?;
             }
         }
         Ok(seen)
@@ -144,7 +144,7 @@ mod tests {
             if !client.is_idle() {
                 client.receive(b"Z\0\0\0\x05IZ\0\0\0\x05I", &mut out).expect("prepared");
             }
-            client.ask(&mut out);
+            client.ask(&mut out).expect("no TLS");
             sent.append(&mut out);
             sent
         })

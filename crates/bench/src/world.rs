@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::put;
 use measure::client::{Client, Progress};
 use measure::interrupt;
 use measure::sockets::{Connection, Ready, Sockets};
@@ -57,6 +56,7 @@ struct Fleet {
     due: Instant,
     done: u64,
     refused: u64,
+    resumed: u64,
     latencies_ns: Vec<u32>,
 }
 
@@ -126,6 +126,7 @@ impl World {
             due: Instant::now(),
             done: 0,
             refused: 0,
+            resumed: 0,
             latencies_ns: Vec::new(),
         });
         FleetId(self.fleets.len() - 1)
@@ -253,6 +254,11 @@ impl World {
     /// Questions that limits have refused.
     pub fn refused(&self, fleet: FleetId) -> u64 {
         self.fleets[fleet.0].refused
+    }
+
+    /// Logins that have gone on with an earlier session of TLS.
+    pub fn resumed(&self, fleet: FleetId) -> u64 {
+        self.fleets[fleet.0].resumed
     }
 
     /// Time from question (or its due time in an open load, or dialling in a storm) to answer, since the last call, in ns.
@@ -452,6 +458,10 @@ impl World {
         if progress == Progress::More {
             return self.flush(slot);
         }
+        if progress == Progress::Ready {
+            let is_resumed = matches!(self.sockets.get(slot), Some(Connection { peer: Peer::Client { client, .. }, .. }) if client.is_resumed());
+            self.fleets[fleet].resumed += u64::from(is_resumed);
+        }
         if progress == Progress::Answered {
             self.count(slot, fleet);
         }
@@ -492,14 +502,14 @@ impl World {
 
     fn ask_again(&mut self, slot: usize) -> Result<(), String> {
         if let Some(Connection { peer: Peer::Client { client, .. }, out, .. }) = self.sockets.get_mut(slot) {
-            client.ask(out);
+            client.ask(out)?;
         }
         self.flush(slot)
     }
 
     fn say_goodbye(&mut self, slot: usize) -> Result<(), String> {
-        if let Some(connection) = self.sockets.get_mut(slot) {
-            put(&mut connection.out, b'X', &[]);
+        if let Some(Connection { peer: Peer::Client { client, .. }, out, .. }) = self.sockets.get_mut(slot) {
+            client.leave(out)?;
         }
         self.flush(slot)?;
         self.close(slot);

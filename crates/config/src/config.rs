@@ -49,6 +49,8 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
         value: match setting.key {
             Key::workers => Some(pooling.workers.to_string()),
             key if values.is_null(key) => None,
+            // Who may look at settings need not know what is said to the directory.
+            Key::auth_ldap_options if values.text(setting.key).contains("ldapbindpasswd") => Some("…".to_owned()),
             key => Some(values.get(key).show()),
         },
         default: setting.default,

@@ -6,14 +6,14 @@
 
 use std::net::IpAddr;
 
-use ::settings::DatabaseSettings;
+use ::settings::{DatabaseSettings, Key};
 use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
 
 use auth::Secret;
 
 use crate::entry::{Entry, EntryReader, Parameter};
 use crate::problem::{Problem, quoted};
-use crate::userlist;
+use crate::{support, userlist};
 
 /// PostgreSQL's names are shorter; PgBouncer's may be this long.
 pub const NAME_LEN_MAX: usize = 127;
@@ -39,9 +39,9 @@ const LAST: &[Parameter] = &[
     Parameter::new("timezone", "Asked for at the server's login."),
     Parameter::new("application_name", "Asked for at the server's login."),
     Parameter::new("target_session_attrs", "Only `any` is supported yet."),
-    Parameter::new("auth_user", "Whose rights auth_query would have. Not supported yet: users who are not in auth_file are refused."),
-    Parameter::new("auth_query", "Not supported yet."),
-    Parameter::new("auth_dbname", "Not supported yet."),
+    Parameter::new("auth_user", "In place of the global setting."),
+    Parameter::new("auth_query", "In place of the global setting."),
+    Parameter::new("auth_dbname", "In place of the global setting."),
     Parameter::new("reserve_pool", "Another name for reserve_pool_size."),
 ];
 
@@ -110,7 +110,15 @@ fn name(parameters: &mut EntryReader) {
 fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut EntryReader) {
     let database = &mut draft.database;
     if let Some(setting) = DatabaseSettings::key(if key == "reserve_pool" { "reserve_pool_size" } else { key }) {
-        return database.settings.set(setting, parameters.setting(key, setting, value).as_ref());
+        let read = parameters.setting(key, setting, value);
+        if let Some(expected) = read
+            .as_ref()
+            .filter(|_| setting == Key::auth_type)
+            .and_then(|word| support::unbuilt_auth_type(&word.show()))
+        {
+            parameters.error(key, quoted(value), expected);
+        }
+        return database.settings.set(setting, read.as_ref());
     }
     match key {
         "host" => draft.host = parameters.text(value),
@@ -132,14 +140,9 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
                 database.startup.push((key.to_owned(), value.to_owned()));
             }
         }
-        "auth_user" => {
-            database.auth_user = parameters.text(value);
-            if database.auth_user.is_some() {
-                let expected =
-                    "nothing, and all users in auth_file: auth_query is not supported yet, so others are refused";
-                parameters.warning(key, quoted(value), expected);
-            }
-        }
+        "auth_user" => database.auth_user = parameters.text(value),
+        "auth_query" => database.auth_query = parameters.text(value),
+        "auth_dbname" => database.auth_dbname = parameters.text(value),
         _ => unsupported(key, value, parameters),
     }
 }
@@ -159,8 +162,6 @@ fn unsupported(key: &str, value: &str, parameters: &mut EntryReader) {
         "target_session_attrs" => {
             parameters.error(key, quoted(value), "any: the others are not supported yet");
         }
-        // Without auth_user PgBouncer does not use them either.
-        "auth_query" | "auth_dbname" => {}
         _ => parameters.unknown(key, &self::parameters()),
     }
 }

@@ -74,30 +74,41 @@ fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) ->
     };
     match &database.forced_user {
         Some(user) => _ = suffices(user),
-        None if settings.global.login.auth_type == AuthType::Any => {}
-        None => {
-            _ = settings
-                .secrets
-                .iter()
-                .any(|(user, secret)| can_log_in(settings.global.login.auth_type, secret) && suffices(user))
-        }
+        None if settings.auth_type(&database.name) == AuthType::Any => {}
+        None => _ = settings.secrets.iter().any(|(user, secret)| may_log_in(settings, secret) && suffices(user)),
     }
     sum.min(enough)
 }
 
 /// The users that can log in at all: an empty password allows no login, and SCRAM cannot check an md5 hash.
 #[must_use]
-pub(crate) fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
+fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
     match (auth_type, secret) {
-        (AuthType::Any | AuthType::Trust, _) => true,
+        (
+            AuthType::Any
+            | AuthType::Trust
+            | AuthType::Peer
+            | AuthType::Cert
+            | AuthType::Hba
+            | AuthType::Ldap
+            | AuthType::OAuth,
+            _,
+        ) => true,
         (_, Secret::Plain(password)) => !password.as_str().is_empty(),
         (AuthType::Scram, Secret::Md5(_)) => false,
         _ => true,
     }
 }
 
+/// The same, by what is asked for anywhere.
+#[must_use]
+pub(crate) fn may_log_in(settings: &Settings, secret: &Secret) -> bool {
+    let own = settings.databases.values().chain(&settings.fallback).filter_map(|entry| entry.settings.auth_type);
+    own.chain([settings.global.login.auth_type]).any(|auth_type| can_log_in(auth_type, secret))
+}
+
 fn able_users(settings: &Settings) -> Vec<&str> {
-    let able = settings.secrets.iter().filter(|(_, secret)| can_log_in(settings.global.login.auth_type, secret));
+    let able = settings.secrets.iter().filter(|(_, secret)| may_log_in(settings, secret));
     able.map(|(name, _)| name.as_str()).collect()
 }
 
@@ -107,7 +118,7 @@ pub(crate) fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(
     let users: Vec<&str> = match &database.forced_user {
         Some(user) => vec![user],
         // Then names do not count, so there is none to log in with.
-        None if settings.global.login.auth_type == AuthType::Any => Vec::new(),
+        None if settings.auth_type(&database.name) == AuthType::Any => Vec::new(),
         None => able_users(settings),
     };
     users.into_iter().map(|user| (user, pool_size(settings, database, user))).collect()

@@ -11,7 +11,7 @@ use auth::Secret;
 use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 use machine::Settings;
 use queueing::classes::{Class, Classes, Long, Overflow, Rate};
-use settings::{AuthType, PoolMode, PoolSize};
+use settings::{AuthType, PoolMode, PoolSize, SslMode};
 
 use crate::config::Config;
 use crate::demand::{self, Demand};
@@ -64,6 +64,14 @@ fn clients(page: &mut Page, config: &Config) {
     if listening.listen_addr.is_empty() && listening.unix_socket_dir.is_none() {
         page.line(format_args!("nowhere: listen_addr and unix_socket_dir are both empty"));
     }
+    match config.pooling.global.tls.client_tls_sslmode {
+        SslMode::Disable => {}
+        SslMode::Allow | SslMode::Prefer => page.line(format_args!("TLS for whoever asks for it")),
+        SslMode::Require => page.line(format_args!("TLS only, but for Unix sockets")),
+        SslMode::VerifyCa | SslMode::VerifyFull => {
+            page.line(format_args!("TLS only, and with a valid certificate, but for Unix sockets"));
+        }
+    }
     page.line(format_args!("{}", counted(u64::from(config.pooling.workers), "worker thread")));
     match config.pooling.global.pools.max_client_conn {
         0 => page.line(format_args!("as many clients as there are file descriptors")),
@@ -79,13 +87,27 @@ fn users(page: &mut Page, settings: &Settings) {
         AuthType::Plain => "the users below, with a password that travels in clear text",
         AuthType::Md5 => "the users below, by md5, or by SCRAM-SHA-256 where the stored secret is for SCRAM",
         AuthType::Scram => "the users below, by SCRAM-SHA-256",
+        AuthType::Cert => "the users below, each by a certificate in that name",
+        AuthType::Peer => "the users below, each as the system user of that name on the Unix socket",
+        AuthType::Hba => "the users below, as auth_hba_file says",
+        AuthType::Ldap => {
+            "whom the directory server of auth_ldap_options knows, by its password, which travels in clear text"
+        }
+        AuthType::OAuth => "whom a token of the provider in auth_oauth_options names",
+        // Refused, until they are built.
+        AuthType::Pam => "nobody",
     };
     page.line(format_args!("{proof}"));
     let (able, unable): (Vec<_>, Vec<_>) =
-        settings.secrets.iter().partition(|(_, secret)| demand::can_log_in(settings.global.login.auth_type, secret));
+        settings.secrets.iter().partition(|(_, secret)| demand::may_log_in(settings, secret));
     let able: Vec<&str> = able.into_iter().map(|(name, _)| name.as_str()).collect();
     if settings.global.login.auth_type != AuthType::Any {
         page.line(format_args!("{}: {}", counted(able.len() as u64, "user"), some(&able)));
+    }
+    let login = &settings.global.login;
+    if let (Some(user), true) = (&login.auth_user, login.auth_type != AuthType::Any) {
+        let place = login.auth_dbname.as_deref().unwrap_or("the database that they name");
+        page.line(format_args!("and whom auth_query finds: {user} runs it in {place}"));
     }
     for (name, secret) in unable.iter().take(NAMES_SHOWN_MAX) {
         page.line(format_args!("not {name}: {}", why_not(secret)));
@@ -118,6 +140,9 @@ fn databases(page: &mut Page, settings: &Settings) {
         let name = if database.name == "*" { "any other name" } else { &database.name };
         page.line(format_args!("{name} → {}", destination(database)));
         page.line(format_args!("  {}", pool_words(settings, database)));
+        if let Some(auth_type) = database.settings.auth_type {
+            page.line(format_args!("  its clients log in by auth_type = {}", auth_type.as_str()));
+        }
         if let Some(words) = forced_login(settings, database) {
             page.line(format_args!("  {words}"));
         }
@@ -125,6 +150,21 @@ fn databases(page: &mut Page, settings: &Settings) {
     if is_empty {
         page.line(format_args!("none: [databases] is empty"));
     }
+    let words = match settings.global.tls.server_tls_sslmode {
+        SslMode::Prefer => return,
+        SslMode::Disable => "without TLS",
+        SslMode::Allow => "with TLS only where PostgreSQL insists",
+        SslMode::Require if settings.global.tls.server_tls_ca_file.is_empty() => {
+            "with TLS, whatever PostgreSQL's certificate is"
+        }
+        SslMode::Require | SslMode::VerifyCa => {
+            "with TLS, if a CA of server_tls_ca_file has signed PostgreSQL's certificate"
+        }
+        SslMode::VerifyFull => {
+            "with TLS, if a CA of server_tls_ca_file has signed PostgreSQL's certificate and it names the host"
+        }
+    };
+    page.line(format_args!("all of them {words}"));
 }
 
 fn destination(database: &Database) -> String {

@@ -6,6 +6,7 @@
 //!                              ├─ users                      [users] [peers]
 //!                              └─ classes                    [classes]
 //!                                 all of it ─▶ config
+//!   auth_hba_file, auth_ident_file ─ access ─▶ rules by which clients log in
 //!   auth_file ─ userlist ─▶ secrets            support: what is not there yet, sense: what cannot be meant
 //!   class_file ─ rules ─▶ the class of a session      reach: classes that no session can be in
 //!   postgres://… ─ url, passfile               explain, manual: settings back to words
@@ -18,10 +19,12 @@
 //! It deliberately does not do: applying settings to anything that runs, looking up names or users, reading the clock
 //! or the environment (what it needs of them are arguments).
 
+mod access;
 pub mod classes;
 pub mod config;
 pub mod databases;
 pub mod demand;
+mod encryption;
 pub mod entry;
 pub mod explain;
 pub mod ini;

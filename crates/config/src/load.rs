@@ -6,7 +6,7 @@
 //! an error: whose work goes first is not left to what half of it says, so a reload keeps all that was.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
 use crate::settings::{self, Values};
-use crate::{databases, reach, rules, sense, support, userlist, users};
+use crate::{access, databases, reach, rules, sense, support, userlist, users};
 use ::settings::value::Value;
 use ::settings::{Key, TABLE, table};
 
@@ -35,7 +35,7 @@ pub fn load(path: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
 
 /// The same from a reader of one's own, which gets every file's name as it is written.
 pub fn load_with(name: &str, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
-    finish(parse(name, read), cores, read, &BTreeMap::new())
+    finish(parse(name, read), cores, read, None)
 }
 
 impl Config {
@@ -59,7 +59,7 @@ impl Config {
             draft.problems.push(Problem::warning(&place, setting.name, found, expected));
             draft.values.set(setting.key, running.clone(), Some(place));
         }
-        let mut config = finish(draft, self.pooling.workers, read, &self.pooling.secrets)?;
+        let mut config = finish(draft, self.pooling.workers, read, Some(&self.pooling))?;
         config.pooling.auto_pool_size_start = self.pooling.auto_pool_size_start;
         Ok(config)
     }
@@ -84,6 +84,12 @@ impl Config {
         pooling.fallback = self.pooling.fallback.clone();
         pooling.users = self.pooling.users.clone();
         pooling.secrets = self.pooling.secrets.clone();
+        pooling.hba = Arc::clone(&self.pooling.hba);
+        pooling.ident = Arc::clone(&self.pooling.ident);
+        let wrong = access::outside(&mut pooling, &draft.values).into_iter().find(errors);
+        if let Some(problem) = wrong.or_else(|| access::without_rules(&pooling, &draft.values)) {
+            return Err(problem);
+        }
         let classes = Classes::clone(&self.pooling.classes);
         pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
         Ok(assemble(draft.values, pooling, self.warnings.clone()))
@@ -113,8 +119,13 @@ fn parse(name: &str, read: &Read) -> Draft {
     draft
 }
 
-/// At most a little more than may be read, so that `ini` can tell.
+/// At most a little more than may be read, so that `ini` can tell. A name that ends in a slash is a folder: what is in it,
+/// a name a line.
 fn read_file(name: &str) -> io::Result<Vec<u8>> {
+    if name.ends_with('/') {
+        let names: io::Result<Vec<_>> = fs::read_dir(name)?.map(|entry| Ok(entry?.file_name())).collect();
+        return Ok(names?.iter().flat_map(|name| [name.as_encoded_bytes(), b"\n"].concat()).collect());
+    }
     let limit = u64::try_from(FILE_BYTES_MAX).expect("the limit is small") + 1;
     let mut bytes = Vec::new();
     File::open(name)?.take(limit).read_to_end(&mut bytes)?;
@@ -232,13 +243,8 @@ impl Draft {
     }
 }
 
-/// `secrets` are those so far, which stay if auth_file cannot be read.
-fn finish(
-    mut draft: Draft,
-    cores: u16,
-    read: &Read,
-    secrets: &BTreeMap<String, Secret>,
-) -> Result<Config, Vec<Problem>> {
+/// `old` are the settings so far: users and rules of files that cannot be read stay.
+fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> Result<Config, Vec<Problem>> {
     let values = &draft.values;
     let problems = &mut draft.problems;
     let own_peer = values.get(Key::peer_id).show();
@@ -262,7 +268,8 @@ fn finish(
     }
     let users = auth_file(values, read, problems);
     let has_users = users.is_some();
-    settings.secrets = users.unwrap_or_else(|| secrets.clone());
+    settings.secrets = users.unwrap_or_else(|| old.map(|old| old.secrets.clone()).unwrap_or_default());
+    access::read(&mut settings, values, old, read, problems);
     settings.classes = classes(&draft.classes, values, &settings, read, problems);
     // Beside what is wrong, much else seems to have no sense.
     if problems.iter().all(|problem| problem.severity == Severity::Warning) {

@@ -134,7 +134,7 @@ fn strangers(settings: &Settings, rule: &Rule, place: &Place, problems: &mut Vec
         unknown(&rule.databases, &settings.databases, ("database", "a name of [databases]"), place, problems);
     }
     // Users that auth_file does not name cannot log in; if it names none, there is another message.
-    if settings.global.login.auth_type != AuthType::Any && !settings.secrets.is_empty() {
+    if !settings.uses(AuthType::Any) && !settings.secrets.is_empty() {
         unknown(&rule.users, &settings.secrets, ("user", "a user of auth_file"), place, problems);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use connections::databases::{Address, CONSOLE_DATABASE, Database, Host};
+use connections::databases::{CONSOLE_DATABASE, Database};
 use machine::Settings;
 use settings::{AuthType, PoolSize};
 
@@ -33,7 +33,6 @@ pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>,
     problems.extend(no_database(settings, values));
     problems.extend(sizes(settings, values, entries));
     problems.extend(reserve(settings, values));
-    problems.extend(clear_text(settings, values, entries));
     problems.truncate(PROBLEMS_MAX);
     problems
 }
@@ -47,8 +46,11 @@ fn place_of(values: &Values, key: Key) -> Place {
 }
 
 fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
-    let able = |secret| demand::can_log_in(settings.global.login.auth_type, secret);
-    if settings.global.login.auth_type == AuthType::Any || settings.secrets.values().any(able) {
+    if looks_up(settings) {
+        return None;
+    }
+    let able = |secret| demand::may_log_in(settings, secret);
+    if settings.uses(AuthType::Any) || settings.secrets.values().any(able) {
         return None;
     }
     let found = "no user who can log in".to_owned();
@@ -56,9 +58,15 @@ fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
     Some(Problem::warning(&place_of(values, Key::auth_file), "auth_file", found, expected))
 }
 
+/// Whether users need not be in auth_file.
+fn looks_up(settings: &Settings) -> bool {
+    let mut databases = settings.databases.values().chain(&settings.fallback);
+    settings.global.login.auth_user.is_some() || databases.any(|database| database.auth_user.is_some())
+}
+
 /// Names that may use the console, and cannot come in.
 fn console_users(settings: &Settings, values: &Values) -> Vec<Problem> {
-    if settings.global.login.auth_type == AuthType::Any {
+    if settings.uses(AuthType::Any) || settings.global.login.auth_user.is_some() {
         return Vec::new();
     }
     let lists = [
@@ -153,33 +161,6 @@ fn reserve(settings: &Settings, values: &Values) -> Option<Problem> {
     let expected = "more than 0: as it is no reserve is ever used".to_owned();
     let place = place_of(values, Key::reserve_pool_timeout);
     Some(Problem::warning(&place, "reserve_pool_timeout", quoted("0"), expected))
-}
-
-/// Until there is TLS, `prefer` and `allow` are plain text on every way to another machine.
-fn clear_text(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Option<Problem> {
-    let mode = values.choice(Key::server_tls_sslmode);
-    if mode == "disable" {
-        return None;
-    }
-    let mut databases = settings.databases.values().chain(&settings.fallback);
-    let database = databases.find(|database| database.hosts.iter().any(is_elsewhere))?;
-    let own = values.place(Key::server_tls_sslmode);
-    let place = own.or(entries.databases.get(&database.name).map(|entry| &entry.place)).cloned().unwrap_or_default();
-    let found = if own.is_some() { quoted(mode) } else { format!("nothing, which means {}", quoted(mode)) };
-    let expected = format!(
-        "disable, if plain text is meant: TLS is not supported yet, and what goes to {} is not encrypted",
-        quoted(&database.name)
-    );
-    Some(Problem::warning(&place, "server_tls_sslmode", found, expected))
-}
-
-/// Whether the way to an address leaves this machine, as far as its words tell.
-fn is_elsewhere(address: &Address) -> bool {
-    match &address.host {
-        Host::Unix(_) => false,
-        Host::Ip(ip) => !ip.is_loopback(),
-        Host::Name(name) => !name.eq_ignore_ascii_case("localhost"),
-    }
 }
 
 /// Descriptors that are neither clients' nor servers': listeners, files, one to wait and one to be woken for each thread.

@@ -15,8 +15,9 @@ use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 
 use crate::config::{Config, assemble};
 use crate::databases::host as parse_host;
+use crate::encryption;
 use crate::passfile::{self, Wanted};
-use crate::problem::{Place, Problem, quoted};
+use crate::problem::{Place, Problem, Severity, quoted};
 use crate::settings::{self, Values};
 use ::settings::Key;
 
@@ -87,6 +88,9 @@ pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
         set(Key::server_login_retry, LOGIN_RETRY);
     }
     parameters.apply(&mut set)?;
+    if let Some(problem) = encryption::judge(&values).into_iter().find(|problem| problem.severity == Severity::Error) {
+        return Err(problem);
+    }
 
     let warnings = trust_warning(&password, &listen_addr, &user)?;
     let mut pooling = settings::pooling(&values, upstream.cores);

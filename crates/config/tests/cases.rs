@@ -118,8 +118,17 @@ fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
     let problems = match result {
         Ok(config) => {
             let default = load("[pgbouncer]").expect("an empty section can be read");
-            let apart =
-                |settings: Settings| Settings { classes: Arc::default(), global: Global::default(), ..settings };
+            let apart = |settings: Settings| Settings {
+                classes: Arc::default(),
+                hba: Arc::default(),
+                ident: Arc::default(),
+                global: Global::default(),
+                ..settings
+            };
+            let (rules, maps) = (config.pooling.hba.as_slice().len(), config.pooling.ident.len());
+            if (rules, maps) != (0, 0) {
+                let _ = writeln!(output, "{rules} lines of rules, {maps} lines of maps");
+            }
             different(&apart(config.pooling.clone()), &apart(default.pooling.clone()), &mut output);
             global(&config.pooling.global, &default.pooling.global, &mut output);
             classes(&config.pooling.classes, &mut output);

@@ -146,9 +146,18 @@ fn set_changes_one_setting_until_the_next_reload() {
 }
 
 #[test]
+fn no_row_shows_the_password_for_the_directory() {
+    let options = "ldapserver=a ldapbasedn=b ldapbinddn=c ldapbindpasswd=hunter2";
+    let config = load(&format!("[pgbouncer]\nauth_ldap_options = {options}"));
+    assert_eq!(row(&config, "auth_ldap_options"), "…");
+    let config = load("[pgbouncer]\nauth_ldap_options = ldapserver=a ldapprefix=b");
+    assert_eq!(row(&config, "auth_ldap_options"), "ldapserver=a ldapprefix=b");
+}
+
+#[test]
 fn rows_are_those_of_pgbouncer_with_ours() {
     let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
-    assert_eq!(config.rows.len(), 119);
+    assert_eq!(config.rows.len(), 129);
     assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
     // As PgBouncer shows these three.
     assert_eq!(row(&config, "query_timeout"), "1.23457e+06");
@@ -161,6 +170,7 @@ fn rows_are_those_of_pgbouncer_with_ours() {
     assert_eq!(
         fixed,
         [
+            "auth_threads",
             "disable_pqexec",
             "job_name",
             "listen_addr",
@@ -179,4 +189,51 @@ fn rows_are_those_of_pgbouncer_with_ours() {
             "workers",
         ]
     );
+}
+
+#[test]
+fn rules_with_a_mistake_leave_those_before() {
+    let ini = "[pgbouncer]\nauth_type = hba\nauth_hba_file = hba.conf\nauth_ident_file = ident.conf\nauth_file = users.txt\n[databases]\na =";
+    let files = |hba: &'static str, ident: &'static str| {
+        move |name: &str| match name {
+            "weir.ini" => Ok(ini.as_bytes().to_vec()),
+            "users.txt" => Ok(b"\"ann\" \"secret\"".to_vec()),
+            "hba.conf" => Ok(hba.as_bytes().to_vec()),
+            "ident.conf" => Ok(ident.as_bytes().to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    };
+    let running = config::load_with("weir.ini", 1, &files("local all all peer map=m", "m root ann")).expect("sound");
+    let again = running.reload_with(&files("local all all\nlocal all all trust", "m root")).expect("the rules stay");
+    assert_eq!((&again.pooling.hba, &again.pooling.ident), (&running.pooling.hba, &running.pooling.ident));
+    let warnings: Vec<String> = again.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "weir.ini:3: auth_hba_file: found a file with mistakes, expected none: until then the lines that were read before hold",
+            "weir.ini:4: auth_ident_file: found a file with mistakes, expected none: until then the lines that were read before hold",
+            "hba.conf:1: auth_hba_file: found the end of the line, expected a method",
+            "ident.conf:1: auth_ident_file: found the end of the line, expected a database user",
+        ]
+    );
+    let changed = again.reload_with(&files("local all all trust", "m root ann")).expect("sound");
+    assert_ne!(changed.pooling.hba, running.pooling.hba);
+    assert!(changed.warnings.is_empty(), "{:?}", changed.warnings);
+    let refused =
+        config::load_with("weir.ini", 1, &files("local all all", "")).expect_err("at the start it is an error");
+    assert!(refused.iter().any(|problem| problem.severity == Severity::Error));
+}
+
+#[test]
+fn rules_are_asked_for_on_the_console_only_where_there_are_some() {
+    let problem = load("[pgbouncer]").set("auth_type", "hba").expect_err("there is no file");
+    assert!(problem.to_string().contains("auth_hba_file beside it"), "{problem}");
+    let files = |name: &str| match name {
+        "weir.ini" => Ok(b"[pgbouncer]\nauth_hba_file = hba.conf".to_vec()),
+        "hba.conf" => Ok(b"local all all trust".to_vec()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    let config =
+        config::load_with("weir.ini", 1, &files).expect("sound").set("auth_type", "hba").expect("there are rules");
+    assert_eq!(config.pooling.hba.as_slice().len(), 1);
 }

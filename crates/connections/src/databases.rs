@@ -58,8 +58,10 @@ pub struct Database {
     pub forced_user: Option<String>,
     /// The password of the forced user at the server.
     pub password: Option<Secret>,
-    /// As `auth_user` of `[pgbouncer]`, for its clients.
+    /// As `auth_user` of `[pgbouncer]`, for its clients, and so the next two.
     pub auth_user: Option<String>,
+    pub auth_query: Option<String>,
+    pub auth_dbname: Option<String>,
     /// Settings of its own, instead of the global ones.
     pub settings: DatabaseSettings,
     /// Run once on every new server connection, before its first use.
@@ -88,6 +90,8 @@ impl Database {
             forced_user: None,
             password: None,
             auth_user: None,
+            auth_query: None,
+            auth_dbname: None,
             settings: DatabaseSettings::default(),
             connect_query: None,
             startup: Vec::new(),

@@ -106,7 +106,7 @@ fn loaded(default_pool_size: u32) -> Loaded {
 }
 
 fn asked(text: &str, admin: bool) -> ControlEvent {
-    let asker = Asker { worker: WorkerId(0), conn: ConnId::from_bits(1 << 61) };
+    let asker = Asker { worker: WorkerId(0), conn: ConnId::from_bits(1 << 60) };
     ControlEvent::Asked { asker, question: Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin } }
 }
 

@@ -1,8 +1,10 @@
 //! The door handles clients until they have logged in, so that slow and hostile clients do not delay others.
 //!
 //! ```text
-//!  accepted ─► Greeting ─► Proving (password, SCRAM) ─► Applying ─► posted to its home worker
-//!                 │  SSLRequest, GSSENCRequest: 'N'         └ asks the coordinator for a home
+//!  accepted ─► Greeting ─► LookingUp ─► Proving (password, SCRAM) ─► Applying ─► posted to its home worker
+//!                 │           └ auth_query, for users not in auth_file  │    └ asks the coordinator for a home
+//!                 │                                     asks others who it is: ldap
+//!                 ├─ SSLRequest: 'S' ─► Securing ─► Greeting, or 'N'; GSSENCRequest: 'N'
 //!                 └ CancelRequest: to the worker its key names, then closed
 //! ```
 //!
@@ -11,7 +13,16 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
+mod encryption;
+mod kinds;
+mod lookup;
+mod method;
+mod outside;
+mod penalties;
+mod posts;
 mod proof;
+mod refused;
+mod secrets;
 mod startup;
 mod strangers;
 mod weight;
@@ -21,16 +32,22 @@ use std::sync::Arc;
 
 use auth::{Keys, MockSeed, Verifier};
 use connections::flow::Flow;
+use encryption::Encryption;
+use lookup::{Lookups, Turn};
+use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::event::Event;
 use machine::mail::{Application, Lost, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
-use machine::work::Done;
-use machine::{Settings, pids};
+use method::Method;
+pub use method::SystemUsers;
+use penalties::{Failure, Penalties};
+use posts::{depart, forward_cancel};
 use proof::Proof;
 use queueing::board::Board;
-use queueing::limiting::Exceeded;
+use refused::Refused;
+use secrets::Source;
 use session_state::parameters::Tracked;
 use startup::Wish;
 use strangers::Strangers;
@@ -40,17 +57,23 @@ use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
-use wire::{SqlState, frontend, sqlstate};
+use wire::{frontend, sqlstate};
 
 /// The state of a login.
 #[derive(Debug)]
 enum Phase {
     /// Startup packets, encryption requests.
     Greeting,
+    /// A TLS handshake is under way.
+    Securing,
+    /// Its user's secret is looked up.
+    LookingUp { since: Time },
     /// The client is authenticating.
     Proving(Proof),
     /// The coordinator chooses a worker for a client of this pool, whatever the settings say of its database meanwhile.
     Applying(PoolKey),
+    /// Its password was wrong; it is told so later.
+    Delayed { refused: Refused, until: Time },
     /// The error was sent; closed at the end of the round.
     Leaving,
 }
@@ -67,8 +90,14 @@ struct Login {
     flow: Flow,
     wish: Option<Box<Wish>>,
     keys: Option<Keys>,
+    /// How it has to prove who it is; chosen when it has said who that is.
+    method: Method,
+    source: Source,
+    encryption: Encryption,
+    /// Bytes that its TLS takes in the engine.
+    tls_weight: usize,
     /// Why authentication failed: for the log, not for the client.
-    failure: Option<&'static str>,
+    failure: Option<Failure>,
     /// The memory that it takes here, as last computed.
     weight: usize,
     armed: Armed,
@@ -85,20 +114,14 @@ impl Login {
             flow: Flow::default(),
             wish: None,
             keys: None,
+            method: Method::Scram,
+            source: Source::AuthFile,
+            encryption: Encryption::default(),
+            tls_weight: 0,
             failure: None,
             weight: weight::EMPTY,
             armed: Armed::default(),
         }
-    }
-}
-
-/// Why a login ends, in words for the client and the log.
-#[derive(Debug)]
-struct Refused(SqlState, String);
-
-impl From<wire::Error> for Refused {
-    fn from(error: wire::Error) -> Refused {
-        Refused(error.sqlstate(), error.to_string())
     }
 }
 
@@ -112,6 +135,8 @@ pub struct Door {
     strangers: Strangers,
     /// Unix clients of this uid, under which the process runs, are the console's admin without a password.
     owner_uid: Option<u32>,
+    /// Whoever takes clients in tells it the names that it needs.
+    pub system_users: SystemUsers,
     logins: Table<Login>,
     /// Sum of the logins' weights.
     weight: usize,
@@ -119,6 +144,8 @@ pub struct Door {
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
+    lookups: Lookups,
+    penalties: Penalties,
     leaving: Vec<ConnId>,
     stop: Option<Stop>,
 }
@@ -129,6 +156,8 @@ impl Door {
     pub fn new(id: DoorId, settings: Arc<Settings>, seed: [u8; 32]) -> Door {
         let mut random = Random::new(seed);
         let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
+        let mut system_users = SystemUsers::default();
+        system_users.configure(&settings);
         Door {
             id,
             tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
@@ -136,11 +165,14 @@ impl Door {
             random,
             strangers,
             owner_uid: None,
+            system_users,
             logins: Table::new(Kind::Login, u16::from(id.0)),
             weight: 0,
             weight_max: limits::LOGIN_BYTES_MAX,
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
+            lookups: Lookups::new(id),
+            penalties: Penalties::default(),
             leaving: Vec::new(),
             stop: None,
         }
@@ -176,10 +208,8 @@ impl Door {
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
-        // A client that leaves is not read any more.
-        let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
-            return;
-        };
+        // A client that leaves is not read any more. What one sends that waits for its refusal is thrown away.
+        let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_refused()) else { return };
         if login.inbox.try_reserve_exact(bytes.len()).is_err() {
             let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
             self.withdraw(conn, actions);
@@ -197,8 +227,9 @@ impl Door {
             let Some(login) = self.logins.get_mut(conn) else { return };
             let step = match &mut login.phase {
                 Phase::Greeting => self.greet(now, conn, actions),
-                Phase::Proving(proof) if proof.is_waiting() => self.prove(conn, actions),
-                Phase::Proving(_) | Phase::Applying(_) | Phase::Leaving => return,
+                Phase::Proving(proof) if proof.is_waiting() => self.prove(now, conn, actions),
+                Phase::Securing | Phase::LookingUp { .. } | Phase::Proving(_) | Phase::Applying(_) => return,
+                Phase::Delayed { .. } | Phase::Leaving => return,
             };
             match step {
                 Ok(true) => {}
@@ -211,6 +242,16 @@ impl Door {
     /// Reads one startup packet. False: not all of it is there, or the login is over.
     fn greet(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         let login = &mut self.logins[conn];
+        if login.begins_directly() {
+            if encryption::is_offered(&self.settings, login.peer) {
+                login.secure_directly(conn, actions);
+            } else {
+                // It understands nothing but TLS.
+                self.tell(conn, Level::Log, Topic::Disconnections, "closing because: TLS is not enabled", actions);
+                self.close(conn, false, actions);
+            }
+            return Ok(false);
+        }
         let inbox = std::mem::take(&mut login.inbox);
         let Some((packet, used)) = frontend::parse_startup(&inbox)? else {
             login.inbox = inbox;
@@ -224,13 +265,12 @@ impl Door {
                     let text = "received unencrypted data after SSL request".to_owned();
                     return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
                 }
-                actions.send_new(conn, |out| out.push(b'N'));
-                Ok(true)
+                let offers = encryption::is_offered(&self.settings, login.peer);
+                let agreed = login.answer(matches!(packet, Startup::Ssl) && offers, conn, actions)?;
+                Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                if let Ok(secret) = request.secret.try_into() {
-                    self.forward_cancel(request.pid, i32::from_be_bytes(secret), actions);
-                }
+                forward_cancel(self.settings.workers, request.pid, request.secret, actions);
                 self.close(conn, false, actions);
                 Ok(false)
             }
@@ -238,21 +278,10 @@ impl Door {
                 let wish = Wish::read(&message, login.peer, self.owner_uid, &self.tracked, &self.settings);
                 startup::negotiate(conn, &message, actions);
                 let wish = wish?;
+                login.check_encryption(&self.settings)?;
                 self.begin_proof(now, conn, wish, actions)?;
                 Ok(true)
             }
-        }
-    }
-
-    fn forward_cancel(&self, pid: i32, secret: i32, actions: &mut Actions) {
-        let workers = match pids::from_virtual_pid(pid) {
-            Some((worker, _)) => worker..(worker + 1).min(self.settings.workers),
-            // The process id may be a server's own, sent to a client on any worker.
-            None if pids::may_be_real_pid(pid) => 0..self.settings.workers,
-            None => 0..0,
-        };
-        for worker in workers {
-            actions.post_to_worker(WorkerId(worker), ToWorker::Cancel { pid, secret });
         }
     }
 
@@ -296,7 +325,9 @@ impl Door {
         };
         let Phase::Applying(key) = login.phase else { unreachable!("only a login that has applied is placed") };
         let Login { name, peer, since: connected_at, .. } = login;
-        let identity = Identity { serial, name, database: wish.database, user: wish.user, peer, connected_at };
+        let encryption = login.encryption.facts().cloned();
+        let (database, user) = (wish.database, wish.user);
+        let identity = Identity { serial, name, database, user, peer, encryption, connected_at };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,
@@ -305,11 +336,13 @@ impl Door {
             key,
             homes,
             console: wish.console,
+            protocol: wish.protocol,
             parameters: wish.parameters,
             stable_backend_pid: wish.stable_backend_pid,
             deadline_ms: wish.deadline_ms,
             reports_limits: wish.reports_limits,
             keys: login.keys,
+            secret: login.source.into_password(),
             leftover: login.inbox,
         };
         let mail = Mail::ToWorker(worker, ToWorker::Arrive(Box::new(arrival)));
@@ -317,38 +350,26 @@ impl Door {
     }
 
     fn not_placed(&mut self, now: Time, conn: ConnId, why: Refusal, actions: &mut Actions) {
-        let (code, text) = match why {
-            Refusal::LoginRate { limit, retry_ms } => return self.refuse_for_now(now, conn, limit, retry_ms, actions),
-            Refusal::MaxClientConn => (sqlstate::TOO_MANY_CONNECTIONS, "no more connections allowed (max_client_conn)"),
-            Refusal::TooManyPools => {
-                (sqlstate::TOO_MANY_CONNECTIONS, "too many different databases and users are in use")
-            }
-            Refusal::MaxDbClientConnections => {
-                (sqlstate::TOO_MANY_CONNECTIONS, "client connections exceeded (max_db_client_connections)")
-            }
-            Refusal::MaxUserClientConnections => {
-                (sqlstate::TOO_MANY_CONNECTIONS, "client connections exceeded (max_user_client_connections)")
-            }
-            Refusal::ShuttingDown => (sqlstate::CANNOT_CONNECT_NOW, "pooler is shutting down"),
+        let Refusal::LoginRate { limit, retry_ms } = why else {
+            return self.refuse(now, conn, &Refused::from(why), actions);
         };
-        self.refuse(now, conn, &Refused(code, text.to_owned()), actions);
-    }
-
-    /// Too many clients of its class are logging in.
-    fn refuse_for_now(&mut self, now: Time, conn: ConnId, limit: u32, retry_ms: u32, actions: &mut Actions) {
-        let words = Exceeded { limit, remaining: 0, retry_ms: u64::from(retry_ms) };
-        let (detail, hint) = (words.detail(), words.hint());
-        let last = ErrorResponse {
-            severity: "FATAL",
-            code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-            message: "too many clients of your class log in at this moment",
-            detail: Some(&detail),
-            hint: Some(&hint),
-        };
-        self.refuse_in_words(now, conn, &last, actions);
+        refused::too_often(limit, retry_ms, |last| self.refuse_in_words(now, conn, last, actions));
     }
 
     fn refuse(&mut self, now: Time, conn: ConnId, refused: &Refused, actions: &mut Actions) {
+        let failure = self.logins.get_mut(conn).and_then(|login| login.failure.take());
+        if let Some(Failure { why, is_guess }) = failure {
+            self.tell(conn, Level::Log, Topic::PoolerErrors, &format!("login refused: {why}"), actions);
+            let Door { settings, logins, penalties, deadlines, .. } = self;
+            if is_guess && penalties.delay(now, settings, (conn, &mut logins[conn]), refused, deadlines) {
+                if let Some(due) = self.penalties.one_too_many()
+                    && let Some(refused) = self.logins.get(due).and_then(|login| login.phase.delayed())
+                {
+                    self.refuse(now, due, &refused, actions);
+                }
+                return;
+            }
+        }
         let Refused(code, text) = refused;
         let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
         self.refuse_in_words(now, conn, &last, actions);
@@ -359,34 +380,27 @@ impl Door {
         // The coordinator's answer may come when its client has left.
         let Some(login) = self.logins.get(conn) else { return };
         let age = now.since(login.since).as_secs();
-        if let Some(failure) = login.failure {
-            self.tell(conn, Level::Log, Topic::PoolerErrors, &format!("login refused: {failure}"), actions);
-        }
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
         actions.send_new(conn, |out| last.encode(out));
         // Whether the socket took the bytes is known only after this step.
         if let Some(login) = self.logins.get_mut(conn) {
+            self.penalties.over(conn, &login.phase);
             login.phase = Phase::Leaving;
             login.inbox = Vec::new();
             login.wish = None;
+            login.source = Source::AuthFile;
             self.weight -= std::mem::take(&mut login.weight);
             self.leaving.push(conn);
         }
     }
 
-    /// At the end of a round refused clients are closed. A socket that did not take these few bytes at once will not
-    /// take them later.
-    fn close_leaving(&mut self, actions: &mut Actions) {
-        while let Some(conn) = self.leaving.pop() {
-            self.close(conn, true, actions);
-        }
-    }
-
-    /// A login ends before the coordinator has answered it: withdraws it from the queue there.
-    fn withdraw(&self, conn: ConnId, actions: &mut Actions) {
-        if self.logins.get(conn).is_some_and(|login| matches!(login.phase, Phase::Applying(_))) {
-            actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn });
+    /// A login ends before the coordinator or a lookup has answered it: withdraws it from the queue there.
+    fn withdraw(&mut self, conn: ConnId, actions: &mut Actions) {
+        match self.logins.get(conn).map(|login| &login.phase) {
+            Some(Phase::Applying(_)) => actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn }),
+            Some(Phase::LookingUp { .. }) => self.lookups.leave(conn),
+            _ => {}
         }
     }
 
@@ -418,12 +432,14 @@ impl Door {
         while let Some((at, owner)) = self.deadlines.pop_due(now) {
             let Owner::Conn(conn) = owner else { unreachable!("a door has no pools") };
             let login = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving));
-            let live = login.is_some_and(|login| login.armed.spend(at));
-            if live {
-                let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned());
-                self.withdraw(conn, actions);
-                self.refuse(now, conn, &refused, actions);
+            let Some(login) = login else { continue };
+            if !login.armed.spend(at) {
+                continue;
             }
+            let timeout = || Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned());
+            let refused = login.phase.delayed().unwrap_or_else(timeout);
+            self.withdraw(conn, actions);
+            self.refuse(now, conn, &refused, actions);
         }
     }
 
@@ -439,12 +455,14 @@ impl Door {
             }
             ToDoor::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
             ToDoor::Configure(settings) => {
-                self.strangers.configure(&settings);
                 self.tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 let old = std::mem::replace(&mut self.settings, settings);
                 let secrets = &self.settings.secrets;
                 self.verifiers
                     .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
+                self.look_up(now, actions, |lookups, turn| lookups.configure(turn));
+                self.strangers.configure(&self.settings, self.lookups.kinds());
+                self.system_users.configure(&self.settings);
             }
             ToDoor::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
@@ -453,8 +471,26 @@ impl Door {
         }
     }
 
-    fn computed(&mut self, now: Time, conn: ConnId, done: Done, actions: &mut Actions) {
-        match self.proof_computed(conn, done, actions) {
+    /// Has the lookups take a step, and goes on with the logins that have their outcomes.
+    fn look_up(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Lookups, &mut Turn<'_>)) {
+        let Door { settings, random, lookups, .. } = self;
+        step(lookups, &mut Turn { now, settings, random, actions });
+        self.strangers.learn(self.lookups.kinds());
+        while let Some((conn, outcome)) = self.lookups.next_outcome() {
+            let login = &mut self.logins[conn];
+            let since = if let Phase::LookingUp { since } = login.phase { since } else { now };
+            let begun = match secrets::settle(login, outcome) {
+                Ok(true) => self.ask_for_proof(conn, actions),
+                Ok(false) => self.begin_lookup(now, since, conn, actions),
+                Err(refused) => Err(refused),
+            };
+            self.resume(now, conn, begun, actions);
+        }
+    }
+
+    /// What a login has waited for has come, with this result.
+    fn resume(&mut self, now: Time, conn: ConnId, result: Result<(), Refused>, actions: &mut Actions) {
+        match result {
             Ok(()) => self.progress(now, conn, actions),
             Err(refused) => self.refuse(now, conn, &refused, actions),
         }
@@ -462,14 +498,21 @@ impl Door {
     }
 }
 
-/// Gives back a place at a worker.
-fn depart(pool: PoolId, worker: WorkerId, life: Life, user: Arc<str>, actions: &mut Actions) {
-    actions.post_to_coordinator(ToCoordinator::Departed { pool, worker, life, user });
-}
-
 impl machine::Machine for Door {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
+            Event::Received { conn, .. }
+            | Event::Hangup { conn, .. }
+            | Event::Opened { conn, .. }
+            | Event::OpenFailed { conn, .. }
+            | Event::Blocked { conn }
+            | Event::Drained { conn, .. }
+            | Event::Secured { conn, .. }
+            | Event::Computed { conn, .. }
+                if conn.kind() == Kind::Lookup =>
+            {
+                self.look_up(now, actions, |lookups, turn| lookups.event(turn, conn, event));
+            }
             Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
             Event::Hangup { conn, .. } => {
                 self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
@@ -481,37 +524,69 @@ impl machine::Machine for Door {
                 self.withdraw(conn, actions);
                 self.close(conn, false, actions);
             }
-            Event::Computed { conn, done } => self.computed(now, conn, done, actions),
+            // It may have been given up meanwhile.
+            Event::Secured { conn, outcome } => {
+                if let Some(Err(why)) = self.logins.get_mut(conn).map(|login| login.secured(outcome)) {
+                    let text = format!("closing because: TLS handshake failed: {why}");
+                    self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
+                    self.close(conn, true, actions);
+                }
+            }
+            Event::Weighed { conn, bytes } => {
+                if let Some(login) = self.logins.get_mut(conn) {
+                    login.tls_weight = bytes;
+                    self.weigh(now, conn, actions);
+                }
+            }
+            Event::Computed { conn, done } => {
+                let proved = self.proof_computed(conn, done, actions);
+                self.resume(now, conn, proved, actions);
+            }
+            Event::Answered { conn, verdict } => self.proof_answered(now, conn, verdict, actions),
             Event::Mail(Mail::ToDoor(_, mail)) => self.delivered(now, mail, actions),
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
             Event::Renewed { life, lost } => {
                 self.logins.begin_life(life);
+                self.lookups.begin_life(life);
                 if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
                     depart(pool, worker, life, user, actions);
                 }
             }
             Event::Returned(mail) => unreachable!("a door posts nothing that may be returned: {mail:?}"),
-            Event::DeadlineReached => self.deadline_reached(now, actions),
+            Event::DeadlineReached => {
+                self.deadline_reached(now, actions);
+                self.look_up(now, actions, |lookups, turn| lookups.deadline_reached(turn));
+            }
             Event::RoundEnded => {
                 self.shed(now, actions);
-                self.close_leaving(actions);
+                // A socket that did not take these few bytes at once will not take them later.
+                while let Some(conn) = self.leaving.pop() {
+                    self.close(conn, true, actions);
+                }
             }
             Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
         }
     }
 
     fn backlog(&self, conn: ConnId) -> &[u8] {
-        self.logins.get(conn).map_or(&[], |login| login.flow.backlog())
+        match conn.kind() {
+            Kind::Lookup => self.lookups.backlog(conn),
+            _ => self.logins.get(conn).map_or(&[], |login| login.flow.backlog()),
+        }
     }
 
     fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
-        if let Some(login) = self.logins.get_mut(conn) {
-            login.flow.keep(bytes, Vec::new);
+        let flow = match conn.kind() {
+            Kind::Lookup => self.lookups.flow_mut(conn),
+            _ => self.logins.get_mut(conn).map(|login| &mut login.flow),
+        };
+        if let Some(flow) = flow {
+            flow.keep(bytes, Vec::new);
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.next()
+        [self.deadlines.next(), self.lookups.next_deadline()].into_iter().flatten().min()
     }
 
     fn awaits_round_end(&self) -> bool {

@@ -1,26 +1,31 @@
-//! Authentication of clients: trust, clear password, md5, SCRAM-SHA-256.
+//! Authentication of clients: trust, clear password, md5, SCRAM-SHA-256 and -PLUS.
 //!
 //! Nothing here depends on whether a pool has servers. For an unknown user the messages are the same as for a wrong
-//! password.
+//! password. SCRAM-SHA-256-PLUS is offered inside TLS where the certificate has a hash to bind to (`encryption`).
 //!
 //! //= pg18 sasl-authentication
 
 use std::sync::Arc;
 
 use auth::{Keys, Mock, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
-use machine::Settings;
+use machine::Verdict;
 use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
 use machine::work::{Done, Job};
-use settings::AuthType;
 use units::names::shown;
+use units::table::Table;
 use units::{ConnId, Time, heap};
 use wire::backend::Authentication;
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, backend, frontend, sqlstate};
 
+use super::lookup::{Begun, Turn};
+use super::method::{Facts, Method};
+use super::outside::{Exchange, Progress, Scene};
+use super::penalties::Failure;
+use super::secrets::{Source, config_error, is_known, is_lookup_needed, secret_of, settle, usable};
 use super::startup::Wish;
-use super::{Door, Phase, Refused};
+use super::{Door, Login, Phase, Refused};
 
 /// The state of an authentication.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub(super) enum Proof {
         given: Given,
         of: Secret,
     },
+    /// Others check what the client shows.
+    Outside(Exchange),
     /// SASLResponse is awaited.
     SaslFinal {
         exchange: Box<ServerExchange>,
@@ -50,8 +57,8 @@ const JOB: usize = 768;
 /// The answer that a computation is for.
 #[derive(Debug)]
 pub(super) enum Given {
-    /// A clear password of that many bytes.
-    Clear(usize),
+    /// A clear password of that many bytes, kept for its servers if it is text.
+    Clear { len: usize, text: Option<Password> },
     /// The final message of a SCRAM exchange, to be checked against the derived verifier.
     Final { exchange: Box<ServerExchange>, words: Vec<u8> },
     /// The proof is wrong: the computation only makes the refusal take the same time for every user.
@@ -61,7 +68,7 @@ pub(super) enum Given {
 impl Given {
     fn weight(&self) -> usize {
         match self {
-            Given::Clear(len) => heap::taken(*len),
+            Given::Clear { len, text } => heap::taken(*len) * if text.is_some() { 2 } else { 1 },
             Given::Final { exchange, words } => {
                 heap::taken(size_of::<ServerExchange>()) + exchange.kept_len() + heap::taken(words.len())
             }
@@ -73,7 +80,11 @@ impl Given {
 impl Proof {
     /// Whether it waits for the client.
     pub(super) fn is_waiting(&self) -> bool {
-        !matches!(self, Proof::Computing { .. })
+        match self {
+            Proof::Computing { .. } => false,
+            Proof::Outside(exchange) => exchange.is_waiting(),
+            Proof::Clear | Proof::Md5 { .. } | Proof::Sasl | Proof::SaslFinal { .. } => true,
+        }
     }
 
     /// The memory that it takes, including its part in a hashing thread.
@@ -84,90 +95,140 @@ impl Proof {
                 let salt = verifier.as_ref().map_or(0, |verifier| heap::taken(verifier.salt.len()));
                 heap::taken(size_of::<ServerExchange>()) + salt + exchange.kept_len()
             }
+            Proof::Outside(exchange) => exchange.weight() + heap::taken(user.len()) + JOB,
             Proof::Clear | Proof::Md5 { .. } | Proof::Sasl => 0,
         }
     }
 }
 
-fn wrong_password() -> Refused {
-    Refused(sqlstate::INVALID_PASSWORD, "password authentication failed".to_owned())
+/// PostgreSQL's words, whatever the method and whether there is such a user.
+fn wrong_password(user: &str) -> Refused {
+    Refused(sqlstate::INVALID_PASSWORD, format!("password authentication failed for user \"{}\"", shown(user)))
 }
 
-/// Why a login failed, for the log only.
-fn no_such_user(settings: &Settings, wish: &Wish) -> &'static str {
-    let database = settings.database(&wish.database);
-    match database.is_some_and(|database| database.auth_user.is_some()) || settings.global.login.auth_user.is_some() {
-        true => "no such user in auth_file, and auth_query is not supported yet",
-        false => "no such user",
-    }
-}
-
-const MALFORMED: &str = "the client broke the rules of SCRAM";
+const NO_SUCH_USER: &str = "no such user";
 
 impl Door {
-    /// Sends the request for authentication by `auth_type`.
+    /// Looks the user's secret up if it has to be, and sends the request for authentication by `auth_type`.
     pub(super) fn begin_proof(
         &mut self,
-        _now: Time,
+        now: Time,
         conn: ConnId,
         wish: Wish,
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let secret = usable(self.settings.secrets.get(&*wish.user));
-        let known = self.settings.secrets.contains_key(&*wish.user);
-        let (auth_type, trusted) = (self.settings.global.login.auth_type, wish.trusted);
+        let login = &mut self.logins[conn];
+        let attempt = actions.logs(Level::Log, Topic::Connections).then(|| {
+            let (database, user) = (shown(&wish.database), shown(&wish.user));
+            let tls = login.encryption.facts().map_or_else(|| "no".to_owned(), |facts| facts.shown());
+            format!("login attempt: db={database} user={user} tls={tls} replication=no")
+        });
+        login.wish = Some(Box::new(wish));
+        if let Some(attempt) = attempt {
+            self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
+        }
+        let Login { peer, wish, encryption, .. } = &self.logins[conn];
+        let wish = wish.as_deref().expect("it has said who it is");
+        if !wish.trusted {
+            let Door { settings, system_users, .. } = self;
+            let method = Facts {
+                settings,
+                system_users,
+                peer: *peer,
+                encryption: encryption.facts().map(|facts| &**facts),
+                wish,
+            }
+            .method()?;
+            self.logins[conn].method = method;
+        }
+        self.begin_lookup(now, now, conn, actions)
+    }
+
+    /// Has the user looked up if that is needed, or else sends the request for authentication. `since`: from when on the login
+    /// waits for its lookup.
+    pub(super) fn begin_lookup(
+        &mut self,
+        now: Time,
+        since: Time,
+        conn: ConnId,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let Door { settings, random, lookups, logins, .. } = self;
+        let Login { wish, method, .. } = &logins[conn];
+        let wish = wish.as_ref().expect("it has said who it is");
+        if !is_lookup_needed(settings, wish, method) {
+            return self.ask_for_proof(conn, actions);
+        }
+        match lookups.begin(&mut Turn { now, settings, random, actions }, (conn, since), &wish.database, &wish.user) {
+            Begun::Waits => {
+                self.logins[conn].phase = Phase::LookingUp { since };
+                return Ok(());
+            }
+            Begun::NoLookup => {}
+            Begun::Now(outcome) => _ = settle(&mut self.logins[conn], outcome)?,
+            Begun::Misconfigured(why) => {
+                self.tell(conn, Level::Error, Topic::PoolerErrors, &why, actions);
+                return Err(config_error());
+            }
+        }
+        self.ask_for_proof(conn, actions)
+    }
+
+    /// Where the user's secret comes from is settled: sends the request for authentication.
+    pub(super) fn ask_for_proof(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
+        let login = &self.logins[conn];
+        let wish = login.wish.as_ref().expect("it has said who it is");
+        let secret = usable(secret_of(Some(login), &self.settings, &wish.user));
+        let is_known = is_known(login, &self.settings, &wish.user);
+        let (method, trusted) = (login.method.clone(), wish.trusted);
         // Only md5 has different requests for different users. For a name without a secret, choosing the request takes
         // hashing.
         let scram = match secret {
-            _ if auth_type != AuthType::Md5 => auth_type == AuthType::Scram,
+            _ if method != Method::Md5 => method == Method::Scram,
             Some(secret) => matches!(secret, Secret::Scram(_)),
             // The request is that for an existing user: otherwise it would show that this one does not exist.
             None => matches!(self.strangers.secret(&wish.user), Secret::Scram(_)),
         };
-        let attempt = actions
-            .logs(Level::Log, Topic::Connections)
-            .then(|| (shown(&wish.database), shown(&wish.user)))
-            .map(|(database, user)| format!("login attempt: db={database} user={user} tls=no replication=no"));
-        self.logins[conn].wish = Some(Box::new(wish));
-        if let Some(attempt) = attempt {
-            self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
-        }
         let login = &mut self.logins[conn];
-        let proof = match auth_type {
+        let proof = match method {
             _ if trusted => return self.apply(conn, actions),
-            AuthType::Any => return self.proved(conn, actions),
-            AuthType::Trust if known => return self.proved(conn, actions),
-            AuthType::Trust => {
-                login.failure = login.wish.as_deref().map(|wish| no_such_user(&self.settings, wish));
-                let text = "\"trust\" authentication failed".to_owned();
+            Method::Any => return self.proved(conn, actions),
+            Method::Trust if is_known => return self.proved(conn, actions),
+            Method::Trust => {
+                login.failure = Some(Failure { why: NO_SUCH_USER.into(), is_guess: false });
+                let user = login.wish.as_ref().map_or("", |wish| &wish.user);
+                let text = format!("role \"{}\" does not exist", shown(user));
                 return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
             }
-            AuthType::Plain => Proof::Clear,
-            AuthType::Md5 if !scram => Proof::Md5 { salt: self.random.bytes() },
-            AuthType::Md5 | AuthType::Scram => Proof::Sasl,
+            Method::Clear => Proof::Clear,
+            Method::Outside(outside) => Proof::Outside(Exchange::begin(&outside)),
+            Method::Md5 if !scram => Proof::Md5 { salt: self.random.bytes() },
+            Method::Md5 | Method::Scram => Proof::Sasl,
         };
         actions.send_new(conn, |out| match &proof {
             Proof::Clear => Authentication::CleartextPassword.encode(out),
             Proof::Md5 { salt } => Authentication::Md5Password { salt: *salt }.encode(out),
-            _ => backend::encode_sasl(out, &[auth::scram::MECHANISM.as_bytes()]),
+            Proof::Outside(exchange) => exchange.request(out),
+            _ => backend::encode_sasl(out, login.encryption.mechanisms()),
         });
         login.phase = Phase::Proving(proof);
         Ok(())
     }
 
     /// Reads one message of the client. False: it is not complete, or the login has left this state.
-    pub(super) fn prove(&mut self, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
+    pub(super) fn prove(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         let login = &mut self.logins[conn];
         if login.inbox.first().is_some_and(|&first| first != tag::PASSWORD) {
             let text = "expected a password response".to_owned();
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
         }
         let Some(header) = Header::parse(&login.inbox)? else { return Ok(false) };
-        let body_len_max = match login.phase {
-            Phase::Proving(Proof::Clear) => frontend::PASSWORD_LEN_MAX,
+        let len_max = match login.phase {
+            Phase::Proving(Proof::Clear | Proof::Outside(_)) => frontend::PASSWORD_LEN_MAX,
             _ => frontend::SASL_LEN_MAX,
         };
-        if header.body_len() > body_len_max {
+        // The length that a message declares counts itself, and not the tag.
+        if header.total_len() - 1 > len_max {
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "password message is too long".to_owned()));
         }
         if login.inbox.len() < header.total_len() {
@@ -181,16 +242,21 @@ impl Door {
         let wish = login.wish.as_ref().expect("it was asked for a proof of what it has said");
         let user = Arc::clone(&wish.user);
         match proof {
+            Proof::Outside(exchange) => {
+                let mut scene = Scene { settings: &self.settings, now, conn, actions };
+                let next = exchange.hear(login, body, &mut scene)?;
+                login.phase = Phase::Proving(Proof::Outside(next));
+            }
             Proof::Clear => self.check_clear(conn, &user, body, actions)?,
             Proof::Md5 { salt } => {
                 let given = PasswordMessage::decode(body)?.password;
-                let secret = usable(self.settings.secrets.get(&*user));
+                let secret = usable(secret_of(self.logins.get(conn), &self.settings, &user));
                 if !secret.is_some_and(|secret| auth::verify_md5(secret, &user, salt, given)) {
-                    return Err(self.unproved(conn, wrong_password()));
+                    return Err(self.unproved(conn));
                 }
                 self.proved(conn, actions)?;
             }
-            Proof::Sasl => self.sasl_first(conn, &user, first_words(body)?, actions)?,
+            Proof::Sasl => self.sasl_first(conn, &user, body, actions)?,
             Proof::SaslFinal { exchange, verifier } => {
                 self.sasl_final(conn, exchange, verifier, &user, body, actions)?
             }
@@ -200,79 +266,91 @@ impl Door {
     }
 
     /// Authentication has failed: the reason is logged, and the client gets the same error in all cases.
-    fn unproved(&mut self, conn: ConnId, refused: Refused) -> Refused {
+    fn unproved(&mut self, conn: ConnId) -> Refused {
+        // It was asked for a proof of what it has said; whoever has left hears nothing.
+        let user = self.logins.get(conn).and_then(|login| login.wish.as_ref()).map(|wish| Arc::clone(&wish.user));
+        let refused = wrong_password(&user.unwrap_or_default());
         if let Some(login) = self.logins.get_mut(conn)
             && let Some(wish) = &login.wish
         {
-            login.failure = Some(match self.settings.secrets.get(&*wish.user) {
-                None => no_such_user(&self.settings, wish),
-                secret if usable(secret).is_none() => "the user has an empty password in auth_file",
-                Some(Secret::Md5(_)) if self.settings.global.login.auth_type == AuthType::Scram => {
-                    "auth_file has an md5 hash of the password, which scram-sha-256 cannot use"
+            let secret = secret_of(Some(login), &self.settings, &wish.user);
+            let failure = match (secret, &login.source) {
+                (None, Source::Nothing { why, .. }) => why,
+                (None, _) => NO_SUCH_USER,
+                (secret, _) if usable(secret).is_none() => "the user has an empty password in auth_file",
+                (Some(Secret::Md5(_)), _) if login.method == Method::Scram => {
+                    "an md5 hash of the password is stored, which scram-sha-256 cannot use"
                 }
-                Some(_) => "wrong password",
-            });
+                (Some(_), _) => "wrong password",
+            };
+            login.failure = Some(Failure { why: failure.into(), is_guess: true });
         }
         refused
     }
 
+    /// An exchange has failed. All but a wrong proof says nothing about the user's secret, and is refused as PostgreSQL does.
     fn sasl_failed(&mut self, conn: ConnId, error: ScramError) -> Refused {
-        let refused = self.unproved(conn, Refused(sqlstate::INVALID_PASSWORD, "SASL authentication failed".to_owned()));
-        if error != ScramError::WrongProof
-            && let Some(login) = self.logins.get_mut(conn)
-        {
-            login.failure = Some(MALFORMED);
-        }
-        refused
-    }
-
-    fn set_proof(&mut self, conn: ConnId, proof: Proof) {
+        let code = match error {
+            ScramError::WrongProof => return self.unproved(conn),
+            ScramError::Downgrade | ScramError::OtherCertificate => sqlstate::INVALID_AUTHORIZATION,
+            ScramError::AuthorizationIdentity | ScramError::Extension => sqlstate::FEATURE_NOT_SUPPORTED,
+            _ => sqlstate::PROTOCOL_VIOLATION,
+        };
         if let Some(login) = self.logins.get_mut(conn) {
-            login.phase = Phase::Proving(proof);
+            login.failure = Some(Failure { why: error.detail().into(), is_guess: false });
         }
+        Refused(code, error.to_string())
     }
 
     fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
         let given = PasswordMessage::decode(body)?.password.to_vec();
-        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or_else(|| self.strangers.secret(user));
+        if given.is_empty() {
+            return Err(Refused(sqlstate::INVALID_PASSWORD, "empty password returned by client".to_owned()));
+        }
+        let secret = usable(secret_of(self.logins.get(conn), &self.settings, user))
+            .cloned()
+            .unwrap_or_else(|| self.strangers.secret(user));
         if matches!(secret, Secret::Scram(_)) {
-            let len = given.len();
+            let kept = Given::Clear { len: given.len(), text: text(&given) };
             let job = Job::CheckPlain { secret: Box::new(secret.clone()), user: user.to_owned(), given };
             actions.push(Action::Compute { conn, job });
-            self.set_proof(conn, Proof::Computing { given: Given::Clear(len), of: secret });
+            set_proof(&mut self.logins, conn, Proof::Computing { given: kept, of: secret });
             return Ok(());
         }
         if !auth::verify_plain(&secret, user, &given) {
-            return Err(self.unproved(conn, wrong_password()));
+            return Err(self.unproved(conn));
         }
+        keep_shown(self.logins.get_mut(conn), text(&given));
         self.proved(conn, actions)
     }
 
     /// Answers the first message at once for every user, so that the time says nothing about the user.
-    fn sasl_first(
-        &mut self,
-        conn: ConnId,
-        user: &str,
-        client_first: &[u8],
-        actions: &mut Actions,
-    ) -> Result<(), Refused> {
+    fn sasl_first(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
+        let initial = SaslInitial::decode(body)?;
+        let encryption = self.logins.get(conn).map(|login| login.encryption.clone()).unwrap_or_default();
+        let Some(binding) = encryption.binding(initial.mechanism) else {
+            let text = "client selected an invalid SASL authentication mechanism".to_owned();
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+        };
+        let client_first = initial.response.unwrap_or_default();
         let Mock { verifier: mut mock, .. } = self.strangers.mock(user);
-        let verifier = match usable(self.settings.secrets.get(user)) {
+        let verifier = match usable(secret_of(self.logins.get(conn), &self.settings, user)) {
             Some(Secret::Scram(verifier)) => Some(verifier.clone()),
             Some(Secret::Plain(_)) => {
                 // The salt is the one that this name has without a secret. So a reload that adds a secret or draws a
                 // new salt does not show that the user exists.
                 mock.iterations = self.settings.global.login.scram_iterations;
-                self.verifiers.get(user).filter(|known| known.iterations == mock.iterations).cloned()
+                let known = self.verifiers.get(user).filter(|_| is_in_auth_file(self.logins.get(conn)));
+                known.filter(|known| known.iterations == mock.iterations).cloned()
             }
             // SCRAM cannot check an md5 hash; treated as an unknown user.
             Some(Secret::Md5(_)) | None => Some(mock.clone()),
         };
         let nonce = self.random.bytes();
-        let started = ServerExchange::start(client_first, verifier.clone().unwrap_or(mock), &nonce);
+        let started = ServerExchange::start_in(binding, client_first, verifier.clone().unwrap_or(mock), &nonce);
         let (exchange, server_first) = started.map_err(|error| self.sasl_failed(conn, error))?;
         actions.send_new(conn, |out| Authentication::SaslContinue(&server_first).encode(out));
-        self.set_proof(conn, Proof::SaslFinal { exchange: Box::new(exchange), verifier });
+        set_proof(&mut self.logins, conn, Proof::SaslFinal { exchange: Box::new(exchange), verifier });
         Ok(())
     }
 
@@ -287,6 +365,8 @@ impl Door {
         actions: &mut Actions,
     ) -> Result<(), Refused> {
         let words = SaslResponse::decode(body)?.response;
+        // A broken message is refused before anything is computed, at once for every user.
+        exchange.check(words).map_err(|error| self.sasl_failed(conn, error))?;
         let Some(verifier) = verifier else { return self.derive(conn, user, exchange, words.to_vec(), actions) };
         let finished = exchange.finish(words);
         if matches!(finished, Err(ScramError::WrongProof)) && self.strangers.has_plain_secrets() {
@@ -295,7 +375,11 @@ impl Door {
             let (password, iterations) = (Password::new(""), self.settings.global.login.scram_iterations);
             let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.to_vec(), iterations };
             actions.push(Action::Compute { conn, job });
-            self.set_proof(conn, Proof::Computing { given: Given::WrongProof, of: Secret::Plain(password) });
+            set_proof(
+                &mut self.logins,
+                conn,
+                Proof::Computing { given: Given::WrongProof, of: Secret::Plain(password) },
+            );
             return Ok(());
         }
         self.sasl_done(conn, finished, &verifier, actions)
@@ -310,7 +394,7 @@ impl Door {
         words: Vec<u8>,
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let Some(of @ Secret::Plain(password)) = usable(self.settings.secrets.get(user)) else {
+        let Some(of @ Secret::Plain(password)) = usable(secret_of(self.logins.get(conn), &self.settings, user)) else {
             // A reload has taken the password away meanwhile.
             return Err(self.sasl_failed(conn, ScramError::WrongProof));
         };
@@ -318,7 +402,7 @@ impl Door {
         let job = Job::DeriveVerifier { password: password.clone(), salt: salt.to_vec(), iterations };
         let of = of.clone();
         actions.push(Action::Compute { conn, job });
-        self.set_proof(conn, Proof::Computing { given: Given::Final { exchange, words }, of });
+        set_proof(&mut self.logins, conn, Proof::Computing { given: Given::Final { exchange, words }, of });
         Ok(())
     }
 
@@ -341,19 +425,28 @@ impl Door {
     pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
         // Its client has left meanwhile, or was refused.
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
-        let Phase::Proving(Proof::Computing { given, of }) = &mut login.phase else { return Ok(()) };
-        let given = std::mem::replace(given, Given::WrongProof);
         let user = login.wish.as_ref().map(|wish| wish.user.to_string()).unwrap_or_default();
-        let is_current = usable(self.settings.secrets.get(&*user)).is_some_and(|secret| secret == of);
+        let Phase::Proving(proof @ Proof::Computing { .. }) = &mut login.phase else { return Ok(()) };
+        let wrong = Secret::Plain(Password::new(""));
+        let computing = std::mem::replace(proof, Proof::Computing { given: Given::WrongProof, of: wrong });
+        let Proof::Computing { given, of } = computing else { return Ok(()) };
+        let is_current =
+            usable(secret_of(self.logins.get(conn), &self.settings, &user)).is_some_and(|secret| *secret == of);
         match (done, given) {
-            (Done::Checked(true), _) if is_current => self.proved(conn, actions),
-            (Done::Checked(_), _) => Err(self.unproved(conn, wrong_password())),
+            (Done::Checked(true), Given::Clear { text, .. }) if is_current => {
+                keep_shown(self.logins.get_mut(conn), text);
+                self.proved(conn, actions)
+            }
+            (Done::Checked(_), _) => Err(self.unproved(conn)),
             // A reload has changed the secret meanwhile: results from the old one are not accepted.
             (Done::Verifier(verifier), Given::Final { mut exchange, words }) if is_current => {
+                let is_in_auth_file = is_in_auth_file(self.logins.get(conn));
                 exchange.set_verifier(Verifier::clone(&verifier));
                 let finished = exchange.finish(&words);
                 let outcome = self.sasl_done(conn, finished, &verifier, actions);
-                self.verifiers.insert(user, *verifier);
+                if is_in_auth_file {
+                    self.verifiers.insert(user, *verifier);
+                }
                 outcome
             }
             (Done::Verifier(_), Given::Final { exchange, words }) => self.derive(conn, &user, exchange, words, actions),
@@ -362,29 +455,58 @@ impl Door {
         }
     }
 
+    /// Others have answered who the client is.
+    pub(super) fn proof_answered(&mut self, now: Time, conn: ConnId, verdict: Verdict, actions: &mut Actions) {
+        // Its client has left meanwhile, or was refused.
+        let Some(login) = self.logins.get_mut(conn) else { return };
+        let Phase::Proving(proof @ Proof::Outside(Exchange::Asking { .. })) = &mut login.phase else { return };
+        let Proof::Outside(exchange) = std::mem::replace(proof, Proof::Clear) else { return };
+        let mut scene = Scene { settings: &self.settings, now, conn, actions };
+        let proved = match exchange.settle(login, verdict, &mut scene) {
+            Ok(Progress::Proved) => self.proved(conn, actions),
+            Ok(Progress::On(next)) => {
+                login.phase = Phase::Proving(Proof::Outside(next));
+                Ok(())
+            }
+            Err(refused) => Err(refused),
+        };
+        self.resume(now, conn, proved, actions);
+    }
+
     /// The client is authenticated: checks whether it may log in.
     fn proved(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let forbidden = self.logins.get(conn).and_then(|login| login.wish.as_ref()).is_some_and(|wish| wish.forbidden);
         if forbidden {
             return Err(Refused(sqlstate::INVALID_AUTHORIZATION, "not allowed".to_owned()));
         }
+        if let Some(login) = self.logins.get(conn) {
+            self.penalties.succeeded(login);
+        }
         self.apply(conn, actions)
     }
 }
 
-/// The client-first message in a SASLInitialResponse.
-fn first_words(body: &[u8]) -> Result<&[u8], Refused> {
-    let initial = SaslInitial::decode(body)?;
-    if initial.mechanism != auth::scram::MECHANISM.as_bytes() {
-        let text = "client selected an invalid SASL authentication mechanism".to_owned();
-        return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+fn set_proof(logins: &mut Table<Login>, conn: ConnId, proof: Proof) {
+    // The client may have left meanwhile.
+    if let Some(login) = logins.get_mut(conn) {
+        login.phase = Phase::Proving(proof);
     }
-    Ok(initial.response.unwrap_or_default())
 }
 
-/// An empty password in the file means that there is none.
-fn usable(secret: Option<&Secret>) -> Option<&Secret> {
-    secret.filter(|secret| !matches!(secret, Secret::Plain(password) if password.as_str().is_empty()))
+/// The password that a client has shown is what its servers are logged in to with: it can do more than any other secret.
+fn keep_shown(login: Option<&mut Login>, password: Option<Password>) {
+    if let (Some(login), Some(password)) = (login, password) {
+        login.source = Source::LookedUp(Secret::Plain(password));
+    }
+}
+
+/// Bytes that are text, as a password.
+fn text(bytes: &[u8]) -> Option<Password> {
+    std::str::from_utf8(bytes).ok().map(Password::new)
+}
+
+fn is_in_auth_file(login: Option<&Login>) -> bool {
+    login.is_none_or(|login| matches!(login.source, Source::AuthFile))
 }
 
 #[cfg(test)]
@@ -392,12 +514,17 @@ mod tests {
     use units::{DoorId, Kind};
 
     use super::*;
+    use machine::Settings;
     use machine::mail::ToDoor;
+    use settings::AuthType;
 
     /// The salt sent to a client with this user name.
     fn salt(door: &mut Door, user: &str) -> String {
         let (conn, mut actions) = (ConnId::new(Kind::Login, 0, 0, 0), Actions::default());
-        let answered = door.sasl_first(conn, user, b"n,,n=,r=nonce", &mut actions);
+        let mut message = Vec::new();
+        let initial = SaslInitial { mechanism: b"SCRAM-SHA-256", response: Some(b"n,,n=,r=nonce") };
+        initial.encode(&mut message);
+        let answered = door.sasl_first(conn, user, &message[HEADER_LEN..], &mut actions);
         assert!(answered.is_ok());
         let [Action::Send { piece, .. }] = actions.as_slice() else { panic!("{actions:?}") };
         let told = String::from_utf8_lossy(actions.bytes(*piece, &[])).into_owned();

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use connections::databases::CONSOLE_DATABASE;
-use machine::Settings;
 use machine::action::Actions;
 use machine::arrival::ConsoleRights;
 use machine::observe::Peer;
 use machine::startup_parameters::StartupParameters;
+use machine::{Protocol, Settings};
 use queueing::classes::{ClassId, Subject};
 use session_state::own_settings;
 use session_state::own_settings::{DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
@@ -44,13 +44,17 @@ pub(super) struct Wish {
     pub(super) trusted: bool,
     /// It asks for the console and has no right to it; refused only after the right password.
     pub(super) forbidden: bool,
+    pub(super) protocol: Protocol,
 }
 
-/// A client with a newer minor version or protocol extensions gets our version: 3.0, without extensions.
+/// A client that asks for a newer minor version than ours or for protocol extensions is told our version, and which of the
+/// extensions we do not know: all of them.
+//= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 pub(super) fn negotiate(conn: ConnId, message: &StartupMessage<'_>, actions: &mut Actions) {
     let unknown: Vec<&[u8]> = message.extensions().collect();
-    if message.minor > 0 || !unknown.is_empty() {
-        actions.send_new(conn, |out| NegotiateVersion { minor: 0, unknown: &unknown }.encode(out));
+    let (_, minor) = Protocol::negotiated(message.minor);
+    if message.minor > minor || !unknown.is_empty() {
+        actions.send_new(conn, |out| NegotiateVersion { minor: minor.into(), unknown: &unknown }.encode(out));
     }
 }
 
@@ -95,6 +99,7 @@ impl Wish {
             reports_limits: false,
             trusted: false,
             forbidden: false,
+            protocol: Protocol::negotiated(message.minor).0,
         };
         // As PostgreSQL reads them: the last `options` first, wherever it stands, so that a parameter beside it counts.
         if let Some(options) = options {
@@ -291,7 +296,7 @@ impl Wish {
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
             // The client has not authenticated as this user.
-            None if settings.global.login.auth_type == AuthType::Any => {
+            None if settings.auth_type(&self.database) == AuthType::Any => {
                 return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned()));
             }
             None => Arc::clone(&self.user),

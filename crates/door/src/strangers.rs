@@ -3,29 +3,73 @@
 //! A name always gets the same kind of secret; each kind is as frequent as among existing users; and a reload that
 //! changes few secrets changes the kind of few names.
 
-use std::collections::BTreeMap;
-
-use auth::{Md5Hash, Mock, MockSeed, Password, Secret};
+use auth::{Md5Hash, Mock, MockSeed, Password, Secret, Verifier};
 use machine::Settings;
 use settings::AuthType;
+
+use super::kinds::{Kinds, SecretKind};
 
 /// The kinds of secrets for unknown names.
 #[derive(Debug)]
 pub(super) struct Strangers {
     seed: MockSeed,
+    /// Of the users in auth_file.
+    auth_file: Kinds,
+    /// Of these and of the users that lookups have found.
     kinds: Kinds,
     /// The iterations of verifiers made from passwords.
     iterations: u32,
+    /// The number of users for each number of iterations that a SCRAM exchange shows.
+    shown: Kinds,
+    looks_up: bool,
+    auth_type: AuthType,
+    /// Whether a user may be asked in several ways.
+    is_mixed: bool,
 }
 
 impl Strangers {
     pub(super) fn new(seed: MockSeed, settings: &Settings) -> Strangers {
-        Strangers { seed, kinds: Kinds::of(settings), iterations: settings.global.login.scram_iterations }
+        let mut strangers = Strangers {
+            seed,
+            auth_file: Kinds::default(),
+            kinds: Kinds::default(),
+            iterations: 0,
+            shown: Kinds::default(),
+            looks_up: false,
+            auth_type: settings.global.login.auth_type,
+            is_mixed: false,
+        };
+        strangers.configure(settings, &Kinds::default());
+        strangers
     }
 
-    /// Takes new settings with other users.
-    pub(super) fn configure(&mut self, settings: &Settings) {
-        (self.kinds, self.iterations) = (Kinds::of(settings), settings.global.login.scram_iterations);
+    /// Takes new settings with other users. `looked_up`: the kinds that lookups have found.
+    pub(super) fn configure(&mut self, settings: &Settings, looked_up: &Kinds) {
+        self.auth_file = Kinds::of(settings.secrets.values());
+        self.iterations = settings.global.login.scram_iterations;
+        self.auth_type = settings.global.login.auth_type;
+        let databases = settings.databases.values().chain(&settings.fallback);
+        let has_own = databases.into_iter().any(|database| database.settings.auth_type.is_some());
+        self.is_mixed = has_own || self.auth_type == AuthType::Hba;
+        let databases = settings.databases.values().chain(&settings.fallback);
+        self.looks_up = settings.global.login.auth_user.is_some()
+            || databases.into_iter().any(|database| database.auth_user.is_some());
+        self.learn(looked_up);
+    }
+
+    /// Lookups have found these kinds.
+    pub(super) fn learn(&mut self, looked_up: &Kinds) {
+        self.kinds = self.auth_file.clone().and(looked_up);
+        if self.looks_up && looked_up.count() == 0 {
+            // Until one is found, users are taken to have what PostgreSQL makes by default.
+            let usual = SecretKind::Scram { iterations: POSTGRESQL_ITERATIONS };
+            self.kinds.add(usual, self.auth_file.count().max(1) * 16);
+        }
+        self.shown = Kinds { scram: self.kinds.scram.clone(), ..Kinds::default() };
+        if (self.is_mixed || self.auth_type == AuthType::Scram) && self.kinds.plain > 0 {
+            // Verifiers made from passwords.
+            self.shown.add(SecretKind::Scram { iterations: self.iterations }, self.kinds.plain);
+        }
     }
 
     /// A verifier for a SCRAM exchange that no proof matches.
@@ -33,8 +77,22 @@ impl Strangers {
         let mut mock = self.seed.mock(user.as_bytes(), self.iterations);
         let (draw, _) = mock.spare.split_first_chunk().expect("16 bytes are there");
         let verifier = &mut mock.verifier;
-        verifier.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(verifier.iterations);
+        let drawn = match self.index(verifier) {
+            // Asked in another way, it must be the same user.
+            index if self.is_mixed && index < self.kinds.scram_count() => {
+                iterations(&self.kinds, u64::from_le_bytes(*draw))
+            }
+            index if self.is_mixed && index >= self.kinds.scram_count() + self.kinds.md5 => None,
+            _ => iterations(&self.shown, u64::from_le_bytes(*draw)),
+        };
+        verifier.iterations = drawn.unwrap_or(verifier.iterations);
         mock
+    }
+
+    /// Which of all users a name is like.
+    fn index(&self, mock: &Verifier) -> u64 {
+        let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
+        share(u64::from_le_bytes(*draw), self.kinds.count())
     }
 
     /// A random secret to check a clear password against. The check of a verifier is slow and that of other kinds is
@@ -42,13 +100,12 @@ impl Strangers {
     /// says nothing, neither for one name nor over many.
     pub(super) fn secret(&self, user: &str) -> Secret {
         let Mock { verifier: mock, spare } = self.mock(user);
-        let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
-        let index = share(u64::from_le_bytes(*draw), self.kinds.all);
+        let index = self.index(&mock);
         // As long as most passwords, so that the comparison is alike.
         let text: String = spare.iter().rev().take(5).map(|byte| format!("{byte:02x}")).collect();
-        if index < self.kinds.scram {
+        if index < self.kinds.scram_count() {
             Secret::Scram(mock)
-        } else if index < self.kinds.scram + self.kinds.md5 {
+        } else if index < self.kinds.scram_count() + self.kinds.md5 {
             Secret::Md5(Md5Hash::of(&text, user))
         } else {
             Secret::Plain(Password::new(text))
@@ -57,52 +114,22 @@ impl Strangers {
 
     /// Whether an existing user's secret is stored in the clear.
     pub(super) fn has_plain_secrets(&self) -> bool {
-        self.kinds.plain() > 0
+        self.kinds.plain > 0
     }
 }
 
-/// The number of users for each kind of secret.
-#[derive(Clone, Debug, Default)]
-struct Kinds {
-    scram: u64,
-    md5: u64,
-    all: u64,
-    /// The number of SCRAM verifiers by their iterations.
-    iterations: BTreeMap<u32, u64>,
-}
+/// PostgreSQL's default of `scram_iterations`.
+const POSTGRESQL_ITERATIONS: u32 = 4096;
 
-impl Kinds {
-    fn of(settings: &Settings) -> Kinds {
-        let mut kinds = Kinds::default();
-        for secret in settings.secrets.values() {
-            kinds.all += 1;
-            kinds.md5 += u64::from(matches!(secret, Secret::Md5(_)));
-            if let Secret::Scram(verifier) = secret {
-                kinds.scram += 1;
-                *kinds.iterations.entry(verifier.iterations).or_default() += 1;
-            }
-        }
-        if settings.global.login.auth_type == AuthType::Scram {
-            // Verifiers made from passwords.
-            *kinds.iterations.entry(settings.global.login.scram_iterations).or_default() += kinds.plain();
-        }
-        kinds
-    }
-
-    fn plain(&self) -> u64 {
-        self.all - self.scram - self.md5
-    }
-
-    /// The iterations of a verifier, each as likely as it is frequent.
-    fn iterations(&self, draw: u64) -> Option<u32> {
-        let mut index = share(draw, self.iterations.values().sum());
-        let drawn = self.iterations.iter().find(|(_, count)| {
-            let is_here = index < **count;
-            index = index.saturating_sub(**count);
-            is_here
-        });
-        drawn.map(|(iterations, _)| *iterations)
-    }
+/// The iterations of a verifier, each as likely as it is frequent.
+fn iterations(kinds: &Kinds, draw: u64) -> Option<u32> {
+    let mut index = share(draw, kinds.scram_count());
+    let drawn = kinds.scram.iter().find(|(_, count)| {
+        let is_here = index < **count;
+        index = index.saturating_sub(**count);
+        is_here
+    });
+    drawn.map(|(iterations, _)| *iterations)
 }
 
 /// Maps a draw from all 64-bit numbers to one of `count` things. A change of `count` by one moves few draws, so that a
@@ -114,7 +141,7 @@ fn share(draw: u64, count: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use auth::Verifier;
+    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -145,6 +172,35 @@ mod tests {
         let moved = draws.iter().filter(|&&draw| (share(draw, 100) < 50) != (share(draw, 101) < 50)).count();
         assert!(moved <= 10, "{moved}");
         assert_eq!((share(u64::MAX, 3), share(0, 3), share(u64::MAX, 0)), (2, 0, 0));
+    }
+
+    #[test]
+    fn an_unknown_user_is_alike_however_it_is_asked() {
+        let mut settings = Settings::default();
+        settings.global.login.auth_type = AuthType::Hba;
+        settings.global.login.scram_iterations = 5000;
+        for (user, iterations) in [("a", 10_000), ("b", 20_000)] {
+            settings.secrets.insert(user.to_owned(), Secret::Scram(Verifier::mock(&[1; 32], b"u", iterations)));
+        }
+        settings.secrets.insert("c".to_owned(), Secret::Plain(Password::new("secret")));
+        let strangers = Strangers::new(MockSeed::new(&[7; 32]), &settings);
+        let mut seen = [0; 3];
+        for number in 0..300 {
+            let name = format!("stranger {number}");
+            let iterations = strangers.mock(&name).verifier.iterations;
+            match strangers.secret(&name) {
+                Secret::Scram(verifier) => {
+                    assert_eq!(verifier.iterations, iterations);
+                    seen[usize::from(iterations == 20_000)] += 1;
+                    assert_ne!(iterations, 5000, "it is asked for SCRAM by md5, so it has a verifier");
+                }
+                _ => {
+                    assert_eq!(iterations, 5000, "it is asked by MD5, so its verifier is made of a password");
+                    seen[2] += 1;
+                }
+            }
+        }
+        assert!(seen.iter().all(|count| (70..130).contains(count)), "{seen:?}");
     }
 
     #[test]

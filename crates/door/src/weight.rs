@@ -2,8 +2,8 @@
 //!
 //! All memory that a client causes counts, in the allocator's sizes: its entries in tables, half a message, its startup
 //! parameters, the state of its authentication. If the sum is above [`limits::LOGIN_BYTES_MAX`], logins are closed
-//! (I10): first those larger than an ordinary one, the oldest first, then the others, the oldest first. An ordinary
-//! login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
+//! (I10): first those that wait for their refusal, then those larger than an ordinary one, then the others; of each kind
+//! the oldest first. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
 
 use machine::Violation;
 use machine::action::Actions;
@@ -14,6 +14,12 @@ use super::{Door, Login, Phase, Refused};
 
 /// A connection that has sent nothing yet: its entries in the table of logins, among the deadlines and in the engine.
 pub(super) const EMPTY: usize = size_of::<Login>() + 160;
+
+/// A login's share of a lookup: its entries in four tables, and the lookup's in two.
+const LOOKUP: usize = 640;
+
+/// A delayed answer's entries among the delayed ones and the deadlines.
+const DELAYED: usize = 64;
 
 /// Logins are closed until the sum is below the bound by this part, so that the search through all of them is rare.
 const SHED_PARTS: usize = 16;
@@ -34,9 +40,9 @@ impl Door {
         heap::fit(&mut login.inbox);
         // A client that has sent ahead is not read until another machine has answered.
         let waits = match &login.phase {
-            Phase::Greeting => true,
+            Phase::Greeting | Phase::Securing => true,
             Phase::Proving(proof) => proof.is_waiting(),
-            Phase::Applying(_) | Phase::Leaving => false,
+            Phase::LookingUp { .. } | Phase::Applying(_) | Phase::Delayed { .. } | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
         let weight = login.in_full();
@@ -51,8 +57,8 @@ impl Door {
             return;
         }
         let standing = self.logins.iter().filter(|(_, login)| login.stands());
-        let mut order: Vec<(bool, Time, ConnId)> =
-            standing.map(|(conn, login)| (login.weight <= limits::LOGIN_WEIGHT_ORDINARY, login.since, conn)).collect();
+        let mut order: Vec<(u8, Time, ConnId)> =
+            standing.map(|(conn, login)| (login.rank(), login.since, conn)).collect();
         order.sort_unstable();
         let enough = self.weight_max - self.weight_max / SHED_PARTS;
         for (_, _, conn) in order {
@@ -69,6 +75,7 @@ impl Door {
     pub(super) fn take_out(&mut self, conn: ConnId) -> Option<Login> {
         let login = self.logins.remove(conn)?;
         self.weight -= login.weight;
+        self.penalties.over(conn, &login.phase);
         Some(login)
     }
 
@@ -107,16 +114,47 @@ impl Login {
         !matches!(self.phase, Phase::Leaving)
     }
 
+    /// Whether nothing that it sends is read any more.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.phase, Phase::Delayed { .. } | Phase::Leaving)
+    }
+
+    /// Its place among those that are given up when too much is kept: the lowest first.
+    fn rank(&self) -> u8 {
+        match self.phase {
+            Phase::Delayed { .. } => 0,
+            _ if !self.is_ordinary() => 1,
+            _ => 2,
+        }
+    }
+
+    /// Whether it keeps no more than drivers make it keep; with TLS, a half handshake besides.
+    fn is_ordinary(&self) -> bool {
+        self.weight - self.tls_weight.min(limits::TLS_WEIGHT_ORDINARY) <= limits::LOGIN_WEIGHT_ORDINARY
+    }
+
     /// Bytes that it keeps; none if it is closed in this round.
     fn in_full(&self) -> usize {
         if !self.stands() {
             return 0;
         }
-        let Login { phase, inbox, flow, wish, .. } = self;
+        let Login { phase, inbox, flow, wish, source, encryption, tls_weight, .. } = self;
         let user = wish.as_ref().map_or("", |wish| &*wish.user);
-        let proof = if let Phase::Proving(proof) = phase { proof.weight(user) } else { 0 };
+        let phase = match phase {
+            Phase::Proving(proof) => proof.weight(user),
+            Phase::LookingUp { .. } => LOOKUP + heap::of_name(user),
+            Phase::Delayed { refused: Refused(_, text), .. } => heap::taken(text.capacity()) + DELAYED,
+            Phase::Greeting | Phase::Securing | Phase::Applying(_) | Phase::Leaving => 0,
+        };
         let wish = wish.as_ref().map_or(0, |wish| wish.weight());
-        EMPTY + heap::taken(inbox.capacity()) + flow.weight() + wish + proof
+        EMPTY
+            + heap::taken(inbox.capacity())
+            + flow.weight()
+            + wish
+            + source.weight()
+            + encryption.weight()
+            + tls_weight
+            + phase
     }
 }
 

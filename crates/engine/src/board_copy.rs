@@ -4,6 +4,8 @@ use machine::Place;
 use queueing::board::{Board, Cell, ClassCell};
 use units::PoolId;
 
+use crate::residents::Residents;
+use crate::shared::Shared;
 use crate::shared_board::SharedBoard;
 
 /// The board as last read.
@@ -23,8 +25,20 @@ impl BoardCopy {
         &self.board
     }
 
+    /// Reads the rows that a thread's machines need. A single worker needs none.
+    pub(crate) fn read(&mut self, shared: &Shared, residents: &Residents) {
+        if shared.workers == 1 {
+            return;
+        }
+        for resident in residents.iter() {
+            for &pool in resident.machine().shared_pools() {
+                self.refresh(&shared.board, pool);
+            }
+        }
+    }
+
     /// Reads a pool's row, if it has changed.
-    pub(crate) fn refresh(&mut self, shared: &SharedBoard, pool: PoolId) {
+    fn refresh(&mut self, shared: &SharedBoard, pool: PoolId) {
         let index = pool.0 as usize;
         if self.seen.len() <= index {
             self.seen.resize(index + 1, 0);

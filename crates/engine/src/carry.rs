@@ -3,7 +3,7 @@
 //! All actions of a step are carried out before the next step of that machine. Events that they cause (a socket is
 //! blocked or broken, a connection is open at once, a message was returned) are delivered after the last action.
 
-use machine::{Action, Event, Hangup, Mail, ToWorker};
+use machine::{Action, Event, Hangup, Mail, Secure, ToWorker};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
 
@@ -11,6 +11,7 @@ use crate::connect::{Dial, ends};
 use crate::connections::{Parcel, Phase};
 use crate::host::{Aftermath, AtStake, Host};
 use crate::inbox::LocalMail;
+use crate::layer::Layer;
 use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::shared::ConsoleRequest;
@@ -52,16 +53,26 @@ impl Host {
                     let ends = self.connections.fd(conn).and_then(ends).map(Box::new);
                     self.step(resident, Event::Opened { conn, ends });
                 }
+                Aftermath::Secured(conn, outcome) if self.connections.phase(conn).is_some() => {
+                    self.step(resident, Event::Secured { conn, outcome });
+                }
+                Aftermath::Weighed(conn, bytes) if self.connections.phase(conn).is_some() => {
+                    self.step(resident, Event::Weighed { conn, bytes });
+                }
                 Aftermath::OpenFailed(conn, why) => {
                     self.step(resident, Event::OpenFailed { conn, why });
                 }
                 Aftermath::Returned(mail, parcel) => {
-                    self.in_hand = parcel;
+                    self.under_way.in_hand = parcel;
                     self.step(resident, Event::Returned(mail));
-                    self.in_hand = None;
+                    self.under_way.in_hand = None;
                 }
                 // A later action of the same list has closed it.
-                Aftermath::Blocked(_) | Aftermath::Broken(_) | Aftermath::Opened(_) => {}
+                Aftermath::Blocked(_)
+                | Aftermath::Broken(_)
+                | Aftermath::Opened(_)
+                | Aftermath::Weighed(..)
+                | Aftermath::Secured(..) => {}
             }
         }
     }
@@ -93,7 +104,7 @@ impl Host {
 
     /// Carries out the actions of a step, and gives their memory back.
     #[inline]
-    fn see_through(&mut self, resident: usize, mut list: Vec<Action>, chunk: &[u8]) {
+    pub(crate) fn see_through(&mut self, resident: usize, mut list: Vec<Action>, chunk: &[u8]) {
         self.under_way.at_stake = AtStake::Actions;
         match list[..] {
             [Action::Send { conn, .. }] => self.send(resident, conn, &list, chunk),
@@ -131,7 +142,9 @@ impl Host {
                 let dial = self.dialer.begin(conn, &address);
                 self.dial(conn, dial);
             }
+            Action::Secure { conn, how } => self.secure(conn, how),
             Action::Compute { conn, job } => self.shared.computers.submit(conn, job, self.inbox.mailbox()),
+            Action::Ask { conn, inquiry } => self.shared.ask(conn, *inquiry, self.inbox.mailbox()),
             Action::Post { mail, carrying } => self.post(mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
@@ -155,6 +168,12 @@ impl Host {
     /// its way, so the sending side is shut down first.
     fn close(&mut self, conn: ConnId, last_words: bool) {
         let is_client = matches!(conn.kind(), Kind::Login | Kind::Client);
+        // A peer that has said the same before still waits for it.
+        if matches!(self.connections.phase(conn), Some(Phase::Open | Phase::Ended))
+            && let Some((fd, layer)) = self.connections.encrypted(conn)
+        {
+            layer.close(fd, &mut self.encryption);
+        }
         if last_words
             && self.connections.phase(conn) == Some(Phase::Open)
             && let Some(fd) = self.connections.fd(conn)
@@ -168,6 +187,24 @@ impl Host {
         drop(self.connections.remove(conn));
     }
 
+    /// Begins a handshake.
+    fn secure(&mut self, conn: ConnId, how: Secure) {
+        let Some(fd) = self.connections.fd(conn) else { return };
+        let (layer, incoming) = Layer::begin(fd, how, &mut self.encryption);
+        if let Some(mut layer) = layer {
+            let weight = layer.news_of_weight().filter(|_| conn.kind() == Kind::Login);
+            self.aftermath.extend(weight.map(|bytes| Aftermath::Weighed(conn, bytes)));
+            self.connections.set_layer(conn, layer);
+            self.connections.watch_unsent(conn);
+        }
+        if incoming.is_deaf {
+            self.deafen(conn);
+        }
+        if let Some(outcome) = incoming.secured {
+            self.aftermath.push_back(Aftermath::Secured(conn, outcome));
+        }
+    }
+
     fn post(&mut self, mail: Mail, carrying: Option<ConnId>) {
         let parcel = carrying.and_then(|conn| self.connections.remove(conn));
         let thread = self.shared.thread_of(mail.place());
@@ -175,10 +212,10 @@ impl Host {
             self.inbox.add_local(LocalMail { mail, parcel });
             return;
         }
-        let fd = parcel.map(|parcel| parcel.unregistered(&mut self.poll));
+        let parcel = parcel.map(|parcel| parcel.unregistered(&mut self.poll));
         let mailbox = &self.shared.boxes[thread];
         let (is_lend, may_be_returned) = (mail.lent().is_some(), mail.may_be_returned());
-        let letter = Letter::Mail { mail, fd };
+        let letter = Letter::Mail { mail, parcel };
         let posted = if may_be_returned { mailbox.offer(letter) } else { Ok(mailbox.insist(letter)) };
         match posted {
             Ok(rung) => {
@@ -186,9 +223,8 @@ impl Host {
                 self.counters.lends += u64::from(is_lend);
             }
             Err(letter) => {
-                let (mail, fd) = letter.into_returned();
+                let (mail, parcel) = letter.into_returned();
                 self.counters.returned += 1;
-                let parcel = fd.map(|fd| Parcel { fd, registered: None });
                 self.aftermath.push_back(Aftermath::Returned(mail, parcel));
             }
         }
@@ -197,6 +233,7 @@ impl Host {
     /// Gives the socket that came with the message its new id. Without a socket, the connection has broken on its way.
     fn adopt(&mut self, conn: ConnId) {
         let adopted = self
+            .under_way
             .in_hand
             .take()
             .map(|parcel| self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ));
@@ -213,7 +250,7 @@ impl Host {
             Dial::Resolve(name) => return self.shared.resolver.submit(conn, name, self.inbox.mailbox()),
             Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
         };
-        let parcel = Parcel { fd, registered: None };
+        let parcel = Parcel::new(fd);
         match self.connections.insert(&mut self.poll, conn, parcel, phase, interest) {
             Ok(()) if phase == Phase::Open => self.aftermath.push_back(Aftermath::Opened(conn)),
             Ok(()) => {}
@@ -235,7 +272,10 @@ fn subject(event: &Event<'_>) -> Option<ConnId> {
         | Event::Drained { conn, .. }
         | Event::Opened { conn, .. }
         | Event::OpenFailed { conn, .. }
-        | Event::Computed { conn, .. } => Some(*conn),
+        | Event::Secured { conn, .. }
+        | Event::Weighed { conn, .. }
+        | Event::Computed { conn, .. }
+        | Event::Answered { conn, .. } => Some(*conn),
         Event::Mail(_) | Event::Returned(_) | Event::Renewed { .. } | Event::DeadlineReached | Event::RoundEnded => {
             None
         }

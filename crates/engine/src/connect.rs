@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn conn() -> ConnId {
-        ConnId::from_bits(2 << 61)
+        ConnId::from_bits(2 << 60)
     }
 
     /// Waits for the socket as epoll would.

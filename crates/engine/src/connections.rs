@@ -14,24 +14,32 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use units::{ConnId, Kind};
 
+use crate::layer::Layer;
 use crate::poll::{Interest, Poll, SocketId, Token};
 
 /// A socket between two owners, on its way with a message.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) fd: OwnedFd,
+    /// If it is encrypted.
+    pub(crate) layer: Option<Box<Layer>>,
     /// Its token and interest, if it is still in this thread's epoll.
     pub(crate) registered: Option<(SocketId, Interest)>,
 }
 
 impl Parcel {
+    /// A socket that is in no epoll yet, and not encrypted.
+    pub(crate) fn new(fd: OwnedFd) -> Parcel {
+        Parcel { fd, layer: None, registered: None }
+    }
+
     /// A socket that leaves the thread leaves its epoll.
-    pub(crate) fn unregistered(self, poll: &mut Poll) -> OwnedFd {
-        if self.registered.is_some() {
+    pub(crate) fn unregistered(mut self, poll: &mut Poll) -> Parcel {
+        if self.registered.take().is_some() {
             // Fails only for a descriptor that is not registered.
             let _ = poll.delete(&self.fd);
         }
-        self.fd
+        self
     }
 }
 
@@ -46,6 +54,8 @@ struct Socket {
     phase: Phase,
     /// Its machine has a backlog for it, after which further bytes are sent.
     has_backlog: bool,
+    /// If it is encrypted.
+    layer: Option<Box<Layer>>,
 }
 
 /// The state of a connection that matters for sending.
@@ -53,6 +63,7 @@ pub(crate) struct Outlet<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) phase: Phase,
     pub(crate) has_backlog: bool,
+    pub(crate) is_encrypted: bool,
 }
 
 impl Outlet<'_> {
@@ -89,7 +100,7 @@ pub(crate) struct Connections {
     /// Sockets without a descriptor.
     free: Vec<u32>,
     /// By kind and slot of the id: the number of the socket's entry.
-    tables: [Vec<u32>; 4],
+    tables: [Vec<u32>; Kind::COUNT],
     /// Connections whose interest may differ from the registered one.
     changed: Vec<ConnId>,
 }
@@ -126,11 +137,32 @@ impl Connections {
         self.occupied(socket).map(|(conn, phase, wanted)| (socket, conn, phase, wanted))
     }
 
-    /// The socket that this id was made for, if the entry is still that socket's.
+    /// The socket that this id was made for, if the entry is still that socket's, and whether it is encrypted.
     #[inline]
-    pub(crate) fn fd_at(&self, id: SocketId) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn inlet(&self, id: SocketId) -> Option<(BorrowedFd<'_>, bool)> {
         let socket = self.sockets.get(id.number()).filter(|socket| socket.id == id)?;
-        socket.fd.as_ref().map(AsFd::as_fd)
+        socket.fd.as_ref().map(|fd| (fd.as_fd(), socket.layer.is_some()))
+    }
+
+    /// An encrypted socket.
+    pub(crate) fn encrypted(&mut self, conn: ConnId) -> Option<(BorrowedFd<'_>, &mut Layer)> {
+        let socket = self.socket_mut(conn)?;
+        Some((socket.fd.as_ref()?.as_fd(), socket.layer.as_deref_mut()?))
+    }
+
+    /// Encrypts what goes over it from now on.
+    pub(crate) fn set_layer(&mut self, conn: ConnId, layer: Layer) {
+        if let Some(socket) = self.socket_mut(conn) {
+            socket.layer = Some(Box::new(layer));
+        }
+    }
+
+    /// After something was sent over an encrypted socket: watches it for as long as it has records that were not taken.
+    pub(crate) fn watch_unsent(&mut self, conn: ConnId) {
+        if self.encrypted(conn).is_some_and(|(_, layer)| layer.has_unsent()) {
+            self.set_has_backlog(conn, true);
+            self.set_interest(conn, Interest { write: true, ..self.wanted(conn) });
+        }
     }
 
     /// The socket, if the connection is still open.
@@ -151,7 +183,8 @@ impl Connections {
     #[inline]
     pub(crate) fn outlet(&self, conn: ConnId) -> Option<Outlet<'_>> {
         let socket = self.socket(conn)?;
-        Some(Outlet { fd: socket.fd.as_ref()?.as_fd(), phase: socket.phase, has_backlog: socket.has_backlog })
+        let Socket { phase, has_backlog, ref layer, .. } = *socket;
+        Some(Outlet { fd: socket.fd.as_ref()?.as_fd(), phase, has_backlog, is_encrypted: layer.is_some() })
     }
 
     /// A connection's phase and wanted interest.
@@ -182,8 +215,10 @@ impl Connections {
         phase: Phase,
         wanted: Interest,
     ) -> io::Result<()> {
-        let Parcel { fd, registered } = parcel;
-        let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel);
+        let Parcel { fd, layer, registered } = parcel;
+        let has_unsent = layer.as_ref().is_some_and(|layer| layer.has_unsent());
+        let wanted = Interest { write: wanted.write || has_unsent, ..wanted };
+        let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel | Kind::Lookup);
         let same = |(id, in_epoll): &(SocketId, Interest)| *in_epoll == wanted && id.serves() == serves;
         let id = match registered.filter(same).and_then(|(id, _)| self.take_entry_again(id)) {
             Some(id) => id,
@@ -207,8 +242,8 @@ impl Connections {
         table[conn.slot()] = id.number() as u32;
         let socket = &mut self.sockets[id.number()];
         debug_assert!(socket.fd.is_none(), "an entry is left before it is taken again");
-        *socket =
-            Socket { id, conn, fd: Some(fd), interest: wanted, in_epoll: Some(wanted), phase, has_backlog: false };
+        let (fd, in_epoll, has_backlog) = (Some(fd), Some(wanted), has_unsent);
+        *socket = Socket { id, conn, fd, interest: wanted, in_epoll, phase, has_backlog, layer };
         Ok(())
     }
 
@@ -228,6 +263,7 @@ impl Connections {
             in_epoll: None,
             phase,
             has_backlog: false,
+            layer: None,
         });
         id
     }
@@ -247,7 +283,7 @@ impl Connections {
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Parcel> {
         let socket = self.socket_mut(conn)?;
         let registered = socket.in_epoll.map(|in_epoll| (socket.id, in_epoll));
-        let parcel = Parcel { fd: socket.fd.take()?, registered };
+        let parcel = Parcel { fd: socket.fd.take()?, layer: socket.layer.take(), registered };
         let number = socket.id.number() as u32;
         self.free.push(number);
         Some(parcel)
@@ -256,6 +292,8 @@ impl Connections {
     /// Sets the interest.
     pub(crate) fn set_interest(&mut self, conn: ConnId, wanted: Interest) {
         let Some(socket) = self.socket_mut(conn) else { return };
+        let has_unsent = socket.layer.as_ref().is_some_and(|layer| layer.has_unsent());
+        let wanted = Interest { write: wanted.write || has_unsent, ..wanted };
         // A connection that is being opened is not read yet, and one that has ended has nothing more to report.
         if socket.interest == wanted || matches!(socket.phase, Phase::Connecting | Phase::Ended) {
             return;

@@ -7,6 +7,7 @@ use machine::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, WorkerId};
 
 use crate::count::ThreadCounters;
+use crate::layer::Keyring;
 use crate::letter::Letter;
 use crate::listener::Listening;
 use crate::log::Log;
@@ -26,7 +27,7 @@ impl Handle {
 
     /// Puts a message into a machine's mailbox, in order, even into a full one.
     pub(crate) fn post(&self, mail: Mail) {
-        self.mailbox(self.shared.thread_of(mail.place()), Letter::Mail { mail, fd: None });
+        self.mailbox(self.shared.thread_of(mail.place()), Letter::Mail { mail, parcel: None });
     }
 
     fn mailbox(&self, thread: usize, letter: Letter) {
@@ -50,6 +51,14 @@ impl Handle {
         let options = Arc::new(options);
         for thread in 0..self.shared.boxes.len() {
             self.mailbox(thread, Letter::SetTcp(Arc::clone(&options)));
+        }
+    }
+
+    /// Connections that become encrypted from now on use these certificates and checks.
+    pub fn set_tls(&self, keyring: Keyring) {
+        let keyring = Arc::new(keyring);
+        for thread in 0..self.shared.boxes.len() {
+            self.mailbox(thread, Letter::SetTls(Arc::clone(&keyring)));
         }
     }
 

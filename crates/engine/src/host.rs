@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use machine::{Event, Exchange, Hangup, Level, Lost, Mail, Place, ToWorker};
+use machine::{Event, Exchange, Hangup, Level, Lost, Mail, Place, Secured, ToWorker};
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
 
@@ -33,6 +33,7 @@ use crate::connections::{Connections, Parcel, Phase};
 use crate::count::{Counters, ThreadCounters};
 use crate::gate::Gate;
 use crate::inbox::{Inbox, LocalMail};
+use crate::layer::{Encryption, Keyring};
 use crate::letter::Letter;
 use crate::options::TcpOptions;
 use crate::poll::{Interest, Poll, Ready, SocketId, Token};
@@ -52,6 +53,9 @@ pub(crate) const VISITORS_MAX: usize = 64;
 /// milliseconds, once. With several workers the door has a thread of its own, where every round is of this kind.
 pub(crate) const VISITORS_ALONE_MAX: usize = 256;
 
+/// A step of a TLS handshake takes as long as so many other visitors.
+const HANDSHAKE_COST: usize = 24;
+
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MS_MAX: u64 = 3_600_000;
 
@@ -62,6 +66,8 @@ pub(crate) enum Aftermath {
     /// It was adopted, but there is no socket.
     Lost(ConnId),
     Opened(ConnId),
+    Weighed(ConnId, usize),
+    Secured(ConnId, Result<Box<Secured>, String>),
     OpenFailed(ConnId, String),
     Returned(Exchange, Option<Parcel>),
 }
@@ -71,6 +77,8 @@ pub(crate) struct UnderWay {
     /// The machine and connection being served: they are blamed for a panic.
     pub(crate) serving: Option<(usize, Option<ConnId>)>,
     pub(crate) at_stake: AtStake,
+    /// The socket that came with the mail being delivered, until it is adopted.
+    pub(crate) in_hand: Option<Parcel>,
 }
 
 /// What a panic would lose in addition to the machine's own state.
@@ -99,9 +107,8 @@ pub(crate) struct Host {
     pub(crate) now: Time,
     /// The buffer of every `recv`.
     pub(crate) buffer: Vec<u8>,
+    pub(crate) encryption: Encryption,
     pub(crate) aftermath: VecDeque<Aftermath>,
-    /// The socket that came with the mail being delivered, until it is adopted.
-    pub(crate) in_hand: Option<Parcel>,
     pub(crate) under_way: UnderWay,
     pub(crate) counters: Counters,
     pub(crate) leaving: bool,
@@ -114,6 +121,7 @@ pub(crate) struct Plan {
     pub(crate) builder: Builder,
     pub(crate) shared: Arc<Shared>,
     pub(crate) tcp: TcpOptions,
+    pub(crate) tls: Arc<Keyring>,
     pub(crate) listeners: Vec<crate::listener::Listener>,
 }
 
@@ -139,9 +147,9 @@ impl Host {
             inbox: Inbox::new(mailbox),
             now: Time::ZERO,
             buffer: vec![0; CHUNK_LEN_MAX],
+            encryption: Encryption::new(plan.tls),
             aftermath: VecDeque::new(),
-            in_hand: None,
-            under_way: UnderWay { serving: None, at_stake: AtStake::Nothing },
+            under_way: UnderWay { serving: None, at_stake: AtStake::Nothing, in_hand: None },
             counters: Counters::default(),
             leaving: false,
         })
@@ -151,7 +159,7 @@ impl Host {
     pub(crate) fn round(&mut self) {
         self.wait();
         self.read_clock();
-        self.read_board();
+        self.board.read(&self.shared, &self.residents);
         self.read_mail();
         let is_called = self.serve_servers();
         self.serve_clients();
@@ -165,7 +173,8 @@ impl Host {
 
     fn wait(&mut self) {
         self.connections.register_interests(&mut self.poll);
-        let mut timeout = self.timeout();
+        let gate = self.gate.as_ref().and_then(Gate::deadline).unwrap_or(Time::NEVER);
+        let mut timeout = time_until(self.residents.await_all().deadline.min(gate), self.now);
         if !self.inbox.prepare_to_wait() {
             timeout = Some(Duration::ZERO);
         }
@@ -174,32 +183,10 @@ impl Host {
         self.counters.rounds += 1;
     }
 
-    /// The time until the next deadline, in whole milliseconds rounded up, since waking early would waste a round.
-    fn timeout(&mut self) -> Option<Duration> {
-        let gate = self.gate.as_ref().and_then(Gate::deadline).unwrap_or(Time::NEVER);
-        let next = self.residents.await_all().deadline.min(gate);
-        if next == Time::NEVER {
-            return None;
-        }
-        Some(Duration::from_millis(next.micros_since(self.now).div_ceil(1000).min(WAIT_MS_MAX)))
-    }
-
     fn read_clock(&mut self) {
         self.now = self.shared.clock.now().max(self.now);
         self.counters.clock_reads += 1;
         self.residents.set_log_filter(self.shared.log.filter());
-    }
-
-    /// Reads the rows that this thread's worker needs. A single worker needs none.
-    fn read_board(&mut self) {
-        if self.shared.workers == 1 {
-            return;
-        }
-        for resident in self.residents.iter() {
-            for &pool in resident.machine().shared_pools() {
-                self.board.refresh(&self.shared.board, pool);
-            }
-        }
     }
 
     fn read_mail(&mut self) {
@@ -212,17 +199,22 @@ impl Host {
 
     fn open_letter(&mut self, letter: Letter) {
         match letter {
-            Letter::Mail { mail, fd } => {
+            Letter::Mail { mail, parcel } => {
                 let arrives = matches!(mail, Mail::ToWorker(_, ToWorker::Arrive(_)));
                 if matches!(mail, Mail::ToWorker(_, ToWorker::Stop(_))) {
                     self.let_arrive(usize::MAX);
                 }
-                let letter = LocalMail { mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) };
+                let letter = LocalMail { mail, parcel };
                 if arrives { self.inbox.add_arrival(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
                 if let Some(resident) = self.residents.owner_of(conn) {
                     self.deliver_event(resident, Event::Computed { conn, done });
+                }
+            }
+            Letter::Answered { conn, verdict } => {
+                if let Some(resident) = self.residents.owner_of(conn) {
+                    self.deliver_event(resident, Event::Answered { conn, verdict });
                 }
             }
             Letter::Resolved { conn, resolved } => {
@@ -233,6 +225,7 @@ impl Host {
             }
             Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
             Letter::SetTcp(options) => set_tcp(self, &options),
+            Letter::SetTls(keyring) => self.encryption.keyring = keyring,
             Letter::CloseListeners { keep_unix } => {
                 if let Some(gate) = &mut self.gate {
                     self.shared.set_listening(gate.close(keep_unix));
@@ -249,9 +242,9 @@ impl Host {
     fn deliver(&mut self, letter: LocalMail) {
         let to = letter.mail.place();
         let Some(resident) = self.residents.at(to) else { return };
-        self.in_hand = letter.parcel;
+        self.under_way.in_hand = letter.parcel;
         self.deliver_event(resident, Event::Mail(letter.mail));
-        self.in_hand = None;
+        self.under_way.in_hand = None;
     }
 
     fn counted(&self) -> ThreadCounters {
@@ -260,7 +253,8 @@ impl Host {
             Place::Door(_) | Place::Coordinator => None,
         });
         let turned_away = self.gate.as_ref().map_or(0, Gate::turned_away);
-        let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, ..self.counters };
+        let sends = self.counters.sends + self.encryption.sends;
+        let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, sends, ..self.counters };
         ThreadCounters { thread: self.thread, worker, counters }
     }
 
@@ -318,8 +312,10 @@ impl Host {
             let Some((socket, conn, phase, wanted)) = self.connections.client(self.poll.token(index)) else { continue };
             let ready = self.poll.ready(index);
             if is_visitor(conn, ready) {
+                let handshakes = self.encryption.handshakes;
                 self.serve_one(socket, conn, phase, wanted, ready);
-                left -= 1;
+                let cost = if self.encryption.handshakes == handshakes { 1 } else { HANDSHAKE_COST };
+                left = left.saturating_sub(cost);
             }
             if left == 0 {
                 return;
@@ -372,7 +368,7 @@ impl Host {
         let (Some(gate), Some(door)) = (gate.as_mut(), residents.door()) else { return };
         let admit = |poll: &mut Poll, fd: OwnedFd, peer| {
             let Some(conn) = door.accept(*now, peer) else { return Err(fd) };
-            let parcel = Parcel { fd, registered: None };
+            let parcel = Parcel::new(fd);
             // If the kernel has no memory, the socket is closed, and the door's login deadline ends the login.
             let _ = connections.insert(poll, conn, parcel, Phase::Open, Interest::READ);
             Ok(())
@@ -413,7 +409,7 @@ impl Host {
     fn deliver_round_end(&mut self) {
         for resident in 0..self.residents.len() {
             if self.residents.awaits(resident).round_end && self.deliver_event(resident, Event::RoundEnded) {
-                self.read_board();
+                self.board.read(&self.shared, &self.residents);
                 self.deliver_event(resident, Event::RoundEnded);
             }
         }
@@ -435,4 +431,10 @@ fn set_tcp(host: &mut Host, options: &TcpOptions) {
             host.shared.log.say(Level::Warning, format!("cannot set the options of TCP sockets, they stay: {error}"));
         }
     }
+}
+
+/// The time until a deadline, in whole milliseconds rounded up, since waking early would waste a round.
+fn time_until(deadline: Time, now: Time) -> Option<Duration> {
+    let wait_ms = || deadline.micros_since(now).div_ceil(1000).min(WAIT_MS_MAX);
+    (deadline != Time::NEVER).then(|| Duration::from_millis(wait_ms()))
 }

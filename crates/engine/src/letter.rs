@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use machine::{Done, Exchange, Mail};
+use machine::{Done, Exchange, Mail, Verdict};
 use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 
+use crate::connections::Parcel;
+use crate::layer::Keyring;
 use crate::mailbox::{Bell, Mailbox};
 use crate::options::TcpOptions;
 
@@ -25,11 +27,15 @@ pub(crate) enum Letter {
     /// For a machine of the thread. A socket may come with it, which is in no epoll.
     Mail {
         mail: Mail,
-        fd: Option<OwnedFd>,
+        parcel: Option<Parcel>,
     },
     Computed {
         conn: ConnId,
         done: Done,
+    },
+    Answered {
+        conn: ConnId,
+        verdict: Verdict,
     },
     Resolved {
         conn: ConnId,
@@ -41,6 +47,8 @@ pub(crate) enum Letter {
     },
     /// Options of TCP sockets that are opened or accepted from now on.
     SetTcp(Arc<TcpOptions>),
+    /// Connections that become encrypted from now on use these.
+    SetTls(Arc<Keyring>),
     /// No new clients over TCP, and none at all without `keep_unix`.
     CloseListeners {
         keep_unix: bool,
@@ -51,9 +59,9 @@ pub(crate) enum Letter {
 
 impl Letter {
     /// Takes a refused letter apart: the message that its sender gets back, and its socket.
-    pub(crate) fn into_returned(self) -> (Exchange, Option<OwnedFd>) {
-        let Letter::Mail { mail, fd } = self else { unreachable!("only mail is offered") };
-        (mail.into_returned(), fd)
+    pub(crate) fn into_returned(self) -> (Exchange, Option<Parcel>) {
+        let Letter::Mail { mail, parcel } = self else { unreachable!("only mail is offered") };
+        (mail.into_returned(), parcel)
     }
 }
 

@@ -11,6 +11,7 @@
 //! Read [`host`] first (the loop), then `carry` (actions) and `traffic` (bytes). Threads share the `mailbox` (no wake
 //! is lost) and the `shared_board`; tests run both under a scheduler that tries the orders of their atomic operations.
 
+mod authority;
 mod board_copy;
 mod carry;
 mod clock;
@@ -22,6 +23,7 @@ mod gate;
 mod handle;
 mod host;
 mod inbox;
+mod layer;
 mod letter;
 mod listener;
 mod log;
@@ -35,6 +37,7 @@ mod shared;
 mod shared_board;
 mod sync;
 mod syslog;
+mod system_users;
 mod tcp;
 mod tenant;
 mod traffic;
@@ -50,9 +53,12 @@ use std::thread::JoinHandle;
 use machine::{Level, Place, Settings};
 use pooling::{Coordinator, Door, Worker};
 
+pub use authority::Authority;
 pub use clock::Clock;
 pub use count::{Counters, ThreadCounters};
+
 pub use handle::Handle;
+pub use layer::Keyring;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
 pub use options::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
@@ -132,7 +138,7 @@ impl Engine {
         let (asker, questions) = channel();
         let make = || -> io::Result<Arc<Shared>> {
             let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
-            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker)?))
+            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone())?))
         };
         let system = |error| StartError::System("cannot start", error);
         let shared = make().map_err(system)?;
@@ -200,12 +206,14 @@ fn plans(
 ) -> impl Iterator<Item = Plan> {
     // The first thread is the door's.
     let mut listeners = Some(listeners);
+    let tls = Arc::new(options.tls.clone());
     (0..shared.boxes.len()).map(move |thread| Plan {
         thread,
         places: shared.places().filter(|place| shared.thread_of(*place) == thread).collect(),
         builder: Arc::clone(builder),
         shared: Arc::clone(shared),
         tcp: options.tcp.clone(),
+        tls: Arc::clone(&tls),
         listeners: listeners.take().unwrap_or_default(),
     })
 }

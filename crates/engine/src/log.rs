@@ -1,7 +1,7 @@
 //! The log: lines in PgBouncer's shape, written by a thread of its own.
 //!
 //! ```text
-//! 2026-11-21 04:12:00.123 UTC [4711] LOG C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
+//! 2026-11-21 04:12:00.123 UTC [4711] LOG C-0x1000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
 //! ```
 //!
 //! A log that blocks (a stopped terminal) or fails (a full disk) never stops the service: lines beyond

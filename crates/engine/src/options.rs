@@ -4,10 +4,14 @@
 //! TCP sockets can change at run time.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::authority::Authority;
+use crate::layer::Keyring;
+
 /// All options.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// `listen_addr`: `*`, addresses, or names, which are looked up once at start. Empty: no TCP.
     pub addresses: Vec<String>,
@@ -19,7 +23,11 @@ pub struct Options {
     /// `so_reuseport`
     pub reuse_port: bool,
     pub tcp: TcpOptions,
+    /// What encrypted connections begin with.
+    pub tls: Keyring,
     pub log: LogOptions,
+    /// Who is asked about clients that others vouch for.
+    pub authority: Option<Arc<dyn Authority>>,
 }
 
 /// The Unix socket to listen on.
@@ -123,7 +131,9 @@ impl Default for Options {
             backlog: 4096,
             reuse_port: false,
             tcp: TcpOptions::default(),
+            tls: Keyring::default(),
             log: LogOptions::default(),
+            authority: None,
         }
     }
 }

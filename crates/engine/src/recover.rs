@@ -4,7 +4,8 @@
 //! Only one connection ends, unless the machine's invariants do not hold or the step in which it panicked leaves
 //! something half done: then all its connections end. Their clients get an error, unless they may have part of a
 //! message. The machine that replaces it notifies the other machines that count its resources (`Event::Renewed`). The
-//! coordinator is never replaced, because only it knows what it counts: if it cannot go on, the process ends.
+//! coordinator is never replaced, because only it knows what it counts: what it asked for before it panicked is carried
+//! out, and if it cannot go on, the process ends.
 
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +17,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use units::ConnId;
 use units::limits::CHUNK_LEN_MAX;
 
-use crate::connections::Phase;
+use crate::connections::{Parcel, Phase};
 use crate::host::{AtStake, Host};
 use crate::residents::kinds_of;
 
@@ -78,9 +79,7 @@ impl Supervisor {
                 self.say(Level::Error, format!("panic in {place:?} while serving {conn:?}, which is closed: {words}"));
                 self.end_served(resident, conn);
             }
-            (None, _) if kinds_of(place).is_empty() => {
-                self.say(Level::Error, format!("panic in {place:?}: {words}"));
-            }
+            (None, _) if kinds_of(place).is_empty() => self.carry_on(resident, wreck, words),
             (None, _) => self.renew(resident, wreck, &format!("{words}; what it was about is half done")),
             (Some(fault), _) => self.renew(resident, wreck, &format!("{words}; {fault}")),
         }
@@ -96,7 +95,8 @@ impl Supervisor {
         let aftermath = std::mem::take(&mut host.aftermath);
         let is_half_done = !aftermath.is_empty() || asked.as_ref().is_none_or(|asked| !asked.is_empty());
         host.residents.drop_actions();
-        let client = host.in_hand.take().filter(|_| matches!(at_stake, AtStake::Client));
+        let is_plain = |parcel: &Parcel| parcel.layer.is_none();
+        let client = host.under_way.in_hand.take().filter(|_| matches!(at_stake, AtStake::Client)).filter(is_plain);
         if let Some(client) = client {
             say_last_words(client.fd.as_fd());
         }
@@ -122,6 +122,26 @@ impl Supervisor {
             self.host.counters.panics += 1;
             let wreck = self.wreck();
             self.renew(resident, wreck, "it panicked again when the connection ended");
+        }
+    }
+
+    /// Carries out what the coordinator asked for before it panicked, because it counts that as done: a token that it
+    /// granted would be lost otherwise.
+    fn carry_on(&mut self, resident: usize, wreck: Wreck, words: &str) {
+        let Some(asked) = wreck.asked else {
+            return self.renew(resident, wreck, &format!("{words}; what it asked for is half done"));
+        };
+        let place = self.host.residents[resident].place;
+        self.say(Level::Error, format!("panic in {place:?}, which goes on: {words}"));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            self.host.see_through(resident, asked, &[]);
+            // In this step it finds its next deadline, which it does at the end of each.
+            self.host.deliver_event(resident, Event::RoundEnded);
+            self.host.under_way.serving = None;
+        }));
+        if outcome.is_err() {
+            self.say(Level::Error, format!("panic in {place:?} when it went on, so the process ends"));
+            self.host.shared.leave();
         }
     }
 
@@ -172,6 +192,7 @@ impl Supervisor {
             if let Some(outlet) = self.host.connections.outlet(conn)
                 && outlet.phase == Phase::Open
                 && !outlet.has_backlog
+                && !outlet.is_encrypted
             {
                 say_last_words(outlet.fd);
             }

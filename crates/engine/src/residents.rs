@@ -43,7 +43,7 @@ pub(crate) struct Awaits {
 pub(crate) struct Residents {
     all: Vec<Resident>,
     /// Which of them owns connections, by kind.
-    owners: [Option<usize>; 4],
+    owners: [Option<usize>; Kind::COUNT],
     builder: Builder,
     /// The earliest deadline of all, and whether one waits for the end of the round. `None`: to be asked again, since
     /// one was stepped.
@@ -154,8 +154,8 @@ impl Index<usize> for Residents {
 }
 
 /// Which resident owns connections, by kind.
-fn owners(places: &[Place]) -> [Option<usize>; 4] {
-    let mut owners = [None; 4];
+fn owners(places: &[Place]) -> [Option<usize>; Kind::COUNT] {
+    let mut owners = [None; Kind::COUNT];
     for (resident, place) in places.iter().enumerate() {
         for &kind in kinds_of(*place) {
             debug_assert!(owners[kind as usize].is_none(), "a thread has one door and one worker at most");
@@ -168,7 +168,7 @@ fn owners(places: &[Place]) -> [Option<usize>; 4] {
 /// The connections that a machine owns.
 pub(crate) fn kinds_of(place: Place) -> &'static [Kind] {
     match place {
-        Place::Door(_) => &[Kind::Login],
+        Place::Door(_) => &[Kind::Login, Kind::Lookup],
         Place::Worker(_) => &[Kind::Client, Kind::Server, Kind::Cancel],
         Place::Coordinator => &[],
     }

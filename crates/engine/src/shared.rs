@@ -6,9 +6,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use machine::{Fact, Level, Place, Question, Settings, Snapshot, Stop};
+use machine::{Fact, Inquiry, Level, Place, Question, Settings, Snapshot, Stop, Verdict};
 use units::{ConnId, DoorId, Time, WorkerId};
 
+use crate::authority::Authority;
 use crate::clock::Clock;
 use crate::compute::Computers;
 use crate::count::ThreadCounters;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
     pub(crate) resolver: Resolver,
+    /// `None`: nobody can be asked.
+    pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
@@ -62,6 +65,7 @@ impl Shared {
         settings: Arc<Settings>,
         boxes: Vec<Arc<Letterbox>>,
         questions: Sender<ConsoleRequest>,
+        authority: Option<Arc<dyn Authority>>,
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
         Ok(Shared {
@@ -72,6 +76,7 @@ impl Shared {
             board: SharedBoard::new(workers),
             computers: Computers::start()?,
             resolver: Resolver::start()?,
+            authority,
             questions,
             replies: Replies::default(),
             end: End::default(),
@@ -80,6 +85,16 @@ impl Shared {
             stop: Mutex::default(),
             tickets: AtomicU64::new(1),
         })
+    }
+
+    /// Hands a question on; the answer comes through the mailbox.
+    pub(crate) fn ask(&self, conn: ConnId, inquiry: Inquiry, mailbox: &Arc<Letterbox>) {
+        let mailbox = Arc::clone(mailbox);
+        let answer = Box::new(move |verdict| _ = mailbox.insist(Letter::Answered { conn, verdict }));
+        match &self.authority {
+            Some(authority) => authority.ask(inquiry, answer),
+            None => answer(Verdict::Unreachable("this program can ask nobody".to_owned())),
+        }
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {

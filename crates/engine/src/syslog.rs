@@ -1,7 +1,7 @@
 //! Sends log lines to syslog: one datagram each to its Unix socket, like syslog(3).
 //!
 //! ```text
-//! <30>Nov 21 04:12:00 pgbouncer[4711]: C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
+//! <30>Nov 21 04:12:00 pgbouncer[4711]: C-0x1000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
 //! │ what the log file has after the level
 //!  └ 8 × facility + severity (RFC 3164)
 //! ```

@@ -5,6 +5,8 @@ use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, PoolId, Time};
 
+use crate::system_users;
+
 /// A machine that lives on a thread.
 pub(crate) trait Tenant: Machine {
     /// Steps it and takes out its actions; `actions` keeps their bytes. Tests return lists of their own.
@@ -42,6 +44,11 @@ pub(crate) trait Tenant: Machine {
 
 impl Tenant for Door {
     fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
+        if let Peer::Unix { uid, .. } = peer
+            && self.system_users.is_needed(uid)
+        {
+            self.system_users.learn(uid, system_users::name(uid));
+        }
         Door::accept(self, now, peer)
     }
 }

@@ -9,12 +9,13 @@ use std::io::IoSlice;
 use machine::{Action, Actions, Event, Hangup, Piece};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
-use units::ConnId;
+use units::{ConnId, Kind};
 
 use crate::carry::GATHER_MAX;
 use crate::connect::outcome;
 use crate::connections::Phase;
 use crate::host::{Aftermath, Host};
+use crate::layer::Incoming;
 use crate::poll::{Interest, SocketId};
 
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
@@ -23,19 +24,51 @@ impl Host {
     /// Reads once and delivers the bytes.
     #[inline]
     pub(crate) fn receive(&mut self, socket: SocketId, conn: ConnId) {
-        let (Some(fd), Some(resident)) = (self.connections.fd_at(socket), self.residents.owner_of(conn)) else {
+        let (Some((fd, is_encrypted)), Some(resident)) =
+            (self.connections.inlet(socket), self.residents.owner_of(conn))
+        else {
             return;
         };
         // Taken out so that the machine can be stepped with its bytes. A panic loses it, and `recover` makes another.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.counters.recvs += 1;
         match recv(fd, &mut buffer[..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => self.hang_up(conn, Hangup::Closed),
+            // The end of an encrypted connection is announced inside it; without that it was cut off.
+            Ok((0, _)) => self.hang_up(conn, if is_encrypted { Hangup::Broken } else { Hangup::Closed }),
+            Ok((count, _)) if is_encrypted => self.receive_encrypted(resident, conn, &mut buffer[..count]),
             Ok((count, _)) => self.deliver_received(resident, conn, &buffer[..count]),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.hang_up(conn, Hangup::Broken),
         }
         self.buffer = buffer;
+    }
+
+    /// Delivers what encrypted bytes say.
+    #[inline(never)]
+    fn receive_encrypted(&mut self, resident: usize, conn: ConnId, bytes: &mut [u8]) {
+        let Some((fd, layer)) = self.connections.encrypted(conn) else { return };
+        let Incoming { secured, ended, is_deaf } = layer.receive(fd, bytes, &mut self.encryption);
+        let weight = layer.news_of_weight().filter(|_| conn.kind() == Kind::Login);
+        let plain = std::mem::take(&mut self.encryption.plain);
+        self.connections.watch_unsent(conn);
+        if is_deaf {
+            self.deafen(conn);
+        }
+        // Each step may close it, or give it away.
+        let stands = |host: &Host| matches!(host.connections.phase(conn), Some(Phase::Open | Phase::Deaf));
+        if let Some(bytes) = weight {
+            self.deliver_event(resident, Event::Weighed { conn, bytes });
+        }
+        if let Some(outcome) = secured.filter(|_| stands(self)) {
+            self.deliver_event(resident, Event::Secured { conn, outcome });
+        }
+        if !plain.is_empty() && stands(self) {
+            self.deliver_received(resident, conn, &plain);
+        }
+        self.encryption.plain = plain;
+        if let Some(why) = ended.filter(|_| stands(self)) {
+            self.hang_up(conn, why);
+        }
     }
 
     /// Delivers the end of a connection, once. From then on it is not watched.
@@ -78,9 +111,19 @@ impl Host {
 
     /// Sends what the socket did not take before.
     pub(crate) fn drain(&mut self, conn: ConnId) {
-        let (Some(fd), Some(resident)) = (self.connections.fd(conn), self.residents.owner_of(conn)) else { return };
+        let Some(resident) = self.residents.owner_of(conn) else { return };
         let backlog = self.residents[resident].machine().backlog(conn);
-        if backlog.is_empty() {
+        let outcome = match self.connections.encrypted(conn) {
+            Some((fd, layer)) => layer.drain(fd, backlog, &mut self.encryption),
+            None if backlog.is_empty() => Ok(0),
+            None => {
+                let Some(fd) = self.connections.fd(conn) else { return };
+                self.counters.sends += 1;
+                send(fd, backlog, SEND)
+            }
+        };
+        let has_unsent = self.connections.encrypted(conn).is_some_and(|(_, layer)| layer.has_unsent());
+        if backlog.is_empty() && !has_unsent {
             self.connections.set_has_backlog(conn, false);
             // There is nothing to send. If it were still watched, it would be reported again and again, and the thread
             // could not sleep.
@@ -88,10 +131,10 @@ impl Host {
             self.connections.set_interest(conn, Interest { read, write: false });
             return;
         }
-        self.counters.sends += 1;
-        match send(fd, backlog, SEND) {
+        match outcome {
+            Ok(0) if has_unsent => {}
             Ok(count) => {
-                let has_backlog = count < backlog.len();
+                let has_backlog = count < backlog.len() || has_unsent;
                 self.connections.set_has_backlog(conn, has_backlog);
                 self.deliver_event(resident, Event::Drained { conn, count });
             }
@@ -109,7 +152,21 @@ impl Host {
         let Some(outlet) = self.connections.outlet(conn) else { return };
         let mut outcome = Ok(0);
         if outlet.takes() {
+            let is_encrypted = outlet.is_encrypted;
             let (_, actions) = self.residents.stepping(resident);
+            if is_encrypted {
+                let gathered = &mut self.encryption.gathered;
+                gathered.clear();
+                pieces(sends).for_each(|piece| gathered.extend_from_slice(actions.bytes(piece, chunk)));
+                if let Some((fd, layer)) = self.connections.encrypted(conn) {
+                    outcome = layer.send(fd, &mut self.encryption);
+                    self.connections.watch_unsent(conn);
+                }
+                if outcome == Ok(self.encryption.gathered.len()) {
+                    return;
+                }
+                return self.keep_unsent(resident, conn, sends, chunk, outcome);
+            }
             self.counters.sends += 1;
             outcome = match *sends {
                 [Action::Send { piece, .. }] => match send(outlet.fd, actions.bytes(piece, chunk), SEND) {
@@ -159,7 +216,7 @@ impl Host {
 
     /// The peer takes nothing any more. If the connection is read, its last bytes come first, and reading finds the
     /// end. Otherwise the end is delivered after the actions of this step.
-    fn deafen(&mut self, conn: ConnId) {
+    pub(crate) fn deafen(&mut self, conn: ConnId) {
         self.connections.set_phase(conn, Phase::Deaf);
         if !self.connections.wanted(conn).read {
             self.aftermath.push_back(Aftermath::Broken(conn));

@@ -2,25 +2,10 @@
 
 use std::sync::Arc;
 
-use connections::server::Unexpected;
 use session_state::catalogue::Definition;
 use wire::SqlState;
 
-/// A server has broken the protocol, and how.
-#[derive(Debug)]
-pub struct Broken(pub String);
-
-impl From<wire::Error> for Broken {
-    fn from(error: wire::Error) -> Broken {
-        Broken(format!("invalid message from server: {error}"))
-    }
-}
-
-impl From<Unexpected> for Broken {
-    fn from(Unexpected(message): Unexpected) -> Broken {
-        Broken(format!("unexpected message from server: {}", message.escape_ascii()))
-    }
-}
+pub use connections::Broken;
 
 /// What went wrong in a client's COPY.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

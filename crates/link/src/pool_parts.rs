@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth::{Challenge, Keys};
+use auth::{Challenge, Keys, Secret};
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
@@ -36,6 +36,8 @@ pub struct Opening {
     pub keys: Option<(Challenge, Keys)>,
     /// Keys from a client's own SCRAM proof.
     pub client_keys: Option<Keys>,
+    /// The secret of the pool's user, where it was looked up at a client's login or shown by the client.
+    pub client_secret: Option<Secret>,
 }
 
 impl Opening {

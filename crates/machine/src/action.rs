@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use connections::Flow;
 use connections::databases::Address;
+use connections::encryption::Next;
 use queueing::board::{Cell, ClassCell};
 use units::{ConnId, DoorId, PoolId, WorkerId};
 
+use crate::asking::Inquiry;
+use crate::encryption::Secure;
 use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{Fact, Level, LogFilter, Topic};
 use crate::snapshot::Snapshot;
@@ -29,8 +32,12 @@ pub enum Action {
     Close { conn: ConnId, last_words: bool },
     /// Connect to a PostgreSQL, without waiting: `Event::Opened` or `Event::OpenFailed` follows.
     Open { conn: ConnId, address: Arc<Address> },
+    /// Encrypt it from now on: `Event::Secured` follows, and until then nothing is sent on it.
+    Secure { conn: ConnId, how: Secure },
     /// Compute this off the event loop: `Event::Computed` follows.
     Compute { conn: ConnId, job: Job },
+    /// Ask others who a client is, off the event loop: `Event::Answered` follows.
+    Ask { conn: ConnId, inquiry: Box<Inquiry> },
     /// Put a message into another machine's mailbox; `carrying` names the connection that goes with it and leaves here.
     Post { mail: Mail, carrying: Option<ConnId> },
     /// The connection that came with the mail being delivered is now called this.
@@ -223,6 +230,18 @@ impl Actions {
             return;
         }
         self.send(conn, source, start, end);
+    }
+
+    /// Does what comes next on a connection to PostgreSQL before its login. True: nothing, and the login can begin.
+    pub fn encrypt(&mut self, conn: ConnId, next: Next) -> bool {
+        match next {
+            Next::Ask(request) => self.send_new(conn, |out| out.extend_from_slice(&request)),
+            Next::Encrypt { host, is_direct } => {
+                self.push(Action::Secure { conn, how: Secure::Connect { host, is_direct } });
+            }
+            Next::LogIn => return true,
+        }
+        false
     }
 
     /// Where the next kept buffer will lie.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use auth::Keys;
+use auth::{Keys, Secret};
 use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
+use crate::cancel_secret::Protocol;
+use crate::encryption::Secured;
 use crate::observe::Peer;
 use crate::startup_parameters::StartupParameters;
 
@@ -19,6 +21,8 @@ pub struct Identity {
     /// The user that logged in; the pool's user may be a forced one.
     pub user: Arc<str>,
     pub peer: Peer,
+    /// If its connection is encrypted.
+    pub encryption: Option<Arc<Secured>>,
     pub connected_at: Time,
 }
 
@@ -55,6 +59,7 @@ pub struct Arrival {
     pub homes: u16,
     /// `Some`: this session talks to the console, not to a pool.
     pub console: Option<ConsoleRights>,
+    pub protocol: Protocol,
     /// As the client wrote them.
     pub parameters: StartupParameters,
     /// Whether it has requested its server's own process id; `None`: its pool's setting decides.
@@ -65,6 +70,8 @@ pub struct Arrival {
     pub reports_limits: bool,
     /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
     pub keys: Option<Keys>,
+    /// The user's password or its md5 hash, where it was looked up, or shown by the client, and not read from auth_file.
+    pub secret: Option<Secret>,
     /// What the client sent beyond its login already.
     pub leftover: Vec<u8>,
 }

@@ -4,6 +4,8 @@
 
 use units::{ConnId, Life};
 
+use crate::asking::Verdict;
+use crate::encryption::Secured;
 use crate::mail::{Exchange, Lost, Mail};
 use crate::observe::Ends;
 use crate::work::Done;
@@ -23,8 +25,14 @@ pub enum Event<'a> {
     Opened { conn: ConnId, ends: Option<Box<Ends>> },
     /// It does not, and why, in words for the log.
     OpenFailed { conn: ConnId, why: String },
+    /// A connection is encrypted, as `Action::Secure` asked for; or why not, in words for the log. Then it is of no more use.
+    Secured { conn: ConnId, outcome: Result<Box<Secured>, String> },
+    /// A door's connection has TLS that takes so many bytes of memory now.
+    Weighed { conn: ConnId, bytes: usize },
     /// A slow computation asked for by `Action::Compute` is done.
     Computed { conn: ConnId, done: Done },
+    /// What others have said to `Action::Ask`.
+    Answered { conn: ConnId, verdict: Verdict },
     /// A message to this machine. If a connection travels with it, `Action::Adopt` names it.
     Mail(Mail),
     /// A worker's message that could not be delivered because the other mailbox was full, and its connection with it.

@@ -4,6 +4,9 @@
 
 pub mod action;
 pub mod arrival;
+pub mod asking;
+pub mod cancel_secret;
+pub mod encryption;
 pub mod event;
 pub mod fault;
 pub mod mail;
@@ -20,6 +23,9 @@ use queueing::board::Board;
 use units::{ConnId, Time};
 
 pub use action::{Action, Actions, Piece, Question, Source};
+pub use asking::{Inquiry, Outside, Verdict};
+pub use cancel_secret::{CancelSecret, Protocol};
+pub use encryption::{CertificateNames, Secure, Secured};
 pub use event::{Event, Hangup};
 pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, Topic};

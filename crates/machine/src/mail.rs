@@ -260,7 +260,7 @@ pub enum ToWorker {
     /// A CancelRequest whose key names this worker.
     Cancel {
         pid: i32,
-        secret: i32,
+        secret: Box<[u8]>,
     },
 
     // From the coordinator: after a panic.

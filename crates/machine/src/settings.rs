@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use auth::Secret;
 use connections::databases::{CONSOLE_DATABASE, Database};
+use hba::{Directory, Maps, Provider, Rules};
 use queueing::classes::Classes;
-use settings::{Effective, Global, UserSettings};
+use settings::{AuthType, Effective, Global, UserSettings};
 
 /// All of them. `Default` is the table's, with no databases.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,14 @@ pub struct Settings {
     pub users: BTreeMap<String, UserSettings>,
     /// `auth_file`: which users may log in, and as what they log in at the server.
     pub secrets: BTreeMap<String, Secret>,
+    /// `auth_hba_file`: how a client has to prove who it is, where `auth_type` is `hba`.
+    pub hba: Arc<Rules>,
+    /// `auth_ident_file`: which users a system user may be.
+    pub ident: Arc<Maps>,
+    /// `auth_ldap_options`: who checks passwords where `auth_type` is `ldap`.
+    pub ldap: Option<Arc<Directory>>,
+    /// `auth_oauth_options`: whose tokens are good.
+    pub provider: Option<Arc<Provider>>,
     /// `[pgbouncer]`; databases and users may have some otherwise: see [`Settings::effective`].
     pub global: Global,
     /// Threads that own sessions and servers; at least 1. From `workers` and the machine's cores.
@@ -42,6 +51,10 @@ impl Default for Settings {
             fallback: None,
             users: BTreeMap::new(),
             secrets: BTreeMap::new(),
+            hba: Arc::default(),
+            ident: Arc::default(),
+            ldap: None,
+            provider: None,
             global: Global::default(),
             workers: 1,
             auto_pool_size_start: 4,
@@ -59,6 +72,23 @@ impl Settings {
     pub fn effective(&self, database: &Database, user: &str) -> Effective {
         let nothing = UserSettings::default();
         Effective::new(&self.global, &database.settings, self.users.get(user).unwrap_or(&nothing))
+    }
+
+    /// How clients of a database prove who they are.
+    #[must_use]
+    pub fn auth_type(&self, database: &str) -> AuthType {
+        // The console is no database, whatever `*` says.
+        let fallback = self.fallback.as_ref().filter(|_| database != CONSOLE_DATABASE);
+        let own = self.databases.get(database).or(fallback).and_then(|entry| entry.settings.auth_type);
+        own.unwrap_or(self.global.login.auth_type)
+    }
+
+    /// Whether `auth_type` is this one, globally or of a database.
+    #[must_use]
+    pub fn uses(&self, auth_type: AuthType) -> bool {
+        let own =
+            self.databases.values().chain(&self.fallback).any(|entry| entry.settings.auth_type == Some(auth_type));
+        own || self.global.login.auth_type == auth_type
     }
 
     /// The entry for a database name, made from `*` if there is none of its own.

@@ -292,10 +292,11 @@ pub struct ClientSnapshot {
     /// `active`, `waiting`, `idle`: PgBouncer's words (`active` also covers idle clients in older ones).
     pub state: &'static str,
     pub peer: Peer,
+    /// Version and cipher, if its connection is encrypted.
+    pub tls: Option<String>,
     pub times: ClientTimes,
-    pub link: Option<ConnId>,
-    /// What the server that it is linked to is called.
-    pub link_name: Option<ConnId>,
+    /// The server that it is linked to.
+    pub link: Option<LinkSnapshot>,
     pub application_name: String,
     pub prepared_statements: u32,
     /// The pid its cancel key carries.
@@ -318,6 +319,14 @@ pub struct ClientTimes {
     pub waiting_since: Option<Time>,
 }
 
+/// The other end of a link.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LinkSnapshot {
+    pub conn: ConnId,
+    /// What the log calls it.
+    pub name: Option<ConnId>,
+}
+
 /// A server, as SHOW SERVERS lists it.
 #[derive(Clone, Debug)]
 pub struct ServerSnapshot {
@@ -334,12 +343,13 @@ pub struct ServerSnapshot {
     pub local: Option<SocketAddr>,
     pub connected_at: Time,
     pub request_at: Time,
-    pub link: Option<ConnId>,
-    /// What the client that it is linked to is called.
-    pub link_name: Option<ConnId>,
+    /// The client that it is linked to.
+    pub link: Option<LinkSnapshot>,
     /// PostgreSQL's pid of the backend; 0 before login.
     pub remote_pid: i32,
     pub application_name: String,
     pub prepared_statements: u32,
     pub close_needed: bool,
+    /// Version and cipher, if its connection is encrypted.
+    pub tls: Option<Arc<str>>,
 }

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use client::{Frames, Login as _, refusal};
+use client::{Frames, Login as _, put, refusal};
 
+use crate::encryption::{Channel, decrypt};
 use crate::login::Login;
 use crate::work::{Awaited, Work};
 
@@ -39,14 +40,15 @@ pub struct Client {
     work: Arc<Work>,
     phase: Phase,
     frames: Frames,
+    channel: Channel,
 }
 
 impl Client {
     /// A new client and its startup packet.
     pub fn start(work: &Arc<Work>, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&work.login);
+        let channel = Channel::begin(work.encryption.as_ref(), &work.login, out);
         let phase = Phase::LoggingIn(Login::new(&work.account));
-        Self { work: Arc::clone(work), phase, frames: Frames::default() }
+        Self { work: Arc::clone(work), phase, frames: Frames::default(), channel }
     }
 
     #[must_use]
@@ -54,10 +56,35 @@ impl Client {
         matches!(self.phase, Phase::Idle)
     }
 
+    /// Whether its TLS goes on with an earlier session.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.channel.is_resumed()
+    }
+
     /// Asks its question. Only for an idle client.
-    pub fn ask(&mut self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// Its TLS has failed.
+    pub fn ask(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         debug_assert!(self.is_idle(), "one question at a time");
+        if let Channel::Encrypted(_) = self.channel {
+            let mut plain = Vec::new();
+            self.phase = Phase::Asking(self.work.begin(&mut plain));
+            return self.channel.send(&plain, out);
+        }
         self.phase = Phase::Asking(self.work.begin(out));
+        Ok(())
+    }
+
+    /// Says that it leaves.
+    ///
+    /// # Errors
+    /// Its TLS has failed.
+    pub fn leave(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut plain = Vec::new();
+        put(&mut plain, b'X', &[]);
+        self.channel.send(&plain, out)
     }
 
     /// Takes what arrived.
@@ -65,6 +92,24 @@ impl Client {
     /// # Errors
     /// Whatever was not the right answer, in words.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Progress, String> {
+        let work = Arc::clone(&self.work);
+        match (&mut self.channel, &work.encryption) {
+            (channel @ Channel::Asked, Some(encryption)) => {
+                channel.answered(bytes, encryption, &work.login, out)?;
+                Ok(Progress::More)
+            }
+            (Channel::Encrypted(connection), _) => {
+                let (mut plain, mut said) = (Vec::new(), Vec::new());
+                decrypt(connection, bytes, &mut plain, out)?;
+                let progress = self.hear(&plain, &mut said)?;
+                self.channel.send(&said, out)?;
+                Ok(progress)
+            }
+            _ => self.hear(bytes, out),
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Progress, String> {
         let mut progress = Progress::More;
         let (phase, work) = (&mut self.phase, &self.work);
         self.frames.feed(bytes, |tag, body| {
@@ -155,7 +200,6 @@ mod tests {
     use crate::login::Account;
     use crate::script::{PGBENCH, Script};
     use crate::work::{First, Question, Shape, Transaction, query};
-    use client::put;
 
     fn account() -> Account {
         Account::new("u", None, "d", "a")
@@ -178,7 +222,7 @@ mod tests {
         let mut client = Client::start(&Arc::new(work), &mut out);
         out.clear();
         assert_eq!(client.receive(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", &mut out), Ok(Progress::Ready));
-        client.ask(&mut out);
+        client.ask(&mut out).expect("no TLS");
         (client, out)
     }
 

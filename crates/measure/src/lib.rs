@@ -1,7 +1,7 @@
 //! What `bench` and `trials` measure with, and how the outer tests look at a process.
 //!
 //! ```text
-//!   the load       work ──► client ──► sockets       one thread, one epoll, thousands of clients; login, script
+//!   the load       work ──► client ──► sockets       one thread, one epoll, thousands of clients; login, script, encryption
 //!   what it costs  process, machine                  of one process and its children, of the whole machine
 //!   contestants    program, pgbench                  started, awaited, ended; their version, their report
 //!   the figures    statistics                        medians, intervals, ratios within a round
@@ -13,6 +13,7 @@
 //! its passwords are `auth`'s, and PostgreSQL and PgBouncer judge them in the same run.
 
 pub mod client;
+pub mod encryption;
 pub mod interrupt;
 pub mod login;
 pub mod machine;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::put;
 
+use crate::encryption::Encryption;
 use crate::login::Account;
 use crate::script::{Draw, Script, Tables};
 
@@ -54,6 +55,8 @@ pub struct Work {
     number: AtomicU64,
     /// An error of a limit is an answer.
     pub(crate) may_be_refused: bool,
+    /// Clients come over TLS.
+    pub(crate) encryption: Option<Encryption>,
 }
 
 /// What a client waits for.
@@ -69,13 +72,19 @@ impl Work {
     #[must_use]
     pub fn new(account: Account, first: First, question: Question) -> Self {
         let (login, number) = (account.startup(), AtomicU64::new(0));
-        Self { account: Arc::new(account), login, first, question, number, may_be_refused: false }
+        Self { account: Arc::new(account), login, first, question, number, may_be_refused: false, encryption: None }
     }
 
     /// The same, where limits may refuse a question or a login: it is counted apart from those that are answered.
     #[must_use]
     pub fn may_be_refused(self) -> Self {
         Self { may_be_refused: true, ..self }
+    }
+
+    /// The same over TLS.
+    #[must_use]
+    pub fn encrypted(self, encryption: Encryption) -> Self {
+        Self { encryption: Some(encryption), ..self }
     }
 
     fn number(&self) -> u64 {

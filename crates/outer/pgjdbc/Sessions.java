@@ -229,7 +229,11 @@ public final class Sessions {
         login.put("connectTimeout", "10");
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws Exception {
+        if (arguments[0].equals("logins")) {
+            Logins.main(arguments);
+            return;
+        }
         readUrl(arguments[0]);
         List<String> named = Arrays.asList(arguments).subList(1, arguments.length);
         Map<String, Check> checks = new LinkedHashMap<>();

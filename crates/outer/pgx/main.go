@@ -207,6 +207,10 @@ func wanted(named []string) []check {
 }
 
 func main() {
+	if os.Args[1] == "logins" {
+		logins()
+		return
+	}
 	url = os.Args[1]
 	chosen := wanted(os.Args[2:])
 	time.AfterFunc(2*time.Minute, func() { panic("hangs") })

@@ -8,8 +8,9 @@
 //!   mermaid  is a drawing of the code, compared with it by a test beside that code
 //! ```
 //!
-//! Behind `console` stand settings of the pooler that it is run with, as `query_timeout=1`. A block without one of these words, or
-//! one of text without a reason, is an error: nothing is passed over in silence.
+//! Behind `console` stand settings of the pooler that it is run with, as `query_timeout=1`. Blocks of any kind with `recipe=NAME` are
+//! the steps of a recipe, which crates/outer/tests/recipes.rs follows in order: `file=PATH` is a file to be written. A block without
+//! one of these words, or one of text without a reason, is an error: nothing is passed over in silence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,14 @@ pub struct Block {
     /// What stands behind the word.
     pub settings: Vec<(String, String)>,
     pub text: String,
+}
+
+impl Block {
+    /// What stands behind the word under this name.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +96,7 @@ pub fn read(name: &str, page: &str) -> Result<Vec<Block>, String> {
             Some("ini") => Kind::Ini,
             Some("conf") => Kind::Conf,
             Some("console") => Kind::Console,
-            Some("text") if gives_a_reason(before) => Kind::Text,
+            Some("text") if gives_a_reason(before) || line.contains(" recipe=") => Kind::Text,
             Some("text") => {
                 return Err(format!("{place}: the line above does not say why it is not run: {REASON}… -->"));
             }

@@ -3,6 +3,8 @@
 //! ```text
 //!   tests/*.rs ──► Stage ──┬─► Pooler   a process of its own, from an ini file        (pooler.rs)
 //!                          ├─► Cluster  PostgreSQL of its own                         (demo)
+//!                          ├─► Authority  certificates that a CA of its own signs     (authority.rs)
+//!                          ├─► Between  somebody who ends the TLS of both             (between.rs)
 //!                          └─► Client   a client that can also misbehave              (crate client)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
 //!                              drivers in sessions that keep state                    (program.rs, python/)
@@ -16,12 +18,17 @@
 //!
 //! Each test prints what it measured. Tests of one program run one at a time, so that each has the machine to itself.
 
+mod authority;
+mod between;
 pub mod examples;
 mod pooler;
 mod program;
+pub mod shown;
 mod stage;
 mod tools;
 
+pub use authority::{Authority, Signature};
+pub use between::Between;
 pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
 pub use pooler::{Pooler, binary};
 pub use program::{Checks, Program};

@@ -29,14 +29,28 @@ pub struct Pooler {
 impl Pooler {
     /// Starts from `ini`, in which `{port}` and `{dir}` stand for what this call chooses, and waits until it listens.
     /// `fds`: the most descriptors it may have. Words in `$PGWEIR_CHAOS` turn on the settings of deliberate unrest that the
-    /// file leaves open: `check,rotate` is `chaos_check = 1` and `chaos_rotate = 1`.
+    /// file leaves open: `check,rotate` is `chaos_check = 1` and `chaos_rotate = 1`. Wrong passwords are answered at once unless the
+    /// file says something else: tests give hundreds of them.
     ///
     /// # Panics
     /// If it does not come up within ten seconds.
     #[must_use]
     pub fn start(ini: &str, users: &str, fds: Option<u32>) -> Self {
-        let ini = with_unrest(ini, &env::var("PGWEIR_CHAOS").unwrap_or_default());
-        let mut pooler = Self::start_program(&binary(), &ini, users, fds, &[("PGWEIR_CHAOS", "1")]);
+        Self::start_with_files(ini, users, fds, &[])
+    }
+
+    /// The same without users, and with more files in `{dir}`.
+    ///
+    /// # Panics
+    /// If it does not come up within ten seconds.
+    #[must_use]
+    pub fn start_with(ini: &str, files: &[(&str, String)]) -> Self {
+        Self::start_with_files(ini, "", None, files)
+    }
+
+    fn start_with_files(ini: &str, users: &str, fds: Option<u32>, files: &[(&str, String)]) -> Self {
+        let ini = patient(&with_unrest(ini, &env::var("PGWEIR_CHAOS").unwrap_or_default()));
+        let mut pooler = Self::start_in(&binary(), &ini, users, fds, &[("PGWEIR_CHAOS", "1")], files);
         pooler.must_live = true;
         pooler
     }
@@ -53,17 +67,32 @@ impl Pooler {
         fds: Option<u32>,
         environment: &[(&str, &str)],
     ) -> Self {
+        Self::start_in(binary, ini, users, fds, environment, &[])
+    }
+
+    fn start_in(
+        binary: &Path,
+        ini: &str,
+        users: &str,
+        fds: Option<u32>,
+        environment: &[(&str, &str)],
+        files: &[(&str, String)],
+    ) -> Self {
         let account = demo::unprivileged();
         let port = demo::free_port();
         let dir = PathBuf::from(format!("/tmp/outer-{}-{port}", std::process::id()));
         fs::create_dir(&dir).expect("the port makes the name fresh");
         let ini = ini.replace("{port}", &port.to_string()).replace("{dir}", &dir.display().to_string());
         fs::write(dir.join("pooler.ini"), ini).expect("a fresh directory is writable");
-        fs::write(dir.join("users.txt"), users).expect("a fresh directory is writable");
+        for (name, text) in
+            [("users.txt", users)].into_iter().chain(files.iter().map(|(name, text)| (*name, text.as_str())))
+        {
+            fs::write(dir.join(name), text).expect("a fresh directory is writable");
+        }
         // The account may not reach our build directory (below /root, for example).
         program::copy(binary, &dir.join("pooler")).expect("the binary is readable");
         if let Some(Account { uid, gid, .. }) = account {
-            for name in ["", "pooler.ini", "users.txt"] {
+            for name in ["", "pooler.ini", "users.txt"].into_iter().chain(files.iter().map(|(name, _)| *name)) {
                 std::os::unix::fs::chown(dir.join(name), Some(uid), Some(gid)).expect("root may");
             }
         }
@@ -168,6 +197,14 @@ fn with_unrest(ini: &str, words: &str) -> String {
         }
     }
     ini.replacen("[pgbouncer]\n", &format!("[pgbouncer]\n{lines}"), 1)
+}
+
+/// The ini file without a delay for wrong passwords, if it says nothing of one.
+fn patient(ini: &str) -> String {
+    if ini.contains("auth_failure_delay") {
+        return ini.to_owned();
+    }
+    ini.replacen("[pgbouncer]\n", "[pgbouncer]\nauth_failure_delay = 0\n", 1)
 }
 
 /// How many servers a pool has from the beginning whose sessions are rotated, if it may have so many.

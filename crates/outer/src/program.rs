@@ -57,6 +57,18 @@ impl Program {
         }
     }
 
+    /// The program, for whoever speaks with it by other arguments.
+    ///
+    /// # Panics
+    /// Never: there is always a program.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let (first, rest) = self.start.split_first().expect("there is a program");
+        let mut command = Command::new(first);
+        command.args(rest).env("LC_ALL", "C").env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
     /// Runs its checks at `url`; what it printed.
     ///
     /// # Errors

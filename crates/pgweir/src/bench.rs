@@ -40,7 +40,7 @@ pub(crate) fn bench(url: Option<&str>, wishes: Wishes) -> ExitCode {
 }
 
 /// Where a URL leads, as `run` would read it.
-fn target(url: &str) -> Result<Target, String> {
+pub(crate) fn target(url: &str) -> Result<Target, String> {
     let variable = |name: &str| std::env::var(name).ok();
     let passfile = serve::passfile();
     let upstream = Upstream {
@@ -51,7 +51,7 @@ fn target(url: &str) -> Result<Target, String> {
         cores: settings::cores(),
     };
     let config = config::from_url(url, &upstream).map_err(|problem| problem.to_string())?;
-    Ok(upstream::targets(&config).into_iter().next().expect("a URL names a host"))
+    Ok(upstream::targets(&config)?.into_iter().next().expect("a URL names a host"))
 }
 
 #[cfg(test)]

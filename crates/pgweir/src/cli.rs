@@ -1,6 +1,6 @@
-//! The command line: PgBouncer's flags and one file, or one of four commands of our own.
+//! The command line: PgBouncer's flags and one file, or one of five commands of our own.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `check`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -45,6 +45,12 @@ pub(crate) enum Invocation {
         /// `None`: on a PostgreSQL of its own.
         url: Option<String>,
         wishes: Wishes,
+    },
+    /// Let the pooler look users up in a database.
+    AuthSetup {
+        url: String,
+        role: String,
+        apply: bool,
     },
     /// Read a file and say what it means.
     Check {
@@ -195,6 +201,25 @@ Examples:
         #[command(flatten)]
         wishes: Wishes,
     },
+    /// Print the SQL that lets auth_query look users up, and run it if asked
+    #[command(after_help = "\
+It makes a role that may call one function, and the function, which knows no superusers and no replication roles. Comments at the
+end say what to write into pg_hba.conf, pgbouncer.ini and auth_file. The user of the URL must be a superuser for --apply; without
+it nothing is connected to.
+
+Examples:
+  pgweir auth-setup 'postgres://postgres@db.example/shop' | psql 'postgres://postgres@db.example/shop'
+  PGPASSWORD=secret pgweir auth-setup 'postgres://postgres@db.example/shop' --apply")]
+    AuthSetup {
+        /// The database in which users are looked up
+        url: String,
+        /// The role that looks them up: auth_user
+        #[arg(long, value_name = "NAME", default_value = "pgweir_auth", value_parser = role)]
+        role: String,
+        /// Run it there, too
+        #[arg(long)]
+        apply: bool,
+    },
     /// Say what a file means, and what is wrong with it
     #[command(after_help = "\
 What the file means goes to stdout, what is wrong with it to stderr; the status is 0 if it can be used.
@@ -266,6 +291,10 @@ impl Line {
                 flags.refuse("bench", &Flags::ALL)?;
                 Ok(Invocation::Bench { url, wishes })
             }
+            Command::AuthSetup { url, role, apply } => {
+                flags.refuse("auth-setup", &Flags::ALL)?;
+                Ok(Invocation::AuthSetup { url, role, apply })
+            }
             Command::Check { file } => {
                 flags.refuse("check", &Flags::ALL)?;
                 Ok(Invocation::Check { file })
@@ -301,6 +330,11 @@ impl Flags {
 
 fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "a port is a number up to 65535".to_owned())
+}
+
+fn role(text: &str) -> Result<String, String> {
+    let is_name = (1..=63).contains(&text.len()) && !text.contains(char::is_control);
+    if is_name { Ok(text.to_owned()) } else { Err("a role's name has 1 to 63 bytes".to_owned()) }
 }
 
 fn count(text: &str) -> Result<u32, String> {

@@ -5,12 +5,14 @@
 //!        ├─ run URL ──┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
 //!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
 //!        ├─ bench [URL] ► trials: the published tests, with this program as a child
+//!        ├─ auth-setup URL ─► SQL for auth_query
 //!        └─ check FILE ─► config, in words
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
 
 mod announce;
+mod auth_setup;
 mod bench;
 mod check;
 mod cli;
@@ -18,6 +20,7 @@ mod complain;
 mod daemon;
 mod dev;
 mod identity;
+mod keyring;
 mod memory;
 mod plane;
 mod serve;
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         }
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
+        Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
         Err(misuse) => misused(&program, &misuse),
     }

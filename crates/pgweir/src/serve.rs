@@ -20,8 +20,9 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIG
 use signal_hook::iterator::Signals;
 
 use crate::cli::Flags;
+use crate::keyring::Watcher;
 use crate::plane::EnginePlane;
-use crate::{announce, complain, daemon, dev, identity, settings, upstream};
+use crate::{announce, complain, daemon, dev, identity, keyring, settings, upstream};
 
 /// Where `run` listens unless told otherwise.
 pub(crate) const LISTEN: &str = "127.0.0.1:6432";
@@ -161,7 +162,8 @@ fn is_served_already(config: &Config) -> bool {
 /// Starts the data plane and says so, or why not.
 fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     let loaded = settings::loaded(config);
-    let engine = Engine::start(&settings::options(&config.pooling.global, flags), loaded.settings)
+    let keyring = keyring::read(&config.pooling.global.tls).map_err(|why| complain::fatal(&why))?;
+    let engine = Engine::start(&settings::options(&config.pooling.global, flags, keyring), loaded.settings)
         .map_err(|error| complain::fatal(&error.to_string()))?;
     let handle = engine.handle();
     for warning in &loaded.warnings {
@@ -191,10 +193,14 @@ fn run(
 ) -> ExitCode {
     let handle = engine.handle();
     let (sender, events) = channel();
+    let watcher = match Watcher::start(handle.clone(), config.pooling.global.tls.clone()) {
+        Ok(watcher) => watcher,
+        Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
+    };
     let questions = engine.questions().expect("nobody took them before");
     let steward = Steward::new(
         EnginePlane::new(handle.clone()),
-        reload(handle.clone(), flags.clone(), again),
+        reload(handle.clone(), watcher, flags.clone(), again),
         settings::loaded(config),
     );
     let ended = watch(engine, signals, questions, sender).and_then(|end| {
@@ -265,6 +271,7 @@ fn meaning(number: i32) -> Signal {
 /// Reads the configuration again for the control plane; the log takes up its part at once.
 fn reload(
     handle: Handle,
+    watcher: Watcher,
     flags: Flags,
     mut again: impl FnMut() -> Result<Config, Vec<Problem>>,
 ) -> impl FnMut() -> Result<Loaded, Vec<String>> {
@@ -272,6 +279,16 @@ fn reload(
         Ok(mut config) => {
             // Threads are as many as they were at start.
             config.pooling.workers = handle.workers();
+            let tls = &config.pooling.global.tls;
+            match keyring::read(tls) {
+                Ok(keyring) => handle.set_tls(keyring),
+                // The files are those of before: half of a new set is no reason to ignore all else that is new.
+                Err(why) if *tls == handle.settings().global.tls => {
+                    handle.log().say(Level::Error, format!("{why}; what was read before stays in use"));
+                }
+                Err(why) => return Err(vec![why]),
+            }
+            watcher.follow(tls);
             handle.set_tcp(settings::tcp(&config.pooling.global));
             handle.log().reopen(&settings::log(&config.pooling.global, &flags));
             Ok(settings::loaded(&config))

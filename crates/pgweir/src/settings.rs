@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use authorities::Office;
 use config::{Config, Problem};
 use control::{Loaded, SettingRow};
-use engine::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
+use engine::{Authority, Facility, Keyring, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
+use machine::{Inquiry, Verdict};
 use rustix::process::{Resource, getrlimit};
 use settings::Global;
 
@@ -59,7 +61,7 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
 }
 
 /// For the engine.
-pub(crate) fn options(global: &Global, flags: &Flags) -> Options {
+pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
     Options {
         addresses: global.listening.listen_addr.clone(),
         port: global.listening.listen_port,
@@ -71,7 +73,18 @@ pub(crate) fn options(global: &Global, flags: &Flags) -> Options {
         backlog: i32::try_from(global.network.listen_backlog).unwrap_or(i32::MAX),
         reuse_port: global.listening.so_reuseport,
         tcp: tcp(global),
+        tls,
         log: log(global, flags),
+        authority: Some(Arc::new(Outside(Office::new(global.login.auth_threads as usize)))),
+    }
+}
+
+/// Whom the engine has asked who a client is.
+struct Outside(Office);
+
+impl Authority for Outside {
+    fn ask(&self, inquiry: Inquiry, answer: Box<dyn FnOnce(Verdict) + Send>) {
+        self.0.ask(inquiry, answer);
     }
 }
 

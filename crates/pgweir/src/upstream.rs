@@ -11,11 +11,17 @@ use config::Config;
 use connections::databases::Host;
 use engine::Handle;
 use machine::Level;
-use settings::PoolSize;
-use trials::{Monitor, Target};
+use settings::{PoolSize, SslMode, SslNegotiation};
+use trials::{Demand, Encryption, Monitor, Target};
+
+use crate::keyring;
 
 /// Where a URL leads: one target for each of its hosts.
-pub(crate) fn targets(config: &Config) -> Vec<Target> {
+///
+/// # Errors
+/// A file of TLS cannot be used.
+pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, String> {
+    let encryption = encryption(config)?;
     let (database, about) = config.pooling.databases.iter().next().expect("a URL is one database");
     let (user, secret) = config.pooling.secrets.iter().next().expect("a URL is one user");
     let password = match secret {
@@ -29,14 +35,30 @@ pub(crate) fn targets(config: &Config) -> Vec<Target> {
             Host::Name(name) => name.clone(),
         };
         let (user, password, database) = (user.clone(), password.clone(), database.clone());
-        Target { host, port: address.port, user, password, database, verifier: None }
+        let encryption = encryption.clone();
+        Target { host, port: address.port, user, password, database, verifier: None, encryption }
     };
-    about.hosts.iter().map(target).collect()
+    Ok(about.hosts.iter().map(target).collect())
+}
+
+/// As servers are reached.
+fn encryption(config: &Config) -> Result<Option<Encryption>, String> {
+    let settings = &config.pooling.global.tls;
+    let demand = match settings.server_tls_sslmode {
+        SslMode::Disable => return Ok(None),
+        SslMode::Allow => Demand::IfNeeded,
+        SslMode::Prefer => Demand::IfPossible,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Demand::Always,
+    };
+    let is_direct = settings.server_tls_sslnegotiation == SslNegotiation::Direct && demand == Demand::Always;
+    Ok(Some(Encryption { connector: keyring::connector(settings)?, demand, is_direct }))
 }
 
 /// Looks, in a thread of its own, until a host answers.
 pub(crate) fn look(config: &Config, handle: &Handle) {
-    let (targets, wanted, handle) = (targets(config), servers_max(config), handle.clone());
+    // What is wrong with a file of TLS is said when it is read for the engine.
+    let Ok(targets) = targets(config) else { return };
+    let (wanted, handle) = (servers_max(config), handle.clone());
     let look = move || {
         for target in targets {
             let (level, text) = match found(&target) {
@@ -113,7 +135,7 @@ fn refused(target: &Target, error: &str) -> String {
 fn advice(error: &str) -> Option<&'static str> {
     let table = [
         ("28P01: ", "is the password right? It is taken from the URL, PGPASSWORD or ~/.pgpass"),
-        ("28000: ", "pg_hba.conf says who may log in from where; pgweir has no TLS yet"),
+        ("28000: ", "pg_hba.conf says who may log in from where, and whether without TLS (sslmode)"),
         ("3D000: ", "the database is named at the end of the URL"),
         ("53300: ", "raise max_connections, or close what is not needed"),
         ("57P03: ", "clients are served as soon as PostgreSQL takes connections"),
@@ -135,7 +157,7 @@ mod tests {
 
     fn target(host: &str) -> Target {
         let [host, user, database] = [host, "app", "shop"].map(str::to_owned);
-        Target { host, port: 5432, user, password: None, database, verifier: None }
+        Target { host, port: 5432, user, password: None, database, verifier: None, encryption: None }
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn help_goes_to_stdout() {
 
 #[test]
 fn a_command_explains_itself() {
-    for command in ["run", "dev", "bench", "check"] {
+    for command in ["run", "dev", "bench", "auth-setup", "check"] {
         let output = run(&["help", command]);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = stdout(&output);

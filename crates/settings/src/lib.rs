@@ -18,8 +18,11 @@ pub mod value;
 
 pub use declare::{Effect, Origin};
 pub use table::{
-    ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings, LogSettings,
-    LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting, StartupSettings, TABLE,
-    TestSettings, TlsSettings, UserSettings, WaitingSettings,
+    AUTH_QUERY, ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings,
+    LogSettings, LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting,
+    StartupSettings, TABLE, TestSettings, TlsSettings, UserSettings, WaitingSettings,
 };
-pub use types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};
+pub use types::{
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, MaxProtocol, Over, PoolMode, PoolSize, SslMode,
+    SslNegotiation,
+};

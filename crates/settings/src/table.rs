@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
-use crate::types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};
+use crate::types::{
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, MaxProtocol, Over, PoolMode, PoolSize, SslMode,
+    SslNegotiation,
+};
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
-const SSLMODES: &[&str] = &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
-/// What is not supported, too: `config` refuses it.
-const AUTH_TYPES: &[&str] = &["any", "trust", "plain", "md5", "cert", "hba", "ldap", "pam", "scram-sha-256"];
-const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
+/// The default of `auth_query`.
+pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 /// Any number that PgBouncer's setting could hold and that makes sense.
 const NUMBER: Kind = Count(0, INT_MAX, "");
 
@@ -36,14 +37,19 @@ settings! {
     }
 
     Login login: LoginSettings, "Who may log in" {
-        auth_dbname: String = Text, None, Yes, NotYet, PgBouncer, "The database in which auth_query is run.";
+        auth_cache_ttl: Option<Duration> = Seconds, Some("300"), Yes, Works, Ours, "How long what auth_query has said of a user may be used while its database cannot be reached; 0: never.";
+        auth_dbname: Option<String> = Text, None, Yes, Works, PgBouncer, "The entry of [databases] in which auth_query is run. Default: the one that the client names.";
+        auth_failure_delay: Option<Duration> = Seconds, Some("5"), Yes, Works, Ours, "The longest delay of the answer to a wrong password, so that guessing is slow. The first failures of a user from an address are answered at once; after that each takes twice as long as the last, up to this. Right passwords are not delayed. 0: no delay.";
         auth_file: String = Path, None, Yes, Works, PgBouncer, "The file with users and their passwords or hashes.";
-        auth_hba_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "The rules for auth_type = hba.";
-        auth_ident_file: String = Path, None, Yes, NotYet, PgBouncer, "The user maps for auth_type = hba.";
-        auth_ldap_options: String = Text, None, Yes, NotYet, PgBouncer, "The directory server for auth_type = ldap.";
-        auth_query: String = Text, Some(AUTH_QUERY), Yes, NotYet, PgBouncer, "How auth_user looks up the password of a user whom auth_file does not name.";
-        auth_type: AuthType = Choice(AUTH_TYPES), Some("md5"), Yes, Partly, PgBouncer, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it. Not supported yet, and refused: cert, hba, ldap, pam.";
-        auth_user: Option<String> = Text, None, Yes, Partly, PgBouncer, "Who runs auth_query. Not supported yet: users who are not in auth_file are refused.";
+        auth_hba_file: String = Path, Some(""), Yes, Works, PgBouncer, "The rules for auth_type = hba, in the syntax of PostgreSQL's pg_hba.conf: the first line that matches says how a client has to prove who it is.";
+        auth_ident_file: String = Path, None, Yes, Works, PgBouncer, "Which database users a system user may be, in the syntax of PostgreSQL's pg_ident.conf, for lines of auth_hba_file with map=.";
+        auth_ldap_options: String = Text, None, Yes, Works, PgBouncer, "The directory server for auth_type = ldap, in the words of an ldap line of pg_hba.conf: ldapserver=ldap.example ldapprefix=\"uid=\" ldapsuffix=\",dc=example\".";
+        auth_oauth_options: String = Text, None, Yes, Works, Ours, "Whose tokens are good for auth_type = oauth and for oauth lines: issuer=, audience= (one of these has to be among the token's), jwks= (its keys: a file, or a URL with https), scope= (all of it), claim= (who the user is; sub) and map= (of auth_ident_file).";
+        auth_query: String = Text, Some(AUTH_QUERY), Yes, Works, PgBouncer, "How auth_user looks up the password of a user whom auth_file does not name, $1: at every login, with search_path = pg_catalog. Its columns: the name, the secret, and, if there is a third one, until when it is valid (timestamptz).";
+        auth_threads: u32 = Count(1, 1024, ""), Some("8"), No, Works, Ours, "The most clients about whom others are asked at one time, each on a thread of its own: directory servers, and the keys of identity providers. The threads are started when they are needed.";
+        auth_tls_ca_file: String = Path, Some(""), Yes, Works, Ours, "The certificates of those who vouch for directory servers and identity providers that are spoken to over TLS; default: those that the system trusts.";
+        auth_type: AuthType = Choice(AuthType::NAMES), Some("md5"), Yes, Partly, PgBouncer, databases: auth_type, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it; peer takes the system user's name on the Unix socket; hba does what auth_hba_file says. cert takes the name in the client's certificate. ldap has a directory server check the password: see auth_ldap_options. oauth takes a token of an identity provider: see auth_oauth_options. Not supported yet, and refused: pam.";
+        auth_user: Option<String> = Text, None, Yes, Works, PgBouncer, "Who runs auth_query, with its password in auth_file. Not set: users who are not in auth_file are refused.";
         scram_iterations: u32 = Count(1, 10_000_000, ""), Some("4096"), Yes, Works, PgBouncer, "Iterations of the SCRAM verifiers made from passwords in clear text.";
     }
 
@@ -77,6 +83,7 @@ settings! {
         server_fast_close: bool = Flag, Some("0"), Yes, Works, PgBouncer, "In session mode, closes servers whose configuration has changed at the end of the transaction, and their clients with them, without waiting for the client to leave.";
         server_idle_timeout: Option<Duration> = Seconds, Some("600"), Yes, Works, PgBouncer, "Closes a server that nobody has used for so long; 0: never.";
         server_login_retry: Duration = Seconds, Some("15"), Yes, Works, PgBouncer, "How long to leave PostgreSQL alone after a failed login.";
+        server_max_protocol_version: MaxProtocol = Choice(MaxProtocol::NAMES), Some("3.0"), Yes, Works, Ours, "The newest version of the protocol to ask PostgreSQL for, as libpq's max_protocol_version: 3.0, which everything before a server understands too; 3.2 or latest, and PostgreSQL 18 gives cancel keys of 32 bytes; an older one stays at 3.0.";
         server_reset_query: String = Text, Some("DISCARD ALL"), Yes, Works, PgBouncer, "Sent to a server when a session ends, before anybody else uses it; empty: nothing is sent.";
         server_reset_query_always: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Sends server_reset_query after each transaction or statement too.";
         server_round_robin: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Uses the server that has idled longest, instead of the one used last.";
@@ -131,22 +138,26 @@ settings! {
     }
 
     Tls tls: TlsSettings, "TLS" {
-        client_tls13_ciphers: String = Text, None, Yes, NotYet, PgBouncer, "Ciphers of TLS 1.3 for clients.";
-        client_tls_ca_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "Certificates that vouch for clients' certificates.";
-        client_tls_cert_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "The certificate that clients are shown.";
-        client_tls_ciphers: String = Text, Some("default"), Yes, NotYet, PgBouncer, "Ciphers up to TLS 1.2 for clients.";
-        client_tls_dheparams: String = Text, Some("auto"), Yes, NotYet, PgBouncer, "Kind of DHE key exchange with clients.";
-        client_tls_ecdhcurve: String = Text, Some("auto"), Yes, NotYet, PgBouncer, "Curve of the ECDH key exchange with clients.";
-        client_tls_key_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "The private key to client_tls_cert_file.";
-        client_tls_protocols: Vec<String> = List, Some("secure"), Yes, NotYet, PgBouncer, "Versions of TLS that clients may use.";
-        client_tls_sslmode: String = Choice(SSLMODES), Some("disable"), Yes, Partly, PgBouncer, "Whether clients may or must use TLS. TLS is not supported yet: require and above are refused, allow and prefer serve without it.";
-        server_tls13_ciphers: String = Text, None, Yes, NotYet, PgBouncer, "Ciphers of TLS 1.3 to PostgreSQL.";
-        server_tls_ca_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "Certificates that vouch for PostgreSQL's.";
-        server_tls_cert_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "The certificate that PostgreSQL is shown.";
-        server_tls_ciphers: String = Text, Some("default"), Yes, NotYet, PgBouncer, "Ciphers up to TLS 1.2 to PostgreSQL.";
-        server_tls_key_file: String = Path, Some(""), Yes, NotYet, PgBouncer, "The private key to server_tls_cert_file.";
-        server_tls_protocols: Vec<String> = List, Some("secure"), Yes, NotYet, PgBouncer, "Versions of TLS to use with PostgreSQL.";
-        server_tls_sslmode: String = Choice(SSLMODES), Some("prefer"), Yes, Partly, PgBouncer, "Whether to use TLS to PostgreSQL. TLS is not supported yet: require and above are refused, all others go without it.";
+        client_tls13_ciphers: String = Text, None, Yes, Partly, PgBouncer, "Ciphers of TLS 1.3 for clients. Not followed: rustls has three, all of them strong.";
+        client_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "Certificates that vouch for clients' certificates. With it clients are asked for one, which has to be valid if they show it; from verify-ca on they must.";
+        client_tls_cert_file: String = Path, Some(""), Yes, Works, PgBouncer, "The certificate that clients are shown, and those that lead from it to a CA.";
+        client_tls_ciphers: String = Text, Some("default"), Yes, Partly, PgBouncer, "Ciphers up to TLS 1.2 for clients. Not followed: rustls has none that are weak.";
+        client_tls_crl_file: String = Path, Some(""), Yes, Works, Ours, "Lists of clients' certificates that were revoked by the CAs of client_tls_ca_file.";
+        client_tls_dheparams: String = Text, Some("auto"), Yes, Partly, PgBouncer, "Kind of DHE key exchange with clients. Not followed: rustls has elliptic curves only.";
+        client_tls_ecdhcurve: String = Text, Some("auto"), Yes, Partly, PgBouncer, "Curve of the ECDH key exchange with clients. Not followed: X25519MLKEM768, X25519, P-256 or P-384, as the client can.";
+        client_tls_key_file: String = Path, Some(""), Yes, Works, PgBouncer, "The private key to client_tls_cert_file, not encrypted.";
+        client_tls_protocols: Vec<String> = List, Some("secure"), Yes, Partly, PgBouncer, "Versions of TLS that clients may use: tlsv1.2 and tlsv1.3; secure and all are both. Older ones are not supported.";
+        client_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("disable"), Yes, Works, PgBouncer, "Whether clients may use TLS (allow, prefer), must use it (require), or must show a valid certificate too (verify-ca, verify-full). Unix sockets are not encrypted.";
+        server_channel_binding: ChannelBinding = Choice(ChannelBinding::NAMES), Some("prefer"), Yes, Works, Ours, databases: channel_binding, "Whether a login to PostgreSQL by SCRAM is bound to the certificate of its TLS, so that nobody between can pass it on, as libpq's channel_binding: prefer, where PostgreSQL offers it; require, always, and any other login is given up; disable, never.";
+        server_tls13_ciphers: String = Text, None, Yes, Partly, PgBouncer, "Ciphers of TLS 1.3 to PostgreSQL. Not followed: rustls has three, all of them strong.";
+        server_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "Certificates that vouch for PostgreSQL's. With it require checks as verify-ca does.";
+        server_tls_cert_file: String = Path, Some(""), Yes, Works, PgBouncer, "The certificate that PostgreSQL is shown if it asks for one.";
+        server_tls_ciphers: String = Text, Some("default"), Yes, Partly, PgBouncer, "Ciphers up to TLS 1.2 to PostgreSQL. Not followed: rustls has none that are weak.";
+        server_tls_crl_file: String = Path, Some(""), Yes, Works, Ours, "Lists of servers' certificates that were revoked by the CAs of server_tls_ca_file.";
+        server_tls_key_file: String = Path, Some(""), Yes, Works, PgBouncer, "The private key to server_tls_cert_file, not encrypted.";
+        server_tls_protocols: Vec<String> = List, Some("secure"), Yes, Partly, PgBouncer, "Versions of TLS to use with PostgreSQL: tlsv1.2 and tlsv1.3; secure and all are both. Older ones are not supported.";
+        server_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("prefer"), Yes, Works, PgBouncer, "Whether to use TLS to PostgreSQL, as libpq's sslmode: allow, only where a login in the clear is refused; prefer, where PostgreSQL can; require, always; verify-ca, and a CA of server_tls_ca_file has signed its certificate; verify-full, and that names the host. Unix sockets are not encrypted.";
+        server_tls_sslnegotiation: SslNegotiation = Choice(SslNegotiation::NAMES), Some("postgres"), Yes, Works, Ours, "How TLS to PostgreSQL begins: postgres, by a request; direct, at once, which saves a round trip and needs PostgreSQL 17 and server_tls_sslmode = require or above.";
     }
 
     Network network: NetworkSettings, "Sockets and buffers" {
@@ -303,7 +314,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 119), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 129), "PgBouncer's hundred, and ours");
     }
 
     #[test]
@@ -321,7 +332,7 @@ mod tests {
         }
         let (nothing, nobody) = (DatabaseSettings::default(), UserSettings::default());
         assert_eq!(Effective::new(&global, &database, &user), Effective::new(&global, &nothing, &nobody));
-        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (11, 13));
+        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (13, 13));
     }
 
     #[test]

@@ -67,10 +67,10 @@ choice! {
 choice! {
     /// How clients prove who they are.
     AuthType {
-        /// No password, but the user must be known.
-        Trust = "trust",
         /// No password, and the user need not be known; every login uses the database's forced user.
         Any = "any",
+        /// No password, but the user must be known.
+        Trust = "trust",
         /// The password in clear text.
         Plain = "plain",
         /// MD5, or SCRAM where the stored secret is a SCRAM verifier.
@@ -78,6 +78,80 @@ choice! {
         Md5 = "md5",
         /// SCRAM-SHA-256 only.
         Scram = "scram-sha-256",
+        /// By the certificate of TLS.
+        Cert = "cert",
+        /// As the first line of `auth_hba_file` says that matches.
+        Hba = "hba",
+        /// By the system user on the other side of a Unix socket.
+        Peer = "peer",
+        /// By the password, which a directory server checks.
+        Ldap = "ldap",
+        /// By the password, which PAM checks.
+        Pam = "pam",
+        /// By a token of an identity provider.
+        OAuth = "oauth",
+    }
+}
+
+choice! {
+    /// Whether a connection is encrypted, and how far the other side's certificate is checked; each asks for more than the
+    /// one before.
+    #[derive(PartialOrd, Ord)]
+    SslMode {
+        #[default]
+        Disable = "disable",
+        Allow = "allow",
+        Prefer = "prefer",
+        Require = "require",
+        VerifyCa = "verify-ca",
+        VerifyFull = "verify-full",
+    }
+}
+
+choice! {
+    /// How TLS with a server begins.
+    SslNegotiation {
+        /// By SSLRequest, which every server understands.
+        #[default]
+        Postgres = "postgres",
+        /// At once, as PostgreSQL 17 allows.
+        Direct = "direct",
+    }
+}
+
+choice! {
+    /// Whether SCRAM binds itself to the certificate of the server's TLS, as libpq's `channel_binding`.
+    ChannelBinding {
+        /// Never.
+        Disable = "disable",
+        /// Where the server offers it.
+        #[default]
+        Prefer = "prefer",
+        /// Always; what cannot be bound is no login.
+        Require = "require",
+    }
+}
+
+choice! {
+    /// The newest version of the protocol that servers are asked for, as libpq's `max_protocol_version`.
+    MaxProtocol {
+        /// What all servers and everything before them understand.
+        #[default]
+        V3_0 = "3.0",
+        /// With long cancel keys, from PostgreSQL 18 on.
+        V3_2 = "3.2",
+        Latest = "latest",
+    }
+}
+
+impl MaxProtocol {
+    /// The minor version.
+    #[must_use]
+    pub fn minor(self) -> u16 {
+        match self {
+            MaxProtocol::V3_0 => 0,
+            MaxProtocol::V3_2 | MaxProtocol::Latest => 2,
+        }
     }
 }
 

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};
+use crate::types::{
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, MaxProtocol, Over, PoolMode, PoolSize, SslMode,
+    SslNegotiation,
+};
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
 const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
@@ -220,12 +223,12 @@ macro_rules! choices {
         }
     )*};
 }
-choices!(PoolMode, Fidelity, Over);
+choices!(PoolMode, Fidelity, MaxProtocol, Over, SslMode, SslNegotiation, ChannelBinding);
 
 /// What is refused elsewhere is the strictest way that exists, should it ever come here.
 impl FromValue for AuthType {
     fn from_value(value: &Value) -> Option<AuthType> {
-        Some(AuthType::named(&String::from_value(value)?).unwrap_or(AuthType::Scram))
+        AuthType::named(&String::from_value(value)?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The clock of a world and its future events, in order of time; events of one moment in the order in which they were
 //! added.
 
+use crate::secret::Secret;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -38,11 +39,16 @@ pub(crate) enum Happening {
         conn: ConnId,
         job: Box<Job>,
     },
+    /// A handshake is done.
+    Secured {
+        node: u16,
+        conn: ConnId,
+    },
     /// A CancelRequest takes effect, and its connection is closed.
     Strike {
         link: LinkId,
         pid: i32,
-        secret: [u8; 4],
+        secret: Secret,
     },
     Visit,
     Reload,

@@ -152,6 +152,11 @@ impl Asked {
     pub(crate) fn greet<'p>(&mut self, packet: &'p [u8]) -> Option<CancelRequest<'p>> {
         self.greeted = true;
         match frontend::parse_startup(packet) {
+            Ok(Some((Startup::Ssl, _))) => {
+                // The one that counts follows.
+                self.greeted = false;
+                None
+            }
             Ok(Some((Startup::Cancel(request), _))) => Some(request),
             _ => None,
         }

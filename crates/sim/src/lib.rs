@@ -64,6 +64,7 @@ mod pooler;
 mod postgres;
 mod process;
 mod random;
+pub mod secret;
 mod trouble;
 mod words;
 mod working;

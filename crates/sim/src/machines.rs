@@ -61,11 +61,12 @@ pub(crate) struct Node {
     pub(crate) life: Life,
     pub(crate) machinery: Machinery,
     /// By kind, then by slot.
-    conns: [Vec<Option<(ConnId, LinkId)>>; 4],
+    conns: [Vec<Option<(ConnId, LinkId)>>; Kind::COUNT],
     ready: Vec<LinkId>,
     /// In order of arrival.
     letters: VecDeque<Letter>,
     computed: Vec<(ConnId, Done)>,
+    secured: Vec<ConnId>,
     wake_at: u64,
     pub(crate) board: Board,
     /// This round used an older board.
@@ -86,6 +87,7 @@ impl Node {
             ready: Vec::new(),
             letters: VecDeque::new(),
             computed: Vec::new(),
+            secured: Vec::new(),
             wake_at: u64::MAX,
             board: Board::new(workers),
             board_is_late: false,
@@ -157,9 +159,20 @@ impl Node {
         std::mem::take(&mut self.computed)
     }
 
+    pub(crate) fn take_secured(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.secured)
+    }
+
     /// The next letter that has come by now.
     pub(crate) fn next_letter(&mut self, now: u64) -> Option<Letter> {
         self.letters.pop_front_if(|letter| letter.at <= now)
+    }
+
+    /// Takes the letters that were returned and are not delivered yet.
+    pub(crate) fn take_returned(&mut self) -> VecDeque<Letter> {
+        let (returned, others) = self.letters.drain(..).partition(|letter| letter.returned);
+        self.letters = others;
+        returned
     }
 
     /// Begins a round, if one is due now. False: it is not.
@@ -180,7 +193,8 @@ impl Node {
     fn next_round(&self, now: u64) -> Option<u64> {
         let deadline = self.machinery.machine().next_deadline().map(|at| at.0);
         let letter = self.letters.front().map(|letter| letter.at);
-        let ready = (!self.ready.is_empty() || !self.computed.is_empty()).then_some(now + 1);
+        let ready =
+            (!self.ready.is_empty() || !self.computed.is_empty() || !self.secured.is_empty()).then_some(now + 1);
         [deadline.map(|at| at.max(now + 1)), letter, ready].into_iter().flatten().min()
     }
 
@@ -306,6 +320,12 @@ impl Machines {
     /// A job of this machine's is done.
     pub(crate) fn compute(&mut self, course: &mut Course, node: u16, conn: ConnId, job: Job) {
         self.node_mut(node).computed.push((conn, job.run()));
+        self.wake(course, node, course.now());
+    }
+
+    /// A handshake of this machine's is done.
+    pub(crate) fn secure(&mut self, course: &mut Course, node: u16, conn: ConnId) {
+        self.node_mut(node).secured.push(conn);
         self.wake(course, node, course.now());
     }
 

@@ -12,6 +12,7 @@ use crate::course::Course;
 use crate::link::{Leaving, LinkId, Peer, ProcessName};
 use crate::machines::Machines;
 use crate::network::Network;
+use crate::secret::Secret;
 
 #[derive(Debug)]
 pub(crate) struct Pooler {
@@ -53,6 +54,9 @@ impl Pooler {
             Event::Opened { conn, .. } => (5, Some(*conn), 0),
             Event::OpenFailed { conn, .. } => (6, Some(*conn), 0),
             Event::Computed { conn, .. } => (7, Some(*conn), 0),
+            Event::Answered { conn, .. } => (15, Some(*conn), 0),
+            Event::Weighed { conn, bytes } => (14, Some(*conn), *bytes as u64),
+            Event::Secured { conn, .. } => (13, Some(*conn), 0),
             Event::Mail(_) => (8, None, 0),
             Event::Returned(_) => (9, None, 0),
             Event::Renewed { life, .. } => (12, None, u64::from(life.0)),
@@ -236,10 +240,10 @@ impl Pooler {
     }
 
     /// A CancelRequest, on a connection of its own.
-    pub(crate) fn send_cancel(&mut self, course: &mut Course, pid: i32, secret: [u8; 4]) {
+    pub(crate) fn send_cancel(&mut self, course: &mut Course, pid: i32, secret: Secret) {
         let id = self.connect_to_door(course, Peer::Canceller);
         let mut packet = Vec::new();
-        wire::frontend::CancelRequest { pid, secret: &secret }.encode(&mut packet);
+        wire::frontend::CancelRequest { pid, secret: secret.as_slice() }.encode(&mut packet);
         // Sometimes it is cut, at any byte.
         let (cuts, random) = (course.plan.faults.cuts, &mut course.random);
         let cut = random.chance(cuts).then(|| random.below(packet.len() as u64) as usize);

@@ -6,6 +6,7 @@
 use machine::Settings;
 
 use crate::random::Random;
+use crate::secret::Secret;
 use crate::wishes::Wishes;
 
 /// How long a client pauses, in microseconds.
@@ -22,6 +23,8 @@ pub struct Promises {
     pub alters_tables: bool,
     /// Clients send cancels with a wrong secret while a query runs.
     pub wrong_cancels: bool,
+    /// Clients ask for several versions of the protocol, and servers have long cancel keys.
+    pub long_keys: bool,
     /// Databases with a forced user keep some servers open, with a long lifetime.
     pub keeps_minimum: bool,
     /// A reload changes max_user_connections.
@@ -68,6 +71,7 @@ impl Promises {
             shared_channels,
             alters_tables,
             wrong_cancels,
+            long_keys: stream(wishes.seed, b"versions").chance(often * 250),
             keeps_minimum,
             changes_user_limit,
             removes_database,
@@ -90,6 +94,24 @@ impl Promises {
     pub(crate) fn leaves_copy(&self, client: u32, mark: u32) -> bool {
         let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"leaving ");
         self.leaves_copies && random.chance(200)
+    }
+
+    /// The minor version of the protocol that a client asks for. In most worlds it is 0 for all.
+    pub(crate) fn minor(&self, client: u32) -> u16 {
+        if !self.long_keys {
+            return 0;
+        }
+        let mut random = stream(self.seed ^ u64::from(client) << 32, b"protocol");
+        [0, 2, 2, 9999][random.below(4) as usize]
+    }
+
+    /// How many bytes the secret of a server's cancel key has. In most worlds they are 4 for all.
+    pub(crate) fn secret_len(&self, process: i32) -> usize {
+        if !self.long_keys {
+            return 4;
+        }
+        let mut random = stream(self.seed ^ u64::from(process.unsigned_abs()) << 32, b"longkeys");
+        random.range(4, Secret::LEN_MAX as u64) as usize
     }
 
     /// The wrong bit in a cancel's secret, if a client sends such a cancel now.

@@ -245,7 +245,7 @@ impl Crowd {
         connection.peer.since = Instant::now();
         connection.peer.is_busy = true;
         self.busy += 1;
-        connection.peer.client.ask(&mut connection.out);
+        connection.peer.client.ask(&mut connection.out)?;
         self.flush(slot)
     }
 

@@ -17,6 +17,7 @@
 mod arithmetic;
 mod contestant;
 mod driver;
+mod encryption;
 mod headline;
 mod machine;
 mod monitor;
@@ -37,6 +38,7 @@ mod tables;
 mod target;
 mod watch;
 
+pub use encryption::{Demand, Encryption};
 pub use monitor::Monitor;
 pub use options::Options;
 pub use run::run;

@@ -6,9 +6,10 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Connection, Gone, ServerError, frontend};
+use client::{Connection, Gone, Place, ServerError, frontend};
 use measure::login::Login;
 
+use crate::encryption::{Channel, channels};
 use crate::target::{APPLICATION, Target};
 
 /// Making ten million rows may take a while; an answer within a load of thousands too.
@@ -61,8 +62,19 @@ impl Monitor {
     /// In the server's words, with its SQLSTATE in front.
     pub fn connect_within(target: &Target, patience: Duration) -> Result<Self, String> {
         let place = target.place()?;
+        let channels = channels(target.encryption.as_ref(), &place);
+        let mut tries = channels.iter().map(|channel| Self::by(*channel, target, &place, patience));
+        let first = tries.next().expect("there is always one");
+        first.or_else(|why| tries.find_map(Result::ok).ok_or(why))
+    }
+
+    fn by(channel: Channel, target: &Target, place: &Place, patience: Duration) -> Result<Self, String> {
         let words = |error| format!("cannot connect to {place}: {error}");
-        let mut connection = Connection::open(place.clone(), patience).map_err(words)?;
+        let mut stream = place.dial_blocking(patience).map_err(words)?;
+        if let (Channel::Encrypted, Some(encryption)) = (channel, &target.encryption) {
+            stream = encryption.begin(stream, &target.host).map_err(words)?;
+        }
+        let mut connection = Connection::over(stream, place.clone());
         let account = Arc::new(target.account());
         let mut login = Login::new(&account);
         connection.log_in(&account.startup(), &mut login).map_err(gone)?;

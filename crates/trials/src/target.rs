@@ -7,6 +7,8 @@ use demo::{Cluster, Options, find_or_install};
 use measure::login::Account;
 use measure::machine::{machine_memory, memory_limit};
 
+use crate::encryption::Encryption;
+
 /// The name that all of this program's connections go by; a pooler hands its clients' on.
 pub(crate) const APPLICATION: &str = "pgweir bench";
 
@@ -21,6 +23,8 @@ pub struct Target {
     pub database: String,
     /// The user's SCRAM verifier as PostgreSQL keeps it, where that may be read; found out by the run.
     pub verifier: Option<String>,
+    /// `None`: never.
+    pub encryption: Option<Encryption>,
 }
 
 impl Target {
@@ -61,6 +65,7 @@ impl Embedded {
             password: Some(cluster.password().to_owned()),
             database: "postgres".to_owned(),
             verifier: None,
+            encryption: None,
         };
         Ok((cluster, target))
     }

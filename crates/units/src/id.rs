@@ -4,7 +4,7 @@
 //! that slot. An event that comes late for a connection that is gone never hits the slot's next tenant.
 //!
 //! ```text
-//!  63  61 60       51 50            27 26                 0
+//!  62  60 59       51 50            27 26                 0
 //! ┌──────┬───────────┬────────────────┬────────────────────┐
 //! │ kind │  worker   │      slot      │     generation     │
 //! └──────┴───────────┴────────────────┴────────────────────┘
@@ -80,6 +80,12 @@ pub enum Kind {
     Server = 2,
     /// A connection to PostgreSQL that carries one CancelRequest; at a worker.
     Cancel = 3,
+    /// A connection to PostgreSQL that looks up users' secrets; at a door.
+    Lookup = 4,
+}
+
+impl Kind {
+    pub const COUNT: usize = 5;
 }
 
 /// One connection of one machine (a worker or a door).
@@ -88,7 +94,7 @@ pub struct ConnId(u64);
 
 const GENERATION_BITS: u32 = 27;
 const SLOT_BITS: u32 = 24;
-const OWNER_BITS: u32 = 10;
+const OWNER_BITS: u32 = 9;
 /// Of the generation: so many lives follow one another before ids come again.
 const LIFE_BITS: u32 = 7;
 
@@ -124,11 +130,12 @@ impl ConnId {
     #[must_use]
     #[inline]
     pub fn kind(self) -> Kind {
-        match self.0 >> (GENERATION_BITS + SLOT_BITS + OWNER_BITS) & 3 {
+        match self.0 >> (GENERATION_BITS + SLOT_BITS + OWNER_BITS) & 7 {
             0 => Kind::Login,
             1 => Kind::Client,
             2 => Kind::Server,
-            _ => Kind::Cancel,
+            3 => Kind::Cancel,
+            _ => Kind::Lookup,
         }
     }
 
@@ -167,7 +174,7 @@ impl ConnId {
 
 impl fmt::Debug for ConnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = ["login", "client", "server", "cancel"][self.kind() as usize];
+        let kind = ["login", "client", "server", "cancel", "lookup"][self.kind() as usize];
         write!(f, "{kind}:{}.{}.{}", self.owner(), self.slot(), self.generation())
     }
 }
@@ -181,6 +188,9 @@ mod tests {
         let id = ConnId::new(Kind::Server, 511, 0xff_fffe, 0x7ff_fffd);
         assert_eq!((id.kind(), id.owner()), (Kind::Server, 511));
         assert_eq!((id.slot(), id.generation()), (0xff_fffe, 0x7ff_fffd));
+        assert_eq!(ConnId::from_bits(id.to_bits()), id);
+        let id = ConnId::new(Kind::Lookup, 1, 2, 3);
+        assert_eq!((id.kind(), id.owner(), id.slot(), id.generation()), (Kind::Lookup, 1, 2, 3));
         assert_eq!(ConnId::from_bits(id.to_bits()), id);
     }
 

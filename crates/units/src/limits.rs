@@ -108,6 +108,29 @@ pub const LOGIN_LINE_MAX: usize = 10_000;
 /// [`LOGIN_WEIGHT_ORDINARY`], which is some times what drivers send.
 pub const LOGIN_BYTES_MAX: usize = 28 * 1024 * 1024;
 pub const LOGIN_WEIGHT_ORDINARY: usize = 3 * 1024;
+/// And what TLS takes in the midst of its handshake: a client's first message and the keys.
+pub const TLS_WEIGHT_ORDINARY: usize = 8 * 1024;
+
+/// Wrong passwords whose answers wait at a door (`auth_failure_delay`); of more, the one that is due first is answered at once. A
+/// sixth of [`LOGINS_MAX`], so that they leave room for those who log in.
+pub const DELAYED_ANSWERS_MAX: usize = 10_000;
+
+/// Lookups of users' secrets that one lookup database has to answer at a time: a million made-up names are no more.
+pub const LOOKUPS_IN_FLIGHT_MAX: usize = 16;
+
+/// How long a login waits for its lookup. With what else a login takes, its client learns within 5 s that the database cannot be
+/// reached.
+pub const LOOKUP_WAIT: Duration = Duration::from_secs(4);
+
+/// How long after a failed try a lookup database is left alone, at most: the next try may come while logins still wait.
+pub const LOOKUP_RETRY: Duration = Duration::from_secs(1);
+
+/// Lookup databases that only a `*` entry knows: any client may name one, and each takes a connection.
+pub const LOOKUP_DATABASES_MAX: usize = 32;
+
+/// Users whose secrets are kept for when their lookup database cannot be reached, and the bytes that this may take.
+pub const LOOKUP_CACHE_MAX: usize = 10_000;
+pub const LOOKUP_CACHE_LEN_MAX: usize = 8 * 1024 * 1024;
 
 /// How long a server may take to answer what the pooler itself asked: a reset, a check, a rollback.
 pub const HOUSEKEEPING: Duration = Duration::from_secs(15);
@@ -223,3 +246,7 @@ pub const LISTENER_WAIT: Duration = Duration::from_secs(1);
 pub const LISTENER_IDLE: Duration = Duration::from_secs(10);
 
 const _: () = assert!(NOTIFICATIONS_LEN_MAX + CHUNK_LEN_MAX < BACKLOG_LEN_MAX);
+
+/// Questions about who a client is that wait for a thread: with eight threads and half a second for each, more would wait for
+/// longer than a minute, which is when their clients are given up.
+pub const INQUIRIES_MAX: usize = 1000;

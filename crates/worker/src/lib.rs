@@ -169,7 +169,8 @@ impl Worker {
         match conn.kind() {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
-            Kind::Cancel | Kind::Login => {}
+            Kind::Cancel => cancel_requests::canceller_answered(&mut self.tables, step, conn, bytes),
+            Kind::Login | Kind::Lookup => {}
         }
     }
 
@@ -182,12 +183,18 @@ impl Worker {
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login => {}
+                Kind::Client | Kind::Login | Kind::Lookup => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
                 Kind::Server => lost_servers::server_open_failed(&mut self.tables, step, conn, &why),
                 Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login => {}
+                Kind::Client | Kind::Login | Kind::Lookup => {}
+            },
+            Event::Weighed { .. } | Event::Answered { .. } => {}
+            Event::Secured { conn, outcome } => match conn.kind() {
+                Kind::Server => server_logins::server_secured(&mut self.tables, step, conn, outcome),
+                Kind::Cancel => cancel_requests::canceller_secured(&mut self.tables, step, conn, outcome),
+                Kind::Client | Kind::Login | Kind::Lookup => {}
             },
             Event::Computed { conn, done } => server_logins::login_computed(&mut self.tables, step, conn, done),
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
@@ -213,7 +220,7 @@ impl Worker {
             }
             ToWorker::Arrive(arrival) => welcome::arrived(&mut self.tables, &mut self.definitions, step, *arrival),
             ToWorker::Cancel { pid, secret } => {
-                cancel_requests::cancel_requested(&mut self.tables, &mut self.limiters, step, pid, secret)
+                cancel_requests::cancel_requested(&mut self.tables, &mut self.limiters, step, pid, &secret)
             }
             ToWorker::Granted(grant) => server_logins::granted(&mut self.tables, &mut self.definitions, step, grant),
             ToWorker::Recall { pool, busy } => closed_servers::recalled(&mut self.tables, step, pool, busy),
@@ -361,7 +368,7 @@ impl Worker {
                     Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
                     Kind::Server => due::server_due(&mut self.tables, step, conn, at),
                     Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
-                    Kind::Login => {}
+                    Kind::Login | Kind::Lookup => {}
                 },
                 Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
             }

@@ -345,13 +345,7 @@ impl Worker {
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         match self.tables.servers.get(conn).map(|server| server.state()) {
             None => {}
-            Some(ServerState::Connecting) => lost_servers::break_server(
-                &mut self.tables,
-                &mut self.limiters,
-                step,
-                conn,
-                "server spoke before it was asked",
-            ),
+            Some(ServerState::Connecting) => server_logins::server_answered(&mut self.tables, step, conn, bytes),
             Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
             Some(_) => self.answers(step, conn, bytes, Source::Chunk),
         }

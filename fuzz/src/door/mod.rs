@@ -76,6 +76,8 @@ struct DoorWorld {
     seats: [Option<usize>; GUESTS],
     letters: VecDeque<Mail>,
     jobs: VecDeque<(ConnId, Job)>,
+    /// Connections whose handshake is to be done.
+    handshakes: VecDeque<ConnId>,
     /// Sessions at the worker, by who they are.
     welcomed: Vec<Arrival>,
     stopped: bool,
@@ -98,6 +100,7 @@ impl DoorWorld {
             seats: [None; GUESTS],
             letters: VecDeque::new(),
             jobs: VecDeque::new(),
+            handshakes: VecDeque::new(),
             welcomed: Vec::new(),
             stopped: false,
             actions: Actions::new(),
@@ -152,6 +155,7 @@ impl DoorWorld {
                 guest.fate = Fate::Closed;
                 guest.got_last_words = last_words;
             }
+            Action::Secure { conn, .. } => self.handshakes.push_back(conn),
             Action::Compute { conn, job } => self.jobs.push_back((conn, job)),
             Action::Post { mail: Mail::ToWorker(worker, mail), carrying } => {
                 assert!(worker.0 < self.settings.workers, "there is no worker {}", worker.0);
@@ -176,6 +180,7 @@ impl DoorWorld {
             | Action::Publish { .. }
             | Action::PublishClasses { .. }
             | Action::AskControl { .. }
+            | Action::Ask { .. }
             | Action::Report { .. } => {
                 panic!("no business of a door: {action:?}")
             }
@@ -244,6 +249,12 @@ impl DoorWorld {
     }
 
     fn compute_one(&mut self) -> bool {
+        if let Some(conn) = self.handshakes.pop_front() {
+            if self.guest(conn).is_some() {
+                self.step(DOOR, Event::Secured { conn, outcome: Ok(Box::default()) });
+            }
+            return true;
+        }
         let Some((conn, job)) = self.jobs.pop_front() else { return false };
         self.step(DOOR, Event::Computed { conn, done: job.run() });
         true

@@ -27,7 +27,9 @@ impl World {
             Action::Open { conn, .. } => {
                 self.sockets.push(self.postgres.socket(conn));
             }
+            Action::Secure { conn, .. } => self.handshakes.push_back(conn),
             Action::Compute { conn, job } => self.jobs.push_back((conn, job)),
+            Action::Ask { .. } => panic!("here others are not asked who a client is"),
             Action::Post { mail, carrying } => self.post(from, mail, carrying),
             Action::Adopt { conn } => {
                 let socket = &mut self.sockets[self.post.adopt()];

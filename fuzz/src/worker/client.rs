@@ -24,7 +24,7 @@ pub(super) struct Client {
     /// Rows that it heard, with its mark or without.
     rows: u32,
     /// Pid and secret of its cancel key.
-    key: Option<(i32, i32)>,
+    key: Option<(i32, Vec<u8>)>,
 }
 
 impl Client {
@@ -36,8 +36,8 @@ impl Client {
         self.socket
     }
 
-    pub(super) fn key(&self) -> Option<(i32, i32)> {
-        self.key
+    pub(super) fn key(&self) -> Option<(i32, Vec<u8>)> {
+        self.key.clone()
     }
 
     /// What its next statement carries.
@@ -111,7 +111,7 @@ impl Clients {
         }
         let (key, rows) = listen(socket);
         if let Some(client) = self.seats.iter_mut().flatten().find(|client| client.number == socket.client) {
-            client.key = key.or(client.key);
+            client.key = key.or_else(|| client.key.take());
             client.rows += rows;
         }
     }
@@ -124,7 +124,7 @@ impl Clients {
 }
 
 /// The key and how many rows there are among the whole messages that have come.
-fn listen(socket: &mut Socket) -> (Option<(i32, i32)>, u32) {
+fn listen(socket: &mut Socket) -> (Option<(i32, Vec<u8>)>, u32) {
     let mut rest = &socket.heard[..];
     let (mut key, mut rows) = (None, 0);
     while let Some(header) = Header::parse(rest).expect("what clients hear has sound lengths") {
@@ -133,8 +133,7 @@ fn listen(socket: &mut Socket) -> (Option<(i32, i32)>, u32) {
         match header.tag {
             tag::BACKEND_KEY_DATA => {
                 let data = BackendKeyData::decode(body).expect("our own key");
-                let secret = *data.secret.first_chunk().expect("protocol 3.0 has four bytes");
-                key = Some((data.pid, i32::from_be_bytes(secret)));
+                key = Some((data.pid, data.secret.to_vec()));
             }
             tag::DATA_ROW => {
                 rows += 1;

@@ -20,7 +20,7 @@ pub(super) struct Machines {
 /// The machine that a connection belongs to.
 pub(super) fn place(conn: ConnId) -> Place {
     match conn.kind() {
-        Kind::Login => DOOR,
+        Kind::Login | Kind::Lookup => DOOR,
         _ => Place::Worker(WorkerId(conn.owner())),
     }
 }

@@ -76,6 +76,8 @@ struct World {
     actions: Actions,
     post: Post,
     jobs: VecDeque<(ConnId, Job)>,
+    /// Connections whose handshake is to be done.
+    handshakes: VecDeque<ConnId>,
     sockets: Sockets,
     clients: Clients,
     postgres: Postgres,
@@ -93,6 +95,7 @@ impl World {
             actions: Actions::new(),
             post: Post::default(),
             jobs: VecDeque::new(),
+            handshakes: VecDeque::new(),
             sockets: Sockets::default(),
             clients: Clients::new(),
             postgres: Postgres::new(&settings),
@@ -167,6 +170,12 @@ impl World {
     }
 
     fn compute_one(&mut self) -> bool {
+        if let Some(conn) = self.handshakes.pop_front() {
+            if self.sockets.find(conn).is_some() {
+                self.step(place(conn), Event::Secured { conn, outcome: Ok(Box::default()) });
+            }
+            return true;
+        }
         let Some((conn, job)) = self.jobs.pop_front() else { return false };
         self.step(place(conn), Event::Computed { conn, done: job.run() });
         true
@@ -340,10 +349,10 @@ impl World {
     }
 
     /// A client's request to cancel has come, by whichever door.
-    fn request_cancel(&mut self, pid: i32, secret: i32) {
+    fn request_cancel(&mut self, pid: i32, secret: Vec<u8>) {
         let worker = WorkerId((pid >> 21 & 0x1ff) as u16);
         if self.machines.has_worker(worker) {
-            self.post.put(Mail::ToWorker(worker, ToWorker::Cancel { pid, secret }));
+            self.post.put(Mail::ToWorker(worker, ToWorker::Cancel { pid, secret: secret.into() }));
         }
     }
 

@@ -224,12 +224,13 @@ impl<'a> WorkerScript<'a> {
 
     fn cancel_for(&mut self, seat: usize) {
         let Some(client) = self.world.clients.get(seat) else { return };
-        let Some((pid, secret)) = client.key() else { return };
+        let Some((pid, mut secret)) = client.key() else { return };
         let (number, wrong) = (client.number(), self.tape.byte());
         if wrong == 0 {
             self.world.clients.note_cancel(number);
         }
-        self.world.request_cancel(pid, secret ^ i32::from(wrong));
+        *secret.last_mut().expect("a secret has four bytes at least") ^= wrong;
+        self.world.request_cancel(pid, secret);
     }
 
     fn steer(&mut self, who: usize) {

@@ -172,7 +172,14 @@ impl Process {
         }
         if matches!(self.phase, Phase::Starting) {
             let (packet, used) = frontend::parse_startup(heard).expect("a sound startup packet")?;
-            let Startup::Start(start) = packet else { panic!("a server is told {packet:?}") };
+            let start = match packet {
+                Startup::Start(start) => start,
+                Startup::Ssl => {
+                    out.push(b'S');
+                    return Some(used);
+                }
+                other => panic!("a server is told {other:?}"),
+            };
             self.started(&start, out);
             return Some(used);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use auth::Secret;
 use connections::databases::Database;
 use machine::Settings;
-use settings::{AuthType, PoolMode, PoolSize};
+use settings::{AuthType, PoolMode, PoolSize, SslMode};
 
 use crate::door::setting::database;
 
@@ -24,6 +24,8 @@ pub(super) fn settings(first: u8, second: u8) -> Settings {
     let mut settings = Settings { workers: 1 + u16::from(bit(first, 4)), ..Settings::default() };
     let global = &mut settings.global;
     global.login.auth_type = AuthType::Trust;
+    // With most of the choices servers are in the clear, as at the time that the corpus was found.
+    global.tls.server_tls_sslmode = if bit(first, 6) && bit(second, 7) { SslMode::Prefer } else { SslMode::Disable };
     global.pools.pool_mode = pool_mode[usize::from(first & 3)];
     // With sixteen a pool lives on both workers.
     global.pools.default_pool_size = PoolSize::Fixed([1, 2, 16, 3][usize::from(first >> 2 & 3)]);

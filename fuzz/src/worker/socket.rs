@@ -64,8 +64,15 @@ impl Socket {
     /// What the pooler asks for by a cancel connection, which ends with it: pid and secret.
     pub(super) fn take_cancel(&mut self) -> Option<(i32, Vec<u8>)> {
         let (packet, used) = frontend::parse_startup(&self.heard).expect("a sound packet")?;
-        let Startup::Cancel(request) = packet else { panic!("a cancel connection says {packet:?}") };
-        let key = (request.pid, request.secret.to_vec());
+        let key = match packet {
+            Startup::Cancel(request) => (request.pid, request.secret.to_vec()),
+            Startup::Ssl => {
+                self.heard.drain(..used);
+                self.incoming.push(b'S');
+                return None;
+            }
+            other => panic!("a cancel connection says {other:?}"),
+        };
         self.heard.drain(..used);
         self.ends = true;
         Some(key)

@@ -16,7 +16,7 @@ pub(super) struct Parameters(BTreeMap<String, String>);
 
 /// What libpq would take from the environment.
 //= pg18 libpq-envars
-const VARIABLES: [(&str, &str); 11] = [
+const VARIABLES: [(&str, &str); 18] = [
     // Before the host, since the environment's address belongs to the environment's host.
     ("hostaddr", "PGHOSTADDR"),
     ("host", "PGHOST"),
@@ -28,11 +28,18 @@ const VARIABLES: [(&str, &str); 11] = [
     ("connect_timeout", "PGCONNECT_TIMEOUT"),
     ("client_encoding", "PGCLIENTENCODING"),
     ("sslmode", "PGSSLMODE"),
+    ("sslnegotiation", "PGSSLNEGOTIATION"),
+    ("sslrootcert", "PGSSLROOTCERT"),
+    ("sslcrl", "PGSSLCRL"),
+    ("sslcert", "PGSSLCERT"),
+    ("sslkey", "PGSSLKEY"),
+    ("channel_binding", "PGCHANNELBINDING"),
+    ("max_protocol_version", "PGMAXPROTOCOLVERSION"),
     ("target_session_attrs", "PGTARGETSESSIONATTRS"),
 ];
 
 /// Handled one by one below or by the caller.
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 31] = [
     "host",
     "hostaddr",
     "port",
@@ -47,8 +54,15 @@ const KNOWN: [&str; 24] = [
     "target_session_attrs",
     "sslmode",
     "sslnegotiation",
+    "sslrootcert",
+    "sslcrl",
+    "sslcrldir",
+    "sslcert",
+    "sslkey",
+    "sslpassword",
     "gssencmode",
     "channel_binding",
+    "max_protocol_version",
     "keepalives",
     "keepalives_idle",
     "keepalives_interval",
@@ -60,13 +74,7 @@ const KNOWN: [&str; 24] = [
 ];
 
 /// They say more about a connection by TLS or Kerberos, and `sslmode` and `gssencmode` decide whether there is one.
-const MOOT: [&str; 16] = [
-    "sslcert",
-    "sslkey",
-    "sslpassword",
-    "sslrootcert",
-    "sslcrl",
-    "sslcrldir",
+const MOOT: [&str; 9] = [
     "sslsni",
     "sslcertmode",
     "sslcompression",
@@ -76,20 +84,19 @@ const MOOT: [&str; 16] = [
     "gsslib",
     "gssdelegation",
     "min_protocol_version",
-    "max_protocol_version",
 ];
 
 /// What may be asked for, where only some of it can be given.
-const ALLOWED: [(&str, &[&str]); 5] = [
-    ("sslmode", &["disable", "allow", "prefer"]),
+const ALLOWED: [(&str, &[&str]); 3] = [
     ("gssencmode", &["disable", "prefer"]),
-    ("channel_binding", &["disable", "prefer"]),
     ("target_session_attrs", &["any"]),
     ("load_balance_hosts", &["disable", "random"]),
 ];
 
 /// Only their absence is supported.
-const REFUSED: [(&str, &str); 3] = [
+const REFUSED: [(&str, &str); 5] = [
+    ("sslcrldir", "sslcrl with one file: directories are not supported"),
+    ("sslpassword", "nothing, and a key that is not encrypted: passphrases are not supported"),
     ("options", "nothing: it is not supported yet"),
     ("service", "host, port and the rest in the URL: service files are not supported yet"),
     ("passfile", "nothing: name the file in PGPASSFILE"),
@@ -148,6 +155,24 @@ impl Parameters {
             let time = connect_timeout(text)
                 .ok_or_else(|| wrong("connect_timeout", &quoted(text), "a whole number of seconds"))?;
             set(Key::server_connect_timeout, &Value::Time(time).show());
+        }
+        for (name, key) in [
+            ("sslmode", Key::server_tls_sslmode),
+            ("sslnegotiation", Key::server_tls_sslnegotiation),
+            ("sslrootcert", Key::server_tls_ca_file),
+            ("sslcrl", Key::server_tls_crl_file),
+            ("sslcert", Key::server_tls_cert_file),
+            ("sslkey", Key::server_tls_key_file),
+            ("channel_binding", Key::server_channel_binding),
+            ("max_protocol_version", Key::server_max_protocol_version),
+        ] {
+            let Some(text) = self.get(name) else { continue };
+            if name == "sslrootcert" && text == "system" {
+                let expected = "the file with the system's CAs, such as /etc/ssl/certs/ca-certificates.crt";
+                return Err(wrong(name, &quoted(text), expected));
+            }
+            key.setting().kind.read(text).map_err(|expected| wrong(name, &quoted(text), &expected))?;
+            set(key, text);
         }
         let numbers = [
             ("keepalives", Key::tcp_keepalive),

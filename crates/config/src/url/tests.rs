@@ -62,6 +62,40 @@ fn urls_are_read_as_libpq_reads_them() {
     }
 }
 
+#[test]
+fn channel_binding_is_libpqs() {
+    use ::settings::ChannelBinding::{Disable, Prefer, Require};
+    let env = |name: &str| (name == "PGCHANNELBINDING").then(|| "disable".to_owned());
+    let none = upstream(&nothing);
+    let table = [
+        (&none, "postgres://ann@db", Prefer),
+        (&none, "postgres://ann@db?channel_binding=require", Require),
+        (&none, "postgres://ann@db?channel_binding=disable", Disable),
+        (&upstream(&env), "postgres://ann@db", Disable),
+        (&upstream(&env), "postgres://ann@db?channel_binding=require", Require),
+    ];
+    for (upstream, url, expected) in table {
+        let config = from_url(url, upstream).unwrap_or_else(|problem| panic!("{url}: {problem}"));
+        assert_eq!(config.pooling.global.tls.server_channel_binding, expected, "{url}");
+    }
+}
+
+#[test]
+fn the_protocol_is_what_libpq_would_ask_for() {
+    let env = |name: &str| (name == "PGMAXPROTOCOLVERSION").then(|| "latest".to_owned());
+    let none = upstream(&nothing);
+    let table = [
+        (&none, "postgres://ann@db", 0),
+        (&none, "postgres://ann@db?max_protocol_version=3.2", 2),
+        (&upstream(&env), "postgres://ann@db", 2),
+        (&upstream(&env), "postgres://ann@db?max_protocol_version=3.0", 0),
+    ];
+    for (upstream, url, expected) in table {
+        let config = from_url(url, upstream).unwrap_or_else(|problem| panic!("{url}: {problem}"));
+        assert_eq!(config.pooling.global.servers.server_max_protocol_version.minor(), expected, "{url}");
+    }
+}
+
 /// All pools together leave room in a PostgreSQL with default settings.
 #[test]
 fn the_size_is_found_unless_it_is_said() {
@@ -103,12 +137,28 @@ fn mistakes_are_named() {
         ),
         ("postgres://u:s%ff@h/d", "password: found bytes that are no text, expected text in UTF-8"),
         (
-            "postgres://u@h/d?sslmode=require",
-            "sslmode: found \"require\", expected disable, allow or prefer: the others are not supported yet",
+            "postgres://u@h/d?sslmode=required",
+            "sslmode: found \"required\", expected disable, allow, prefer, require, verify-ca or verify-full",
         ),
         (
-            "postgres://u@h/d?ssl=true",
-            "sslmode: found \"require\", expected disable, allow or prefer: the others are not supported yet",
+            "postgres://u@h/d?sslmode=verify-full",
+            "server_tls_sslmode: found \"verify-full\", expected server_tls_ca_file too: certificates are checked against it",
+        ),
+        (
+            "postgres://u@h/d?channel_binding=always",
+            "channel_binding: found \"always\", expected disable, prefer or require",
+        ),
+        (
+            "postgres://u@h/d?max_protocol_version=3.1",
+            "max_protocol_version: found \"3.1\", expected 3.0, 3.2 or latest",
+        ),
+        (
+            "postgres://u@h/d?sslcert=own.crt",
+            "server_tls_cert_file: found \"own.crt\", expected server_tls_key_file too: neither is of use alone",
+        ),
+        (
+            "postgres://u@h/d?sslrootcert=system",
+            "sslrootcert: found \"system\", expected the file with the system's CAs, such as /etc/ssl/certs/ca-certificates.crt",
         ),
         ("postgres://u@h/d?options=-cx%3D1", "options: found \"-cx=1\", expected nothing: it is not supported yet"),
         (

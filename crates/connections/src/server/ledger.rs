@@ -16,6 +16,8 @@ mod owed;
 use session_state::prepared::StatementId;
 use wire::backend::tag;
 
+use crate::Broken;
+
 pub use self::copying::Copying;
 pub use self::owed::Owed;
 
@@ -125,6 +127,12 @@ const _: () = assert!(size_of::<Entry>() == 20);
 /// The server sent a message that is not part of any answer it owes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Unexpected(pub u8);
+
+impl From<Unexpected> for Broken {
+    fn from(Unexpected(message): Unexpected) -> Broken {
+        Broken(format!("unexpected message from server: {}", message.escape_ascii()))
+    }
+}
 
 /// The list of one server.
 #[derive(Debug, Default)]

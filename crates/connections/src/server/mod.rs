@@ -16,20 +16,18 @@ use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::{Defines, OnServer};
 use units::deadline::Armed;
-use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use units::{ConnId, Life, PoolId, PoolKey, Time, WorkerId, limits};
 use wire::backend::Status;
 
 use crate::Verdict;
-use crate::databases::{Address, Database};
 use crate::flow::Flow;
+use crate::server_login::BackendKey;
 
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
-pub use parts::{
-    BackendKey, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work,
-};
+pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work};
 pub use sequences::Sequences;
-pub use states::{Group, Login, State};
+pub use states::{Group, State};
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
 /// session being closed.
@@ -67,22 +65,14 @@ pub struct Server {
 impl Server {
     /// A server that a pool is opening. None of its parameters is known yet.
     #[must_use]
-    pub fn connecting(
-        now: Time,
-        name: ConnId,
-        serial: Serial,
-        pool: PoolId,
-        address: Arc<Address>,
-        opened_for: Arc<Database>,
-        parameters: Arc<Parameters>,
-    ) -> Server {
+    pub fn connecting(now: Time, pool: PoolId, identity: Identity, parameters: Arc<Parameters>) -> Server {
         Server {
             state: State::Connecting,
             pool,
             flow: Flow::default(),
             ledger: Ledger::default(),
             armed: Armed::default(),
-            identity: Identity { serial, name, local: None, address, opened_for, connected_at: now },
+            identity,
             incoming: Incoming::default(),
             statements: Statements {
                 prepared: PreparedOnServer::default(),

@@ -14,6 +14,7 @@ use wire::backend::Status;
 use super::{Overdue, Sequences};
 use crate::charge::Charge;
 use crate::databases::{Address, Database};
+use crate::encryption::Encryption;
 use crate::permits::Permits;
 use crate::verdict::Verdict;
 
@@ -26,6 +27,8 @@ pub struct Identity {
     /// The pooler's own address, once a TCP connection is open.
     pub local: Option<SocketAddr>,
     pub address: Arc<Address>,
+    /// How its bytes are encrypted.
+    pub encryption: Encryption,
     /// The settings it was opened with: it may be on its way to another worker while they change.
     pub opened_for: Arc<Database>,
     pub connected_at: Time,
@@ -85,13 +88,6 @@ pub struct Traces {
     pub notified_by: i32,
     /// The beginning of the last text that it was sent, kept for messages of `chaos_check`.
     pub last_text: Option<Vec<u8>>,
-}
-
-/// The backend's process id, and the secret to cancel its queries.
-#[derive(Debug, Default)]
-pub struct BackendKey {
-    pub pid: i32,
-    pub secret: Box<[u8]>,
 }
 
 /// The transaction of its client, or the last one.

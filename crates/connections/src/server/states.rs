@@ -4,18 +4,17 @@
 //! function checks that its transition is in the table. The callers do what a transition means for the rest of the
 //! server and for its pool's counts.
 
-use auth::{Challenge, ClientExchange};
-use session_state::parameters::Reported;
 use units::ConnId;
 
 use super::{Chore, Server};
+use crate::server_login::ServerLogin;
 
 /// The state of a server, with the fields that are valid in it.
 #[derive(Debug)]
 pub enum State {
-    /// Its connection is not open yet.
+    /// Its connection is not open yet, or not encrypted yet.
     Connecting,
-    LoggingIn(Box<Login>),
+    LoggingIn(Box<ServerLogin>),
     /// It answers a query of the pooler's own.
     Busy(Chore),
     Idle,
@@ -32,19 +31,6 @@ pub enum State {
     /// It has no session, and may not be handed out yet (I3): a cancel for its last client is under way, half a message
     /// has been read, its socket has not taken everything, or it is on its way to another worker.
     Held,
-}
-
-/// A login in progress.
-#[derive(Debug, Default)]
-pub struct Login {
-    pub scram: Option<ClientExchange>,
-    /// The challenge that a hashing thread works on; its answer continues the exchange.
-    pub computing: Option<Challenge>,
-    /// The server has proved that it knows the keys too.
-    pub verified: bool,
-    pub authenticated: bool,
-    /// The ParameterStatus messages, in their order.
-    pub reported: Reported,
 }
 
 /// The groups that a pool counts its servers by.
@@ -75,7 +61,7 @@ impl State {
 
 units::transitions! {State, drawn under "Servers":
     Connecting { log_in => LoggingIn }
-    LoggingIn { ask => Busy, free => Idle, withhold => Held }
+    LoggingIn { ask => Busy, free => Idle, withhold => Held, connect_again => Connecting }
     Idle { link => Linked, ask => Busy, listen => Listening, withhold => Held }
     Linked { free => Idle, ask => Busy, withhold => Held, drain => Draining, outwait_cancel => Draining }
     Draining { free => Idle, ask => Busy, withhold => Held }
@@ -93,6 +79,11 @@ impl Server {
     /// Its connection is open, and the startup packet is sent.
     pub fn log_in(&mut self) {
         self.state.go("log_in", State::LoggingIn(Box::default()));
+    }
+
+    /// Its login was refused, and is tried again over another connection.
+    pub fn connect_again(&mut self) {
+        self.state.go("connect_again", State::Connecting);
     }
 
     /// The pooler sends a query of its own.
@@ -149,7 +140,7 @@ impl Server {
     }
 
     /// Its login, if it is logging in.
-    pub fn login_mut(&mut self) -> Option<&mut Login> {
+    pub fn login_mut(&mut self) -> Option<&mut ServerLogin> {
         match &mut self.state {
             State::LoggingIn(login) => Some(login),
             _ => None,

@@ -39,7 +39,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             snapshot.servers.iter().map(|server| (server.conn, server.remote_pid)).collect();
         for client in &snapshot.clients {
             let Some(pin) = &client.pin else { continue };
-            let pid = client.link.and_then(|link| pids.get(&link)).copied().unwrap_or(0);
+            let pid = client.link.and_then(|link| pids.get(&link.conn)).copied().unwrap_or(0);
             rows.push((snapshot.now.micros_since(pin.since), row(input, snapshot, client, pin, pid)));
         }
     }
@@ -65,7 +65,7 @@ fn row(input: &ShowInput<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin:
         input.shows_statements.then(|| pin.statement.clone()),
         count(pid),
         words(pointer(client.name)),
-        words(client.link_name.map(pointer).unwrap_or_default()),
+        words(client.link.and_then(|link| link.name).map(pointer).unwrap_or_default()),
         count(client.serial.0),
     ]
 }

@@ -58,13 +58,14 @@ pub(super) struct Socket<'a> {
     pub(super) state: &'static str,
     pub(super) peer: End,
     pub(super) local: End,
-    pub(super) connect_time: String,
-    pub(super) request_time: String,
+    /// When it connected, and when it last had something to do.
+    pub(super) times: [String; 2],
     pub(super) wait_us: u64,
     pub(super) close_needed: bool,
     pub(super) ptr: String,
     pub(super) link: String,
     pub(super) remote_pid: i64,
+    pub(super) tls: &'a str,
     pub(super) application_name: &'a str,
     pub(super) prepared_statements: u32,
     pub(super) id: Serial,
@@ -72,6 +73,7 @@ pub(super) struct Socket<'a> {
 
 impl Socket<'_> {
     pub(super) fn into_row(self) -> Vec<Value> {
+        let [connect_time, request_time] = self.times;
         vec![
             words(self.kind),
             words(self.user),
@@ -82,15 +84,15 @@ impl Socket<'_> {
             count(self.peer.port),
             words(self.local.address),
             count(self.local.port),
-            words(self.connect_time),
-            words(self.request_time),
+            words(connect_time),
+            words(request_time),
             count(self.wait_us / 1_000_000),
             count(self.wait_us % 1_000_000),
             count(i32::from(self.close_needed)),
             words(self.ptr),
             words(self.link),
             count(self.remote_pid),
-            words(""),
+            words(self.tls),
             words(self.application_name),
             count(self.prepared_statements),
             count(self.id.0),

@@ -14,8 +14,8 @@ use control::averages::{Averages, by_database};
 use control::{SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts,
-    PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
+    ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LinkSnapshot, LongCounts,
+    PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
 };
 use machine::{Peer, Settings, Snapshot};
 use queueing::classes::LimitKind;
@@ -74,7 +74,7 @@ fn row(key: &'static str, value: Option<&str>, default: Option<&str>, changeable
 
 /// A connection's id: kind, worker, slot, generation, as `units::id` draws them.
 pub(crate) fn conn(kind: u64, worker: u64, slot: u64, generation: u64) -> ConnId {
-    ConnId::from_bits(((kind << 10 | worker) << 24 | slot) << 27 | generation)
+    ConnId::from_bits(((kind << 9 | worker) << 24 | slot) << 27 | generation)
 }
 
 pub(crate) fn key(database: &str, user: &str) -> PoolKey {
@@ -269,8 +269,7 @@ fn linked_client() -> ClientSnapshot {
         statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
     };
     ClientSnapshot {
-        link: Some(conn(2, 0, 3, 1)),
-        link_name: Some(conn(2, 1, 4, 1)),
+        link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
         pin: Some(pin),
         ..client(0, 8, key("app", "app_owner"), "bob")
     }
@@ -303,6 +302,7 @@ fn first_worker() -> Snapshot {
     };
     let admin = ClientSnapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
+        tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
         fidelity: None,
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
@@ -318,12 +318,12 @@ fn first_worker() -> Snapshot {
         local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
         connected_at: Time(10_000_000),
         request_at: Time(99_900_000),
-        link: Some(conn(1, 0, 8, 1)),
-        link_name: Some(conn(1, 9, 8, 1)),
+        link: Some(LinkSnapshot { conn: conn(1, 0, 8, 1), name: Some(conn(1, 9, 8, 1)) }),
         remote_pid: 815,
         application_name: "app".to_owned(),
         prepared_statements: 5,
         close_needed: true,
+        tls: Some("TLSv1.3/TLS_AES_256_GCM_SHA384/X25519".into()),
     };
     Snapshot {
         worker: Some(WorkerId(0)),
@@ -370,11 +370,11 @@ fn second_worker() -> Snapshot {
         connected_at: Time(5_000_000),
         request_at: Time(6_000_000),
         link: None,
-        link_name: None,
         remote_pid: 816,
         application_name: String::new(),
         prepared_statements: 0,
         close_needed: false,
+        tls: None,
     };
     Snapshot {
         worker: Some(WorkerId(1)),
@@ -407,8 +407,8 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
             to: SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 6999)),
         },
         times: TIMES,
+        tls: None,
         link: None,
-        link_name: None,
         application_name: "psql".to_owned(),
         prepared_statements: 2,
         pid: 1,

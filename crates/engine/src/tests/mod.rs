@@ -1,6 +1,7 @@
 //! Real sockets on this machine, and machines made for the test. Nothing sleeps: machines send notes of their events
 //! through a channel, and sockets are waited for.
 
+mod encrypted;
 mod exhaustion;
 mod panics;
 mod sockets;
@@ -10,6 +11,7 @@ mod threads;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -31,7 +33,7 @@ const SLOTS_MAX: u32 = 10_000;
 
 /// An id like those that machines give out (`units::id`).
 fn conn(kind: Kind, owner: u16, slot: u32) -> ConnId {
-    ConnId::from_bits((((kind as u64) << 10 | u64::from(owner)) << 24 | u64::from(slot)) << 27 | 1)
+    ConnId::from_bits((((kind as u64) << 9 | u64::from(owner)) << 24 | u64::from(slot)) << 27 | 1)
 }
 
 /// What a machine of the test does at an event. The returned actions are carried out.
@@ -46,6 +48,8 @@ struct Actor {
     deadline: Option<Time>,
     now: Time,
     fault: Option<String>,
+    /// Its actions before its script panics.
+    asked: Vec<Action>,
     notes: Sender<String>,
 }
 
@@ -116,10 +120,13 @@ impl Machine for Actor {
 }
 
 impl Tenant for Actor {
-    fn decide(&mut self, now: Time, _: &Board, event: Event<'_>, _: &mut Actions) -> Vec<Action> {
+    fn decide(&mut self, now: Time, _: &Board, event: Event<'_>, actions: &mut Actions) -> Vec<Action> {
         self.now = now;
         let Some(mut script) = self.script.take() else { return self.echo(&event) };
-        let list = script(self, &event);
+        let list = catch_unwind(AssertUnwindSafe(|| script(self, &event))).unwrap_or_else(|panic| {
+            self.asked.drain(..).for_each(|action| actions.push(action));
+            resume_unwind(panic)
+        });
         self.script = Some(script);
         list
     }
@@ -178,6 +185,7 @@ impl Stage {
                 deadline: None,
                 now: Time::ZERO,
                 fault: None,
+                asked: Vec::new(),
                 notes,
             })
         });

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use machine::{Event, Lost, Mail, Place, Stop, ToWorker};
+use machine::{Action, Event, Lost, Mail, Place, Stop, ToWorker};
 use units::{Life, WorkerId};
 
 use super::{Script, Stage, ping, rest};
@@ -95,6 +95,30 @@ fn a_coordinator_that_panics_each_time_ends_the_process() {
     stage.engine().handle().log().flush();
     let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
     assert!(log.contains("4 times in a row") && log.contains("the process ends"), "{log}");
+}
+
+#[test]
+fn what_the_coordinator_asked_for_before_it_panicked_is_carried_out() {
+    for workers in [1, 2] {
+        let stage = Stage::open(workers, |place| {
+            Some(Box::new(move |actor, event| match event {
+                Event::Mail(Mail::ToCoordinator(_)) => {
+                    let noted = ToWorker::RenewalNoted { life: Life(1) };
+                    actor.asked.push(Action::Post { mail: Mail::ToWorker(WorkerId(0), noted), carrying: None });
+                    panic!("asked for")
+                }
+                Event::Mail(Mail::ToWorker(_, ToWorker::RenewalNoted { life })) => {
+                    actor.note(format!("{place:?} noted {life:?}"));
+                    Vec::new()
+                }
+                _ => actor.echo(event),
+            }))
+        });
+        stage.engine().handle().post(Mail::stop(Place::Coordinator, Stop::WaitForClients));
+        assert_eq!(stage.expect("Worker"), "Worker(WorkerId(0)) noted Life(1)");
+        ping(&mut stage.tcp(), b"the process goes on");
+        assert_eq!(stage.counters().panics, 1);
+    }
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn full_machine() -> Box<dyn crate::tenant::Tenant> {
         deadline: None,
         now: units::Time::ZERO,
         fault: None,
+        asked: Vec::new(),
         notes,
     })
 }

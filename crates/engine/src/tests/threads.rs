@@ -18,7 +18,7 @@ use crate::letter::OFFERED_MAX;
 
 /// A message with a number for a test's worker.
 fn cancelling(pid: i32) -> Mail {
-    Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid, secret: 0 })
+    Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid, secret: [0; 4].into() })
 }
 
 /// A message that a full mailbox returns.
@@ -32,7 +32,7 @@ fn sending_on(to: WorkerId) -> impl Fn(Place) -> Option<Script> + Send + Sync {
         Some(match place {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { conn, bytes } => {
-                    let mail = Mail::ToWorker(to, ToWorker::Cancel { pid: i32::from(bytes[0]), secret: 0 });
+                    let mail = Mail::ToWorker(to, ToWorker::Cancel { pid: i32::from(bytes[0]), secret: [0; 4].into() });
                     vec![Action::Post { mail, carrying: Some(conn) }]
                 }
                 _ => actor.echo(event),
@@ -138,6 +138,7 @@ fn arriving() -> Mail {
         database: Arc::clone(&database),
         user: Arc::clone(&user),
         peer: Peer::Unix { pid: 1, uid: 1 },
+        encryption: None,
         connected_at: Time::ZERO,
     };
     let arrival = Arrival {
@@ -148,11 +149,13 @@ fn arriving() -> Mail {
         key: PoolKey { database, user },
         homes: 1,
         console: None,
+        protocol: machine::Protocol::V3_0,
         parameters: StartupParameters::default(),
         stable_backend_pid: None,
         deadline_ms: 0,
         reports_limits: false,
         keys: None,
+        secret: None,
         leftover: Vec::new(),
     };
     Mail::ToWorker(WorkerId(0), ToWorker::Arrive(Box::new(arrival)))

@@ -8,6 +8,7 @@ pub mod states;
 use std::sync::Arc;
 
 use connections::flow::Flow;
+use machine::CancelSecret;
 use machine::arrival::{ConsoleRights, Identity};
 use queueing::classes::DEFAULT;
 use session_state::parameters::Parameters;
@@ -34,7 +35,7 @@ pub struct Session {
     /// Present while there is session state to follow.
     pub tracker: Option<Box<Tracker>>,
     /// The secret half of its cancel key.
-    pub secret: i32,
+    pub secret: CancelSecret,
     pub request_at: Time,
     /// When the last byte moved, in either direction.
     pub progress_at: Time,
@@ -52,7 +53,7 @@ pub struct Newcomer {
     pub parameters: Arc<Parameters>,
     /// Present if it begins with settings that are followed.
     pub tracker: Option<Box<Tracker>>,
-    pub secret: i32,
+    pub secret: CancelSecret,
     /// Present for a session of the admin database.
     pub console: Option<ConsoleRights>,
     pub reports_limits: bool,

@@ -49,10 +49,12 @@ pub(super) fn answer(error: &Error, arguments: &[OsString], line: &Command) -> R
             unknown(error, line)
         }
         ErrorKind::InvalidSubcommand => format!("there is no command {}", invalid(error)),
-        ErrorKind::MissingRequiredArgument if command.as_deref() == Some("run") => {
-            "run needs a URL, as in run 'postgres://user@host/db'".to_owned()
-        }
-        ErrorKind::MissingRequiredArgument => "check needs a configuration file".to_owned(),
+        ErrorKind::MissingRequiredArgument => match command.as_deref() {
+            Some(name @ ("run" | "auth-setup")) => {
+                format!("{name} needs a URL, as in {name} 'postgres://user@host/db'")
+            }
+            _ => "check needs a configuration file".to_owned(),
+        },
         _ => paragraph(error),
     };
     Err(Misuse { text, command })
@@ -95,7 +97,7 @@ fn paragraph(error: &Error) -> String {
 pub(crate) fn meant(word: &Path) -> Option<Misuse> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     // clap knows what is near where there is nothing else that a word could be.
-    let commands = ["run", "dev", "bench", "check", "help"].map(Command::new);
+    let commands = ["run", "dev", "bench", "auth-setup", "check", "help"].map(Command::new);
     let strict = Command::new("pgweir").disable_help_subcommand(true).subcommands(commands);
     let error = strict.try_get_matches_from(["pgweir", word]).err()?;
     let near = match error.get(ContextKind::SuggestedSubcommand)? {

@@ -1,8 +1,8 @@
 //! What servers say and clients are told: text to messages and back.
 
 use wire::backend::{
-    Authentication, BackendKeyData, Column, CommandComplete, DataRow, ErrorResponse, Fields, NegotiateVersion,
-    Notification, ParameterDescription, ParameterStatus, ReadyForQuery, RowDescription, Status, tag,
+    Authentication, Column, CommandComplete, DataRow, ErrorResponse, Fields, NegotiateVersion, Notification,
+    ParameterDescription, ParameterStatus, ReadyForQuery, RowDescription, Status, tag,
 };
 use wire::{SqlState, backend};
 
@@ -93,11 +93,7 @@ fn richer(name: &str, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), St
             let at = pair.text.iter().position(|byte| *byte == b'=').ok_or("a parameter is name=value")?;
             ParameterStatus { name: &pair.text[..at], value: &pair.text[at + 1..] }.encode(out);
         }
-        "BackendKeyData" => {
-            let pid = words.number("the pid")?;
-            let secret: i32 = words.number("the secret")?;
-            BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
-        }
+        "BackendKeyData" => key_data(words, out)?,
         "NotificationResponse" => {
             let pid = words.number("the pid")?;
             let channel = words.text("the channel")?;
@@ -111,11 +107,32 @@ fn richer(name: &str, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), St
                 out.extend_from_slice(&value);
             });
         }
-        "NegotiateProtocolVersion" => NegotiateVersion { minor: 0, unknown: &[] }.encode(out),
+        "NegotiateProtocolVersion" => negotiated(words, out)?,
         "ErrorResponse" => fields(words, tag::ERROR, out)?,
         "NoticeResponse" => fields(words, tag::NOTICE, out)?,
         severity => told(severity, words, out)?,
     }
+    Ok(())
+}
+
+/// `4711 66051`, a process id and a secret of four bytes; `4711 66051 of 32`, these four over and over.
+fn key_data(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    let (pid, secret): (i32, i32) = (words.number("the pid")?, words.number("the secret")?);
+    let len = if words.eat("of") { words.number("its length")? } else { 4 };
+    let secret: Vec<u8> = secret.to_be_bytes().into_iter().cycle().take(len).collect();
+    wire::message(out, tag::BACKEND_KEY_DATA, |out| {
+        out.extend_from_slice(&pid.to_be_bytes());
+        out.extend_from_slice(&secret);
+    });
+    Ok(())
+}
+
+/// `2 _pq_.name`: the minor version, and what is not known.
+fn negotiated(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    let minor = words.number("the minor version")?;
+    let names: Vec<Vec<u8>> = std::iter::from_fn(|| words.any().map(|word| word.text.clone())).collect();
+    let unknown: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    NegotiateVersion { minor, unknown: &unknown }.encode(out);
     Ok(())
 }
 
@@ -186,6 +203,7 @@ pub(crate) fn show_message(tag: u8, body: &[u8]) -> String {
         tag::PARAMETER_STATUS => ParameterStatus::decode(body)
             .ok()
             .map(|it| format!("ParameterStatus {}={}", lossy(it.name), lossy(it.value))),
+        tag::BACKEND_KEY_DATA if body.len() > 8 => Some(format!("BackendKeyData of {} bytes", body.len() - 4)),
         tag::BACKEND_KEY_DATA => Some("BackendKeyData".to_owned()),
         tag::NOTIFICATION => Notification::decode(body)
             .ok()

@@ -186,8 +186,12 @@ pub(crate) fn show_message(tag: u8, body: &[u8]) -> String {
         }),
         tag::COPY_FAIL => CopyFail::decode(body).ok().map(|it| format!("CopyFail {}", show(it.message))),
         tag::COPY_DATA => Some(format!("CopyData {}", show(body))),
-        tag::PASSWORD if body.starts_with(b"SCRAM-SHA-256\0") => Some("SASLInitialResponse".to_owned()),
-        tag::PASSWORD if body.starts_with(b"c=biws,r=") => Some("SASLResponse".to_owned()),
+        tag::PASSWORD if body.starts_with(b"SCRAM-SHA-256-PLUS\0") => Some("SASLInitialResponse, bound".to_owned()),
+        tag::PASSWORD if body.starts_with(b"SCRAM-SHA-256\0") => {
+            let knows_how = body.get(18).is_some_and(|&flag| flag == b'y');
+            Some(if knows_how { "SASLInitialResponse, not bound" } else { "SASLInitialResponse" }.to_owned())
+        }
+        tag::PASSWORD if body.starts_with(b"c=") => Some("SASLResponse".to_owned()),
         tag::PASSWORD => Some(format!("Password {}", show(body.strip_suffix(b"\0").unwrap_or(body)))),
         tag::FUNCTION_CALL => Some(format!("FunctionCall <{} bytes>", body.len())),
         tag::SYNC if body.is_empty() => Some("Sync".to_owned()),

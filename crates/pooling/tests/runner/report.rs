@@ -81,7 +81,7 @@ fn abbreviated(items: Vec<String>) -> Vec<String> {
     let mut rest = &items[start + 1..];
     short.push("welcome".to_owned());
     while let [first, after @ ..] = rest {
-        let part = first.starts_with("ParameterStatus ") || first == "BackendKeyData";
+        let part = first.starts_with("ParameterStatus ") || first.starts_with("BackendKeyData");
         if !part && first != "ReadyForQuery I" {
             short.push(first.clone());
         }

@@ -14,7 +14,7 @@ use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 use machine::Settings;
 use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 use queueing::limit_words::LimitWords;
-use settings::{AuthType, DatabaseSettings, Fidelity, Over, UserSettings};
+use settings::{AuthType, DatabaseSettings, Fidelity, Over, SslMode, UserSettings};
 
 use super::classes::Described;
 use super::words::Words;
@@ -24,6 +24,7 @@ use super::words::Words;
 pub(crate) fn initial() -> Settings {
     let mut settings = Settings { reads_catalogue: false, ..Settings::default() };
     settings.global.login.auth_type = AuthType::Trust;
+    settings.global.tls.server_tls_sslmode = SslMode::Disable;
     settings.global.pools.pool_fidelity = Fidelity::Classic;
     settings.databases.insert("db".to_owned(), Arc::new(database("db")));
     for user in ["u", "v", "w"] {
@@ -82,12 +83,31 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
     } else if words.eat("secret") {
         let user = words.bare("the user's name")?;
         settings.secrets.insert(user.to_owned(), Secret::parse(&words.string("the secret")?));
+    } else if words.eat("hba") {
+        settings.hba = Arc::new(read_file(&mut words, |read| hba::read_rules("hba.conf", &[], read))?);
+    } else if words.eat("ident") {
+        settings.ident = Arc::new(read_file(&mut words, |read| hba::read_maps("ident.conf", read))?);
+    } else if words.eat("ldap") {
+        let read = hba::read_directory(&words.string("the options")?);
+        settings.ldap = Some(Arc::new(read.map_err(|(found, _)| found)?));
+    } else if words.eat("oauth") {
+        let read = hba::read_provider(&words.string("the options")?);
+        settings.provider = Some(Arc::new(read.map_err(|(found, _)| found)?));
     } else if words.eat("no secret") {
         settings.secrets.remove(words.bare("the user's name")?);
     } else {
         return Ok(false);
     }
     Ok(true)
+}
+
+/// `hba "local all all peer; host all all 10.0.0.0/8 md5"`: a file, with semicolons between its lines.
+fn read_file<T>(
+    words: &mut Words<'_>,
+    read: impl FnOnce(&hba::Read) -> Result<T, Vec<hba::Mistake>>,
+) -> Result<T, String> {
+    let text = words.string("the file's lines")?.replace(';', "\n");
+    read(&|_| Ok(text.clone().into_bytes())).map_err(|mistakes| mistakes[0].to_string())
 }
 
 fn for_each_pair(mut words: Words<'_>, mut set: impl FnMut(&str, &str) -> Result<(), String>) -> Result<(), String> {
@@ -152,6 +172,9 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
         "dbname" => entry.dbname = Some(value.to_owned()),
         "user" => entry.forced_user = Some(value.to_owned()),
         "password" => entry.password = Some(Secret::parse(value)),
+        "auth_user" => entry.auth_user = Some(value.to_owned()),
+        "auth_query" => entry.auth_query = Some(value.to_owned()),
+        "auth_dbname" => entry.auth_dbname = Some(value.to_owned()),
         "connect_query" => entry.connect_query = Some(value.to_owned()),
         "client_encoding" | "datestyle" | "timezone" => entry.startup.push((key.to_owned(), value.to_owned())),
         other => {

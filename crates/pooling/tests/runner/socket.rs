@@ -14,6 +14,8 @@ pub(crate) enum Role {
     Server,
     /// Carries one CancelRequest to PostgreSQL.
     Cancel,
+    /// Looks users' secrets up.
+    Lookup,
 }
 
 /// A client's side of a login.
@@ -22,6 +24,21 @@ pub(crate) struct Proof {
     pub(crate) user: String,
     pub(crate) password: String,
     pub(crate) exchange: Option<auth::ClientExchange>,
+    pub(crate) binds: Binds,
+}
+
+/// What a client that logs in by SCRAM does about channel binding.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Binds {
+    /// It binds where it is offered to.
+    #[default]
+    Offered,
+    /// It never binds.
+    Never,
+    /// It could bind, and believes that it was not offered to.
+    UnawareOfOffer,
+    /// It binds to the certificate of somebody between it and the pooler.
+    ToAnother,
 }
 
 #[derive(Debug)]
@@ -39,7 +56,7 @@ pub(crate) struct Socket {
     /// The rest of a message that was sent in part.
     pub(crate) rest: Vec<u8>,
     /// The cancel key it was given.
-    pub(crate) key: Option<(i32, i32)>,
+    pub(crate) key: Option<(i32, Vec<u8>)>,
     /// The body of the last authentication request, and what the client proves with.
     pub(crate) asked: Option<Vec<u8>>,
     pub(crate) proof: Proof,
@@ -113,13 +130,18 @@ impl Socket {
     }
 
     fn next(&mut self, bytes: &[u8]) -> Option<(String, usize)> {
-        if self.letters > 0 && bytes.first() == Some(&b'N') {
+        // A parameter's report, which begins with an S too, comes with more in one go.
+        let letter = bytes.first().filter(|&&letter| letter == b'N' || letter == b'S' && bytes.len() == 1);
+        if self.letters > 0
+            && let Some(&letter) = letter
+        {
             self.letters -= 1;
-            return Some(("'N'".to_owned(), 1));
+            return Some((format!("'{}'", char::from(letter)), 1));
         }
         if self.untagged {
             let (text, used) = frontend::show_startup(bytes)?;
-            self.untagged = false;
+            // The startup packet follows it.
+            self.untagged = text == "SSLRequest";
             return Some((text, used));
         }
         let header = Header::parse(bytes).expect("what the pooler writes has sound lengths")?;
@@ -129,7 +151,7 @@ impl Socket {
                 self.learn(header.tag, body);
                 backend::show_message(header.tag, body)
             }
-            Role::Server | Role::Cancel => {
+            Role::Server | Role::Cancel | Role::Lookup => {
                 if header.tag == wire::frontend::tag::PASSWORD {
                     self.answered = Some(body.to_vec());
                 }
@@ -143,8 +165,7 @@ impl Socket {
         match message {
             tag::BACKEND_KEY_DATA => {
                 let key = BackendKeyData::decode(body).expect("the pooler's own key");
-                let secret = i32::from_be_bytes(key.secret.try_into().expect("protocol 3.0 has four bytes"));
-                self.key = Some((key.pid, secret));
+                self.key = Some((key.pid, key.secret.to_vec()));
             }
             tag::AUTHENTICATION if Authentication::decode(body) != Ok(Authentication::Ok) => {
                 self.asked = Some(body.to_vec());
@@ -157,7 +178,7 @@ impl Socket {
         let Ok(Some(header)) = Header::parse(bytes) else { return format!("<{} bytes>", bytes.len()) };
         let name = match self.role {
             Role::Client => backend::name(header.tag),
-            Role::Server | Role::Cancel => frontend::name(header.tag),
+            Role::Server | Role::Cancel | Role::Lookup => frontend::name(header.tag),
         };
         format!("{name} ({} of {} bytes)", bytes.len(), header.total_len())
     }

@@ -57,7 +57,8 @@ fn states(world: &World) -> BTreeMap<usize, String> {
             }
         }
         for server in &snapshot.servers {
-            let link = server.link.and_then(|id| names.get(&id)).map(|&socket| world.sockets[socket].name.clone());
+            let link =
+                server.link.and_then(|link| names.get(&link.conn)).map(|&socket| world.sockets[socket].name.clone());
             let state = match (server.state, link) {
                 ("active", Some(name)) => format!("is linked to {name}"),
                 ("active", None) => "is draining".to_owned(),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{Action, Actions, Event, Machine, Mail, Place, Settings, ToWorker};
+use machine::{Action, Actions, Event, Inquiry, Machine, Mail, Place, Secure, Settings, ToWorker};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
@@ -62,6 +62,8 @@ pub(crate) struct World {
     letters: VecDeque<Letter>,
     to_log_in: VecDeque<usize>,
     computations: VecDeque<(ConnId, machine::Job)>,
+    /// What others were asked and have not answered.
+    pub(crate) inquiries: VecDeque<(ConnId, Box<Inquiry>)>,
     /// The socket that comes with the mail being delivered.
     in_hand: Option<usize>,
     actions: Actions,
@@ -99,6 +101,7 @@ impl World {
             letters: VecDeque::new(),
             to_log_in: VecDeque::new(),
             computations: VecDeque::new(),
+            inquiries: VecDeque::new(),
             in_hand: None,
             actions: Actions::new(),
             violation: None,
@@ -123,7 +126,7 @@ impl World {
     /// Who decides about a connection.
     pub(crate) fn place(conn: ConnId) -> Place {
         match conn.kind() {
-            Kind::Login => Place::Door(DoorId(0)),
+            Kind::Login | Kind::Lookup => Place::Door(DoorId(0)),
             Kind::Client | Kind::Server | Kind::Cancel => Place::Worker(WorkerId(conn.owner())),
         }
     }
@@ -206,7 +209,26 @@ impl World {
                 (self.sockets[socket].id, self.sockets[socket].closed) = (None, true);
             }
             Action::Open { conn, address } => self.open(from, conn, address.port),
+            Action::Secure { conn, how } => {
+                let words = match how {
+                    Secure::Accept { is_direct: true, .. } => "TLS is accepted at once".to_owned(),
+                    Secure::Accept { .. } => "TLS is accepted".to_owned(),
+                    Secure::Connect { host, is_direct: true } => format!("TLS to {host} begins at once"),
+                    Secure::Connect { host, .. } => format!("TLS to {host} begins"),
+                };
+                let Some(&socket) = self.by_id.get(&conn) else { return };
+                self.note(format!("{}: {words}", self.sockets[socket].name));
+            }
             Action::Compute { conn, job } => self.computations.push_back((conn, job)),
+            Action::Ask { conn, inquiry } => {
+                self.note(format!(
+                    "{} is asked about {}: {:?}",
+                    inquiry.outside.as_str(),
+                    inquiry.user,
+                    inquiry.given.as_str()
+                ));
+                self.inquiries.push_back((conn, inquiry));
+            }
             Action::Post { mail, carrying } => self.post(from, mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
@@ -304,17 +326,34 @@ impl World {
     }
 
     fn open(&mut self, from: Place, conn: ConnId, port: u16) {
-        let role = if conn.kind() == Kind::Cancel { Role::Cancel } else { Role::Server };
+        let role = match conn.kind() {
+            Kind::Cancel => Role::Cancel,
+            Kind::Lookup => Role::Lookup,
+            Kind::Login | Kind::Client | Kind::Server => Role::Server,
+        };
         let number = self.sockets.iter().filter(|socket| socket.role == role).count() + 1;
-        let name = if role == Role::Cancel { format!("cancel {number}") } else { number.to_string() };
-        let socket = self.add(name.clone(), role, conn);
+        let name = match role {
+            Role::Cancel => format!("cancel {number}"),
+            Role::Lookup => format!("lookup {number}"),
+            Role::Client | Role::Server => number.to_string(),
+        };
+        // The same one may try another way to its server.
+        let (name, socket) = match self.first_ids.get(&conn) {
+            Some(&socket) => {
+                let name = self.sockets[socket].name.clone();
+                self.sockets[socket] = Socket::new(name.clone(), role, conn);
+                self.by_id.insert(conn, socket);
+                (name, socket)
+            }
+            None => (name.clone(), self.add(name, role, conn)),
+        };
         let worker = match from {
             Place::Worker(worker) if self.workers.len() > 1 => format!(" at worker {}", worker.0 + 1),
             _ => String::new(),
         };
         let port = if port == 5432 { String::new() } else { format!(" to port {port}") };
         self.note(format!("open {name}{worker}{port}"));
-        if role == Role::Server && self.automatic {
+        if role != Role::Cancel && self.automatic {
             self.sockets[socket].quiet = true;
             self.to_log_in.push_back(socket);
         }
@@ -413,7 +452,10 @@ impl World {
         // A server answers what it has read.
         while self.drain_one() {}
         self.report.flush(&mut self.sockets);
-        let welcome = super::verbs::server::welcome(&self.sockets[socket].name, &[]);
+        let mut welcome = super::verbs::server::welcome(&self.sockets[socket].name, &[]);
+        if self.sockets[socket].role == Role::Lookup {
+            super::verbs::lookup::prepared(&mut welcome);
+        }
         self.step(World::place(conn), Event::Received { conn, bytes: &welcome });
         self.sockets[socket].quiet = false;
         true

@@ -14,6 +14,7 @@
 //! Where nothing is limited nothing is done. Does not do: queues of sessions that wait for a limit (`worker/src/limits/limiters.rs`).
 
 pub mod bucket;
+pub mod failures;
 pub mod limiter;
 pub(crate) mod permit_lease;
 pub mod permit_source;

@@ -131,7 +131,7 @@ impl Strangers {
                 None => continue,
             };
             // A server that came for waiters of this worker serves one of them first, even after a check.
-            let came_at = client.link.and_then(|server| self.came.get(&server));
+            let came_at = client.link.and_then(|link| self.came.get(&link.conn));
             if waited.is_some() && came_at.is_some_and(|&at| since <= at) {
                 continue;
             }

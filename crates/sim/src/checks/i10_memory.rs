@@ -22,7 +22,7 @@ pub(crate) fn check_backlog(on_console: bool, conn: ConnId, len: usize) -> Resul
 pub(crate) fn check(view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
     let Some(node) = view.machines.worker_node(worker) else { return Ok(()) };
     for client in &snapshot.clients {
-        let Some(server) = client.link else { continue };
+        let Some(server) = client.link.map(|link| link.conn) else { continue };
         for (full, feeder) in [(client.conn, server), (server, client.conn)] {
             let unsent = node.backlog(full).len();
             let link = node.find(feeder).and_then(|id| view.network.get(id));

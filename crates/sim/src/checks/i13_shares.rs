@@ -94,7 +94,7 @@ impl Shares {
         self.links
             .retain(|server, _| snapshot.servers.iter().any(|other| other.conn == *server) || server.owner() != worker);
         for server in &snapshot.servers {
-            let Some(client) = server.link else {
+            let Some(client) = server.link.map(|link| link.conn) else {
                 self.links.remove(&server.conn);
                 continue;
             };

@@ -234,7 +234,9 @@ impl Client {
             }
             "database removed" => plan.is_removed(&self.who.name),
             _ if words.starts_with("the connection that listened") && plan.is_removed(&self.who.name) => true,
-            "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
+            _ if words.starts_with("role \"") && words.ends_with("does not exist") => {
+                self.habits.lost == Some(Nowhere::User)
+            }
             // Sent to clients that wait for a server, with the server's text.
             FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),
             // A user that does not exist is no user of the console either.
@@ -256,7 +258,7 @@ impl Client {
                 self.who.mode == PoolMode::Statement && self.work.began_block
             }
             "server shutting down" | "pooler is shutting down" => facts.closing_time,
-            "password authentication failed" | "SASL authentication failed" => {
+            _ if words.starts_with("password authentication failed for user") => {
                 self.habits.wrong_password || self.habits.lost == Some(Nowhere::User)
             }
             "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),

@@ -2,7 +2,7 @@
 
 use auth::{ClientExchange, Keys, Md5Hash};
 use settings::AuthType;
-use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
+use wire::backend::{Authentication, BackendKeyData, NegotiateVersion, ParameterStatus, tag};
 use wire::frontend::{self, Password, STARTUP_LEN_MAX, SaslInitial, SaslResponse};
 
 use super::{Client, ClientPhase, Nowhere};
@@ -10,6 +10,7 @@ use crate::course::Finding;
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::plan::{PASSWORD, Plan};
 use crate::random::Random;
+use crate::secret::Secret;
 
 impl Client {
     /// Sends the startup packet, sometimes an SSLRequest first.
@@ -63,7 +64,8 @@ impl Client {
             let len: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
             pairs = pairs.repeat(STARTUP_LEN_MAX / len - 1);
         }
-        frontend::encode_startup(self.talk.socket.outbox(), pairs);
+        let minor = plan.promises.minor(self.who.number);
+        frontend::encode_startup_version(self.talk.socket.outbox(), minor, pairs);
     }
 
     /// The one byte that answers an encryption request.
@@ -80,6 +82,7 @@ impl Client {
     /// One message before the first ReadyForQuery, other than errors and notices.
     pub(super) fn login_message(&mut self, message: u8, body: &[u8], plan: &Plan) -> Result<(), Finding> {
         match message {
+            tag::NEGOTIATE_VERSION => self.negotiated(body, plan),
             tag::AUTHENTICATION => {
                 let request = Authentication::decode(body).map_err(|error| (11, error.to_string()))?;
                 self.authenticate(request, plan)
@@ -90,7 +93,9 @@ impl Client {
             tag::PARAMETER_STATUS => self.parameter(body),
             tag::BACKEND_KEY_DATA => {
                 let key = BackendKeyData::decode(body).map_err(|error| (11, error.to_string()))?;
-                let secret = key.secret.try_into().map_err(|_| (11, "a cancel secret has four bytes".to_owned()))?;
+                let len = if plan.promises.minor(self.who.number) < 2 { 4 } else { 32 };
+                let secret = Secret::read(key.secret).filter(|_| key.secret.len() == len);
+                let secret = secret.ok_or_else(|| (11, format!("a cancel secret has {} bytes", key.secret.len())))?;
                 self.cancels.key = Some((key.pid, secret));
                 self.talk.twin.set_pid(key.pid);
                 Ok(())
@@ -104,6 +109,16 @@ impl Client {
             }
             other => Err((11, format!("message {:?} came during login", char::from(other)))),
         }
+    }
+
+    /// Only a version that is newer than 3.2 is negotiated.
+    fn negotiated(&self, body: &[u8], plan: &Plan) -> Result<(), Finding> {
+        let told = NegotiateVersion::decode(body).map_err(|error| (11, error.to_string()))?;
+        let asked = plan.promises.minor(self.who.number);
+        if asked > 2 && told.minor == 2 && told.count() == 0 {
+            return Ok(());
+        }
+        Err((11, format!("a client that asks for 3.{asked} is told a version")))
     }
 
     fn parameter(&self, body: &[u8]) -> Result<(), Finding> {

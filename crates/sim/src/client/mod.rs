@@ -33,6 +33,7 @@ use crate::course::Finding;
 use crate::link::{Leaving, Link, LinkId};
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::secret::Secret;
 use crate::shared::Shared;
 pub use console::Console;
 pub use habits::{Habits, Nowhere};
@@ -63,7 +64,7 @@ enum ClientPhase {
 pub struct Wants {
     pub leave: Option<Leaving>,
     /// Send a CancelRequest with this key.
-    pub cancel: Option<(i32, [u8; 4])>,
+    pub cancel: Option<(i32, Secret)>,
     /// Wake it again after so many microseconds.
     pub again: Option<u64>,
 }
@@ -83,7 +84,7 @@ pub struct Circumstances {
 #[derive(Copy, Clone, Debug, Default)]
 struct Cancels {
     /// The key for its own queries.
-    key: Option<(i32, [u8; 4])>,
+    key: Option<(i32, Secret)>,
     sent: u32,
     /// Those whose effect an answer has shown.
     seen: u32,

@@ -85,7 +85,7 @@ impl Turn<'_> {
     }
 
     fn maybe_cancel(&mut self, facts: Circumstances, wants: &mut Wants) {
-        let Some((pid, mut secret)) = self.cancels.key else { return };
+        let Some((pid, secret)) = self.cancels.key else { return };
         if !self.habits.cancels {
             // A cancel with a wrong key must have no effect.
             let wrong_bit = match self.talk.twin.owes() {
@@ -93,8 +93,7 @@ impl Turn<'_> {
                 false => self.random.chance(5).then_some(24),
             };
             if let Some(bit) = wrong_bit {
-                secret[bit as usize / 8] ^= 1 << (bit % 8);
-                wants.cancel = Some((pid, secret));
+                wants.cancel = Some((pid, secret.with_bit(bit)));
                 self.census.cancels.wrong += 1;
             }
             return;

@@ -11,7 +11,7 @@ use auth::{Md5Hash, Password, Secret, Verifier};
 use connections::databases::{Address, Database, Host};
 use machine::Settings;
 use settings::{AuthType, DatabaseSettings, Effective, Fidelity, PoolMode, PoolSize};
-use settings::{TestSettings, UserSettings};
+use settings::{SslMode, TestSettings, UserSettings};
 use units::PoolKey;
 
 use crate::conditions::{Faults, Manners, Weather};
@@ -168,6 +168,11 @@ impl Plan {
 
     /// Whether a pool of this mode cancels overdue queries instead of closing their clients.
     #[must_use]
+    /// Whether PostgreSQL can do TLS.
+    pub fn has_tls(&self) -> bool {
+        encryption(self.seed).1
+    }
+
     pub fn cancels_overdue(&self, mode: PoolMode) -> bool {
         let follows = self.settings.global.pools.pool_fidelity != Fidelity::Classic && mode != PoolMode::Session;
         follows && self.settings.global.waiting.query_timeout.is_some()
@@ -295,6 +300,7 @@ fn settle(
     settings.fallback = settings.databases.remove(ANY_NAME);
     limit(random, clients, &mut settings);
     settings.global.pools.max_server_connections = together(wishes.seed);
+    settings.global.tls.server_tls_sslmode = encryption(wishes.seed).0;
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
@@ -323,6 +329,17 @@ fn crowded(wishes: &Wishes) -> bool {
 fn together(seed: u64) -> u32 {
     let mut random = Random::new(seed ^ 0x746f_6765_7468);
     if random.chance(200) { random.range(1, 12) as u32 } else { 0 }
+}
+
+/// Whether servers are to be reached by TLS, and whether they can be. Drawn from its own stream.
+fn encryption(seed: u64) -> (SslMode, bool) {
+    let mut random = Random::new(seed ^ 0x0074_6c73);
+    if !random.chance(150) {
+        return (SslMode::Disable, false);
+    }
+    let has_tls = random.chance(700);
+    let modes = [SslMode::Allow, SslMode::Prefer, SslMode::Require, SslMode::VerifyFull];
+    (modes[random.below(if has_tls { 4 } else { 2 }) as usize], has_tls)
 }
 
 /// Drawn from its own stream.

@@ -234,6 +234,7 @@ fn contest_weather(random: &mut Random) -> Weather {
 fn plain(old: &Global, wishes: &Wishes) -> Global {
     let mut global = Global::default();
     global.login.auth_type = old.login.auth_type;
+    global.tls = old.tls.clone();
     global.login.scram_iterations = old.login.scram_iterations;
     global.pools.pool_fidelity = wishes.fidelity.unwrap_or(Fidelity::Classic);
     global.servers.server_idle_timeout = Some(Duration::from_secs(10));

@@ -18,6 +18,7 @@ use crate::course::Course;
 use crate::link::{LinkId, ProcessName};
 use crate::parameters::{self, Values};
 use crate::plan::Plan;
+use crate::secret::Secret;
 use crate::shared::Server;
 use pipe::Buffers;
 use proof::Proof;
@@ -46,6 +47,8 @@ struct ProcessWork {
 /// The request in a startup packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
+    /// It was asked for encryption, and has answered.
+    Encryption,
     /// It has not come in full.
     Unfinished,
     /// A session, which must be admitted.
@@ -71,7 +74,7 @@ pub(crate) struct Process {
     pub(crate) pipe: Buffers,
     work: ProcessWork,
     /// Its key for a CancelRequest.
-    key: (i32, [u8; 4]),
+    key: (i32, Secret),
     /// It ends once it has sent everything.
     ending: bool,
 }
@@ -91,7 +94,10 @@ impl Process {
             units: Units::default(),
             pipe: Buffers::default(),
             work: ProcessWork { busy_until: None, is_statement: false, active_at: course.now() },
-            key: (name.number as i32, (course.random.next() as u32).to_be_bytes()),
+            key: {
+                let (number, seed) = (name.number as i32, (course.random.next() as u32).to_be_bytes());
+                (number, Secret::stretched(seed, course.plan.promises.secret_len(number)))
+            },
             ending: false,
         }
     }
@@ -163,7 +169,7 @@ impl Process {
 
     /// Whether a cancel with this key is for it.
     pub(crate) fn has_key(&self, pid: i32, secret: &[u8]) -> bool {
-        self.key.0 == pid && self.key.1 == secret
+        self.key.0 == pid && self.key.1.as_slice() == secret
     }
 
     pub(crate) fn serves(&self) -> bool {
@@ -278,7 +284,8 @@ impl Process {
                 Start::Unfinished
             }
             Ok(Some((Packet::Cancel(request), _))) => {
-                let secret = request.secret.try_into().unwrap_or_default();
+                // One that is longer than all is nobody's.
+                let secret = Secret::read(request.secret).unwrap_or(Secret::stretched([0; 4], 0));
                 let after = course.random.skewed(1, 5_000);
                 course.after(after, Happening::Strike { link: self.link, pid: request.pid, secret });
                 // The connection stays open until the signal is sent; the process does nothing else.
@@ -295,7 +302,14 @@ impl Process {
                 self.pipe.put_back(&inbox[used..]);
                 Start::Session
             }
-            Ok(Some((Packet::Ssl | Packet::GssEnc, _))) | Err(_) => Start::Wrong,
+            // Its handshake takes no bytes here: `Action::Secure` is answered after a while.
+            Ok(Some((Packet::Ssl, used))) => {
+                self.pipe.buffer().push(if course.plan.has_tls() { b'S' } else { b'N' });
+                self.pipe.let_go();
+                self.pipe.put_back(&inbox[used..]);
+                Start::Encryption
+            }
+            Ok(Some((Packet::GssEnc, _))) | Err(_) => Start::Wrong,
         }
     }
 
@@ -356,7 +370,7 @@ impl Process {
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
         ParameterStatus { name: b"server_version", value: b"18.0" }.encode(out);
-        BackendKeyData { pid: self.key.0, secret: &self.key.1 }.encode(out);
+        BackendKeyData { pid: self.key.0, secret: self.key.1.as_slice() }.encode(out);
         backend::encode_ready(out, Status::Idle);
         self.phase = ProcessPhase::Serving;
         course.census.postgres.logins += 1;

@@ -119,6 +119,7 @@ impl World {
             Happening::Break(link) => self.break_link(link),
             Happening::Client { index, number } => self.client_awakes(index, number),
             Happening::Process { index, number } => self.process_awakes(index, number),
+            Happening::Secured { node, conn } => pooler.machines.secure(course, node, conn),
             Happening::Computed { node, conn, job } => pooler.machines.compute(course, node, conn, *job),
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
             Happening::Visit => self.visit(),

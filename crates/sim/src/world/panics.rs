@@ -22,9 +22,10 @@ pub(super) struct AtStake {
     lost: Option<Box<Lost>>,
     /// The connection in hand is a client's.
     client: bool,
-    /// A request for a snapshot. No panic happens then: the control plane would wait for the answer until a timeout,
-    /// which the model does not have.
-    question: bool,
+    /// No panic happens at a request for a snapshot: the control plane would wait for the answer until a timeout, which
+    /// the model does not have. Nor in the first step of a worker that replaces another: then the process ends, because
+    /// the news in the event would be lost.
+    may_panic: bool,
 }
 
 impl AtStake {
@@ -36,7 +37,10 @@ impl AtStake {
             | Event::Drained { conn, .. }
             | Event::Opened { conn, .. }
             | Event::OpenFailed { conn, .. }
-            | Event::Computed { conn, .. } => Some(*conn),
+            | Event::Secured { conn, .. }
+            | Event::Weighed { conn, .. }
+            | Event::Computed { conn, .. }
+            | Event::Answered { conn, .. } => Some(*conn),
             _ => None,
         };
         let mail = if let Event::Mail(mail) = event { Some(mail) } else { None };
@@ -44,7 +48,7 @@ impl AtStake {
             served,
             lost: mail.and_then(Mail::if_lost),
             client: matches!(mail, Some(Mail::ToWorker(_, ToWorker::Arrive(_)))),
-            question: matches!(mail, Some(Mail::ToWorker(_, ToWorker::Look { .. }))),
+            may_panic: !matches!(event, Event::Mail(Mail::ToWorker(_, ToWorker::Look { .. })) | Event::Renewed { .. }),
         }
     }
 }
@@ -54,7 +58,7 @@ pub(super) fn is_now(world: &mut World, node: u16, at_stake: &AtStake) -> bool {
     let one_in = world.course.plan.faults.panics;
     let is_worker = world.pooler.machines.node(node).worker().is_some();
     let may = one_in > 0 && is_worker && world.course.is_working() && world.course.census.world.stops == 0;
-    may && !at_stake.question && world.panics.below(one_in) == 0
+    may && at_stake.may_panic && world.panics.below(one_in) == 0
 }
 
 /// The worker has panicked in a step with these actions.
@@ -84,6 +88,12 @@ pub(super) fn happen(world: &mut World, node: u16, at_stake: AtStake, actions: &
     if let Some(link) = world.adopting.take() {
         end(world, link, at_stake.client);
     }
+    // The engine returns mail in the step that posts it, and drops it with the step.
+    for letter in world.pooler.machines.node_mut(node).take_returned() {
+        if let Some(link) = letter.carrying {
+            end(world, link, false);
+        }
+    }
     world.step(node, Event::Renewed { life, lost: at_stake.lost }, &[]);
 }
 
@@ -102,4 +112,51 @@ fn end(world: &mut World, id: LinkId, is_notified: bool) {
     }
     pooler.network.pump(course, id, false);
     close_link(world, id);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Exchange;
+    use units::{PoolId, WorkerId};
+
+    use crate::machines::Letter;
+    use crate::plan::Plan;
+    use crate::trace::Trace;
+    use crate::wishes::Wishes;
+
+    #[test]
+    fn a_worker_that_replaces_another_does_not_panic_in_its_first_step() {
+        let mut plan = Plan::new(&Wishes { seed: 1, workers: Some(2), ..Wishes::default() });
+        plan.faults.panics = 2;
+        let mut world = World::new(plan, Trace::new(false, false));
+        let is_worker = |node: &u16| world.pooler.machines.node(*node).worker().is_some();
+        let node = (0..).find(is_worker).expect("there are two");
+        let counted = |world: &World| world.course.census.world.panics;
+        for _ in 0..100 {
+            let before = counted(&world);
+            world.step(node, Event::RoundEnded, &[]);
+            assert!(counted(&world) <= before + 1, "the news in the first step is lost");
+        }
+        assert!(counted(&world) > 30);
+    }
+
+    #[test]
+    fn mail_that_was_returned_to_a_worker_ends_with_it() {
+        let plan = Plan::new(&Wishes { seed: 1, workers: Some(2), ..Wishes::default() });
+        let mut world = World::new(plan, Trace::new(false, false));
+        let is_worker = |node: &u16| world.pooler.machines.node(*node).worker().is_some();
+        let node = (0..).find(is_worker).expect("there are two");
+        let mail = || {
+            let begs = Exchange::Beg { pool: PoolId(1), from: WorkerId(0) };
+            Mail::ToWorker(WorkerId(1), ToWorker::Exchange(begs))
+        };
+        for returned in [false, true] {
+            let letter = Letter { from: node, at: 0, mail: mail(), carrying: None, returned };
+            world.pooler.machines.deliver(&mut world.course, node, letter);
+        }
+        happen(&mut world, node, AtStake::of(&Event::RoundEnded), &Actions::new());
+        let mut left = std::iter::from_fn(|| world.pooler.machines.node_mut(node).next_letter(0));
+        assert_eq!(left.by_ref().map(|letter| letter.returned).collect::<Vec<_>>(), [false]);
+    }
 }

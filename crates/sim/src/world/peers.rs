@@ -16,6 +16,7 @@ use crate::client::Circumstances;
 use crate::desk::Open;
 use crate::link::{Leaving, LinkId, Peer, ProcessName};
 use crate::process::{Process, Start};
+use crate::secret::Secret;
 use crate::working;
 
 impl World {
@@ -162,7 +163,7 @@ impl World {
         let World { course, pooler, postgres, checks, .. } = self;
         match process.start(course, postgres.shared()) {
             Start::Unfinished => Some(false),
-            Start::Cancel => Some(true),
+            Start::Cancel | Start::Encryption => Some(true),
             Start::Session => {
                 if let Some(link) = pooler.network.get_mut(process.link).filter(|link| !link.pooler.closed) {
                     link.pooler.counted = Some((process.dbname.clone(), process.user.clone()));
@@ -252,14 +253,14 @@ impl World {
     }
 
     /// A cancel interrupts whatever its process does at that moment (I4); then the cancel's connection is closed.
-    pub(super) fn strike(&mut self, id: LinkId, pid: i32, secret: [u8; 4]) {
+    pub(super) fn strike(&mut self, id: LinkId, pid: i32, secret: Secret) {
         let link = self.pooler.network.get(id);
         let aim = link.and_then(|link| link.asked.aim);
         if let Some(Peer::Postgres { process: Some(name), .. }) = link.map(|link| link.peer.who) {
             self.postgres.take(name);
         }
         self.pooler.close_peer(&mut self.course, id, Leaving::Orderly);
-        let struck = self.postgres.with_key(pid, &secret).filter(|process| process.can_be_struck());
+        let struck = self.postgres.with_key(pid, secret.as_slice()).filter(|process| process.can_be_struck());
         let Some(mut process) = struck.map(Process::name).and_then(|name| self.postgres.take(name)) else { return };
         let World { course, pooler, crowd, .. } = self;
         if let Some(client) = process.backend.client() {

@@ -4,7 +4,7 @@
 //! then the end of the round, twice if the first one had actions. After each event all actions are carried out in
 //! order, as in the engine, on model sockets and model mailboxes.
 
-use machine::{Action, Actions, Event, Hangup, Mail, Source, ToCoordinator};
+use machine::{Action, Actions, Event, Hangup, Mail, Secured, Source, ToCoordinator};
 use units::{ConnId, Kind};
 
 use super::World;
@@ -37,6 +37,13 @@ impl World {
         self.deliver_letters(node);
         for (conn, done) in self.pooler.machines.node_mut(node).take_computed() {
             self.step(node, Event::Computed { conn, done }, &[]);
+        }
+        for conn in self.pooler.machines.node_mut(node).take_secured() {
+            // It may have been closed meanwhile.
+            if self.pooler.find(node, conn).is_some() {
+                let outcome = Ok(Box::new(Secured { version: "TLSv1.3", ..Secured::default() }));
+                self.step(node, Event::Secured { conn, outcome }, &[]);
+            }
         }
         self.deliver_socket_events(node);
         if self.pooler.machines.node(node).is_due(self.course.now()) {
@@ -234,10 +241,15 @@ impl World {
                     course.trace.see(format!("open {conn:?} {}", address.port).as_bytes());
                     self.open(node, conn, address.port);
                 }
+                Action::Secure { conn, .. } => {
+                    let micros = course.random.range(100, 10_000);
+                    course.after(micros, Happening::Secured { node, conn });
+                }
                 Action::Compute { conn, job } => {
                     let micros = course.random.range(10, 3_000);
                     course.after(micros, Happening::Computed { node, conn, job: Box::new(job) });
                 }
+                Action::Ask { .. } => unreachable!("in no world others are asked who a client is"),
                 Action::Post { mail, carrying } => self.post(node, mail, carrying),
                 Action::Adopt { conn } => self.adopt(node, conn),
                 Action::Publish { pool, cell } => {

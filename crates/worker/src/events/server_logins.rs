@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use connections::databases::{Address, Host};
-use connections::server::{Chore, Group, Server, State as ServerState};
+use connections::encryption::{Encryption, Next};
+use connections::server::{Chore, Group, Identity, Server, State as ServerState};
 use link::findings::Broken;
 use link::server_login;
-use machine::Step;
 use machine::action::Action;
 use machine::mail::{Grant, ToCoordinator};
 use machine::observe::{Ends, Level, Topic};
 use machine::work::Done;
+use machine::{Secured, Step};
 use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
@@ -60,20 +61,28 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
     let address = Arc::new(pool.opening.take_host(&pool.database));
     pool.servers.enter(ServerState::Connecting.group());
     let opened_for = Arc::clone(&pool.database);
-    let new = |name| Server::connecting(step.now, name, serial, id, Arc::clone(&address), opened_for, empty);
+    let identity = |name| Identity {
+        serial,
+        name,
+        local: None,
+        address: Arc::clone(&address),
+        encryption: Encryption::new(&tables.settings.global.tls, &address),
+        opened_for,
+        connected_at: step.now,
+    };
+    let new = |name| Server::connecting(step.now, id, identity(name), empty);
     let conn = tables.servers.insert_with(new);
     step.actions.push(Action::Open { conn, address });
     timers::arm_server(tables, conn);
 }
 
-/// The connection is open: send the startup packet.
+/// The connection is open.
 pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
     // It may have been closed meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     if !matches!(server.state(), ServerState::Connecting) {
         return;
     }
-    server.log_in();
     let mut words = "new connection to server".to_owned();
     if let Some(Ends { local, remote }) = ends.as_deref() {
         server.identity.local = Some(*local);
@@ -83,15 +92,56 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         }
         let _ = write!(words, " (from {local})");
     }
+    let next = server.identity.encryption.opened();
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
-    let server = &tables.servers[conn];
+    go_on(tables, step, conn, next);
+}
+
+/// Bytes of a server that is not logging in yet: its answer to SSLRequest.
+pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    match tables.servers[conn].identity.encryption.received(bytes) {
+        Ok(next) => go_on(tables, step, conn, next),
+        Err(Broken(why)) => lost_servers::login_failed(tables, step, conn, &why),
+    }
+}
+
+/// The end of a handshake.
+pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, outcome: Secure) {
+    // It may have been closed meanwhile.
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    match outcome {
+        Ok(facts) => {
+            let words = format!("SSL established: {}", facts.shown());
+            let next = server.identity.encryption.secured((*facts).into());
+            tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
+            go_on(tables, step, conn, next);
+        }
+        Err(why) => lost_servers::not_encrypted(tables, step, conn, &format!("TLS handshake failed: {why}")),
+    }
+}
+
+/// What became of a handshake.
+type Secure = Result<Box<Secured>, String>;
+
+/// Does the next thing before the login, or begins that.
+fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, next: Next) {
+    if step.actions.encrypt(conn, next) {
+        log_in(tables, step, conn);
+    }
+}
+
+/// Sends the startup packet.
+fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let server = &mut tables.servers[conn];
+    server.log_in();
     let pool = &tables.pools[server.pool];
     let database = &pool.database;
     let dbname = database.name_at_server();
     let fixed = [("user", &*pool.key.user), ("database", dbname)];
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    step.actions.send_new(conn, |out| frontend::encode_startup(out, parameters));
+    let minor = tables.settings.global.servers.server_max_protocol_version.minor();
+    step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
 }
 
 pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, done: Done) {

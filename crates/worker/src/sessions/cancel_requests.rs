@@ -6,11 +6,12 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
+use connections::encryption::Next;
 use connections::server::{Overdue, State as ServerState};
 use link::session::{State, WaitFor};
-use machine::Step;
 use machine::action::Action;
 use machine::sabotage::{Fault, does};
+use machine::{Secured, Step};
 use units::ConnId;
 
 use crate::limits::limiters::{Limiters, Outcome};
@@ -27,20 +28,23 @@ pub(crate) fn cancel_requested(
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     pid: i32,
-    secret: i32,
+    secret: &[u8],
 ) {
+    let halves = does(&tables.settings, Fault::HalfASecret);
+    let is_owner = |conn: ConnId| {
+        // It may have ended.
+        let session = tables.sessions.get(conn)?;
+        let fits = if halves { session.secret.half_fits(secret) } else { session.secret.fits(secret) };
+        fits.then_some(conn)
+    };
     let conn = match machine::pids::from_virtual_pid(pid) {
-        Some((owner, slot)) if owner == tables.id.0 => tables.sessions.id_at(slot),
+        Some((owner, slot)) if owner == tables.id.0 => tables.sessions.id_at(slot).and_then(is_owner),
         Some(_) => None,
-        None => tables.cancels.key_of(pid, secret),
+        None => tables.cancels.knowing(pid).find_map(is_owner),
     };
     // No session has that key, or not any more: as in PostgreSQL, there is no answer.
-    let Some((conn, session)) = conn.and_then(|conn| Some((conn, tables.sessions.get(conn)?))) else { return };
-    let half = if does(&tables.settings, Fault::HalfASecret) { 0xffff } else { -1 };
-    if (session.secret ^ secret) & half != 0 {
-        return;
-    }
-    match session.state() {
+    let Some(conn) = conn else { return };
+    match tables.sessions[conn].state() {
         State::Linked { server } => {
             if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
                 cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
@@ -82,6 +86,43 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     // It may have been closed meanwhile.
     let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let next = canceller.encryption.opened();
+    canceller_goes_on(tables, step, conn, next);
+}
+
+/// Bytes of a connection that is to carry a CancelRequest: the answer to SSLRequest. PostgreSQL says nothing else there.
+pub(crate) fn canceller_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    // It may have been closed meanwhile.
+    let Some(canceller) = tables.cancels.get_mut(conn).filter(|canceller| !canceller.sent) else { return };
+    match canceller.encryption.received(bytes) {
+        Ok(next) => canceller_goes_on(tables, step, conn, next),
+        Err(_) => canceller_done(tables, step, conn),
+    }
+}
+
+/// The end of its handshake.
+pub(crate) fn canceller_secured(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    outcome: Result<Box<Secured>, String>,
+) {
+    // It may have been closed meanwhile.
+    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    match outcome {
+        Ok(secured) => {
+            let next = canceller.encryption.secured((*secured).into());
+            canceller_goes_on(tables, step, conn, next);
+        }
+        Err(_) => canceller_done(tables, step, conn),
+    }
+}
+
+fn canceller_goes_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, next: Next) {
+    if !step.actions.encrypt(conn, next) {
+        return;
+    }
+    let canceller = tables.cancels.get_mut(conn).expect("its connection has just been spoken of");
     let server = tables.servers.get(canceller.server);
     if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.settings)) {
         canceller_done(tables, step, conn);
@@ -135,25 +176,26 @@ fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
 
 #[cfg(test)]
 mod tests {
+    use machine::CancelSecret;
     use machine::pids::virtual_pid;
     use wire::frontend::Query;
 
     use super::*;
     use crate::tables::scene::{POOL, Scene, THERE};
 
-    const SECRET: i32 = 0x1234_5678;
+    const SECRET: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
     /// A session that waits for a server with this many queries.
     fn waiter(scene: &mut Scene, queries: usize) -> ConnId {
         let conn = scene.waiter(scene.now);
         let session = &mut scene.tables.sessions[conn];
-        session.secret = SECRET;
+        session.secret = CancelSecret::Short(SECRET);
         (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut session.incoming.inbox));
         conn
     }
 
     /// Whether the request has ended the wait.
-    fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: i32) -> bool {
+    fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: &[u8]) -> bool {
         let mut limiters = Limiters::new(&scene.tables.settings);
         scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, pid, secret));
         let is_answered =
@@ -171,15 +213,40 @@ mod tests {
         let pid = virtual_pid(conn);
         let elsewhere = virtual_pid(ConnId::new(units::Kind::Client, THERE.0, conn.slot() as u32, 0));
         for (what, pid, secret) in [
-            ("half the secret", pid, SECRET & 0xffff),
-            ("a secret that differs in one bit", pid, SECRET ^ 1),
-            ("a session of another worker", elsewhere, SECRET),
-            ("a slot that is free", virtual_pid(ConnId::new(units::Kind::Client, 0, 99, 0)), SECRET),
-            ("a process id of a server", 4711, SECRET),
+            ("half the secret", pid, &[0, 0, 0x56, 0x78][..]),
+            ("the secret and more", pid, &[0x12, 0x34, 0x56, 0x78, 0]),
+            ("a secret that differs in one bit", pid, &[0x12, 0x34, 0x56, 0x79]),
+            ("a session of another worker", elsewhere, &SECRET),
+            ("a slot that is free", virtual_pid(ConnId::new(units::Kind::Client, 0, 99, 0)), &SECRET),
+            ("a process id of a server", 4711, &SECRET),
         ] {
             assert!(!is_cancelled(&mut scene, conn, pid, secret), "{what}");
         }
-        assert!(is_cancelled(&mut scene, conn, pid, SECRET));
+        assert!(is_cancelled(&mut scene, conn, pid, &SECRET));
+    }
+
+    #[test]
+    fn a_long_secret_counts_whole() {
+        let mut scene = Scene::new(|_| ());
+        let conn = waiter(&mut scene, 1);
+        let secret = CancelSecret::Long(Box::new(std::array::from_fn(|at| at as u8)));
+        scene.tables.sessions[conn].secret = secret.clone();
+        let right = secret.bytes();
+        let changed = [&right[..31], &[0]].concat();
+        for wrong in [&right[..4], &right[..31], &[right, &[0]].concat(), &changed, &[0; 256]] {
+            assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn), wrong), "{} bytes", wrong.len());
+        }
+        assert!(is_cancelled(&mut scene, conn, virtual_pid(conn), right));
+    }
+
+    #[test]
+    fn a_process_id_of_a_server_needs_the_secret_of_one_that_knows_it() {
+        let mut scene = Scene::new(|_| ());
+        let conn = waiter(&mut scene, 1);
+        scene.tables.cancels.note_pid(4711, conn);
+        assert!(!is_cancelled(&mut scene, conn, 4711, &[0; 4]));
+        assert!(!is_cancelled(&mut scene, conn, 4712, &SECRET));
+        assert!(is_cancelled(&mut scene, conn, 4711, &SECRET));
     }
 
     #[test]
@@ -187,7 +254,7 @@ mod tests {
         for (queries, goes_on) in [(1, false), (2, true)] {
             let mut scene = Scene::new(|_| ());
             let conn = waiter(&mut scene, queries);
-            assert!(is_cancelled(&mut scene, conn, virtual_pid(conn), SECRET));
+            assert!(is_cancelled(&mut scene, conn, virtual_pid(conn), &SECRET));
             let next = scene.tables.agenda.next();
             let reconsiders = matches!(next, Some(crate::tables::agenda::Next::Reconsider(of)) if of == conn);
             assert_eq!(reconsiders, goes_on, "{next:?}");
@@ -203,6 +270,6 @@ mod tests {
         session.stop_waiting(scene.now);
         let ticket = scene.tables.pools[POOL].queue.push(session.claim.class, conn, scene.now, scene.now);
         session.wait(scene.now, WaitFor::Login, ticket, false);
-        assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn), SECRET));
+        assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn), &SECRET));
     }
 }

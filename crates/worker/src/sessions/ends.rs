@@ -112,7 +112,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     let tracker = session.tracker.take();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
     if tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID)) {
-        tables.cancels.forget_key(conn);
+        tables.cancels.forget_pid(conn);
     }
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
     let interest: Option<Vec<Box<[u8]>>> =

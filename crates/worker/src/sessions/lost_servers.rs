@@ -5,15 +5,16 @@
 //! login is tried again while sessions wait, with pauses that double up to `server_login_retry`, each up to a quarter
 //! shorter at random.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use connections::server::{Chore, State as ServerState};
 use link::pool::Pause;
 use link::server_login::WRONG_PASSWORD_TYPE;
-use machine::Step;
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
+use machine::{Action, Step};
 use units::{ConnId, PoolId};
 use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
@@ -36,6 +37,9 @@ pub(crate) fn server_hung_up(
 ) {
     // It may have been closed in this round.
     let Some(server) = tables.servers.get_mut(conn) else { return };
+    if matches!(server.state(), ServerState::Connecting) {
+        return not_encrypted(tables, step, conn, "server conn crashed during login");
+    }
     server.end.gone = true;
     let why = match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
@@ -145,12 +149,39 @@ pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn:
     login_failed(tables, step, conn, &format!("connect failed: {why}"));
 }
 
+/// A connection has failed before the login began, because of its encryption perhaps.
+pub(crate) fn not_encrypted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    if tables.servers[conn].identity.encryption.retries_after_failure() {
+        let words = format!("{why}; trying without TLS");
+        connect_again(tables, step, conn, words);
+    } else {
+        login_failed(tables, step, conn, why);
+    }
+}
+
+/// Opens a server's connection once more, to try it with TLS if it was without, and the other way round.
+fn connect_again(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: String) {
+    tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
+    let server = &mut tables.servers[conn];
+    if !matches!(server.state(), ServerState::Connecting) {
+        server.connect_again();
+    }
+    server.incoming.inbox = Vec::new();
+    let address = Arc::clone(&server.identity.address);
+    step.actions.push(Action::Close { conn, last_words: false });
+    step.actions.push(Action::Open { conn, address });
+}
+
 /// PostgreSQL answered a login with an error.
 pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, body: &[u8]) {
     let fields = Fields::decode(body);
     let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
     let log_text = format!("server login failed: FATAL {words}");
+    if tables.servers[conn].identity.encryption.retries_after_refusal(code) {
+        let other = if tables.servers[conn].identity.encryption.begins_with_tls() { "with" } else { "without" };
+        return connect_again(tables, step, conn, format!("{log_text}; trying {other} TLS"));
+    }
     if is_final(code) {
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use link::pinned::count_pinned;
 use link::session::{Newcomer, Session, WaitFor};
-use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
 use machine::pids::virtual_pid;
+use machine::{CancelSecret, Step};
 use session_state::login_report::LoginReport;
 use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
@@ -63,7 +63,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         identity,
         parameters: tables.caches.interned.intern(parameters),
         tracker: (!first.is_initial()).then(|| Box::new(Tracker::starting(first))),
-        secret: tables.random.secret(),
+        secret: CancelSecret::new(arrival.protocol, &mut tables.random),
         console: arrival.console,
         reports_limits: arrival.reports_limits,
         deadline_ms: arrival.deadline_ms,
@@ -77,9 +77,12 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if let Some(entry) = tables.pools.get_mut(pool) {
         entry.counts.sessions += 1;
         entry.counts.totals.logins += 1;
-        // With a forced user, the client's password is not the server's.
-        let keys = arrival.keys.filter(|_| own_user);
-        entry.opening.client_keys = keys.or(entry.opening.client_keys.take());
+        // With a forced user, the client's password is not the server's. The latest proof counts: an older one may be of a
+        // password that has changed.
+        if own_user && (arrival.keys.is_some() || arrival.secret.is_some()) {
+            entry.opening.client_keys = arrival.keys;
+            entry.opening.client_secret = arrival.secret;
+        }
         if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
             tables.agenda.publish(pool);
         }
@@ -147,7 +150,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     }
     tracker.pinning.pin_for_life(step.now);
     count_pinned(tracker, &mut tables.pools[session.pool]);
-    tables.cancels.note_key(pid, session.secret, conn);
+    tables.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, notice.as_deref());
     if !held {
         tables.agenda.go_on(conn);
@@ -226,7 +229,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
     let report = tables.pools[session.pool].welcome.report.as_ref().expect("a server of its pool has logged in");
-    let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
+    let (parameters, secret) = (Arc::clone(&session.parameters), session.secret.clone());
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
@@ -238,7 +241,7 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
             ErrorResponse { severity, code, message, detail: None, hint: None }.encode_notice(out);
         }
         report.write(&parameters, others, out);
-        BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
+        BackendKeyData { pid, secret: secret.bytes() }.encode(out);
         if !notify.is_empty() {
             write_notice(notify, None, out);
         }

@@ -1,7 +1,8 @@
-//! Connections that carry a CancelRequest, and keys of clients that know their server's process id.
+//! Connections that carry a CancelRequest, and clients that know their server's process id.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
+use connections::encryption::Encryption;
 use connections::flow::Flow;
 use connections::server::{Answerer, Server};
 use link::session::Session;
@@ -23,6 +24,8 @@ pub(crate) struct Canceller {
     pub(crate) sent: bool,
     /// It is for a query that has taken too long, and for no other.
     overdue: bool,
+    /// As its server's.
+    pub(crate) encryption: Encryption,
     pub(crate) since: Time,
     pub(crate) flow: Flow,
     pub(crate) armed: Armed,
@@ -53,13 +56,13 @@ impl Canceller {
 #[derive(Debug)]
 pub(crate) struct Cancels {
     under_way: Table<Canceller>,
-    /// Sessions whose clients know their servers' process ids, by process id and secret.
-    real_keys: BTreeMap<(i32, i32), ConnId>,
+    /// Sessions whose clients know their servers' process ids, by process id.
+    real_pids: BTreeSet<(i32, ConnId)>,
 }
 
 impl Cancels {
     pub(crate) fn new(owner: u16) -> Cancels {
-        Cancels { under_way: Table::new(Kind::Cancel, owner), real_keys: BTreeMap::new() }
+        Cancels { under_way: Table::new(Kind::Cancel, owner), real_pids: BTreeSet::new() }
     }
 
     /// As [`Table::begin_life`].
@@ -67,19 +70,19 @@ impl Cancels {
         self.under_way.begin_life(life);
     }
 
-    /// The session whose client got its server's process id and this secret.
-    pub(crate) fn key_of(&self, pid: i32, secret: i32) -> Option<ConnId> {
-        self.real_keys.get(&(pid, secret)).copied()
+    /// The sessions whose clients got this process id, which is a server's. More than one may have got it, one after the other.
+    pub(crate) fn knowing(&self, pid: i32) -> impl Iterator<Item = ConnId> {
+        self.real_pids.iter().filter(move |(known, _)| *known == pid).map(|(_, session)| *session)
     }
 
     /// A client gets its server's process id.
-    pub(crate) fn note_key(&mut self, pid: i32, secret: i32, session: ConnId) {
-        self.real_keys.insert((pid, secret), session);
+    pub(crate) fn note_pid(&mut self, pid: i32, session: ConnId) {
+        self.real_pids.insert((pid, session));
     }
 
     /// Such a session ends.
-    pub(crate) fn forget_key(&mut self, session: ConnId) {
-        self.real_keys.retain(|_, owner| *owner != session);
+    pub(crate) fn forget_pid(&mut self, session: ConnId) {
+        self.real_pids.retain(|(_, owner)| *owner != session);
     }
 
     /// Opens a connection to cancel a server's query. `None`: too many are under way, or the server cannot be
@@ -94,6 +97,7 @@ impl Cancels {
             pool: server.pool,
             sent: false,
             overdue: server.overdue_since().is_some(),
+            encryption: Encryption::like(&server.identity.encryption),
             since: step.now,
             flow: Flow::default(),
             armed: Armed::default(),
@@ -152,15 +156,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_known_until_its_session_ends() {
+    fn a_process_id_is_known_until_its_session_ends() {
         let conn = |slot| ConnId::new(Kind::Client, 0, slot, 0);
         let mut cancels = Cancels::new(0);
-        cancels.note_key(4711, 1, conn(1));
-        cancels.note_key(4711, 2, conn(2));
-        assert_eq!(cancels.key_of(4711, 1), Some(conn(1)));
-        assert_eq!(cancels.key_of(4711, 3), None);
-        cancels.forget_key(conn(1));
-        assert_eq!((cancels.key_of(4711, 1), cancels.key_of(4711, 2)), (None, Some(conn(2))));
+        cancels.note_pid(4711, conn(1));
+        cancels.note_pid(4711, conn(2));
+        cancels.note_pid(4712, conn(3));
+        let knowing = |cancels: &Cancels, pid| cancels.knowing(pid).collect::<Vec<_>>();
+        assert_eq!(knowing(&cancels, 4711), [conn(1), conn(2)]);
+        cancels.forget_pid(conn(1));
+        assert_eq!((knowing(&cancels, 4711), knowing(&cancels, 4712)), (vec![conn(2)], vec![conn(3)]));
+        assert_eq!(knowing(&cancels, 4713), []);
     }
 
     #[test]

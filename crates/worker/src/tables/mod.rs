@@ -142,7 +142,7 @@ impl Tables {
             Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
             Kind::Server => self.servers.get(conn).map(|server| &server.flow),
             Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
-            Kind::Login => None,
+            Kind::Login | Kind::Lookup => None,
         }
     }
 
@@ -151,7 +151,7 @@ impl Tables {
             Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
             Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
             Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
-            Kind::Login => None,
+            Kind::Login | Kind::Lookup => None,
         }
     }
 }

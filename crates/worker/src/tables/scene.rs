@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use connections::databases::{Address, Database, Host};
-use connections::server::{Group, Server};
+use connections::encryption::Encryption;
+use connections::server::{Group, Identity as ServerIdentity, Server};
 use link::session::{Newcomer, Session, WaitFor};
 use machine::arrival::Identity;
 use machine::observe::Peer;
-use machine::{Action, Actions, Settings, Step};
+use machine::{Action, Actions, CancelSecret, Settings, Step};
 use queueing::board::{Board, Cell};
 use queueing::classes::DEFAULT;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
@@ -63,7 +64,10 @@ impl Scene {
         let address = Arc::new(pool.opening.take_host(&pool.database));
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(&pool.database);
-        let make = |name| Server::connecting(idle_since, name, serial, POOL, address, database, parameters);
+        let encryption = Encryption::new(&tables.settings.global.tls, &address);
+        let (local, connected_at, opened_for) = (None, idle_since, database);
+        let identity = |name| ServerIdentity { serial, name, local, address, encryption, opened_for, connected_at };
+        let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
         pool.servers.enter(Group::Opening);
         let server = &mut tables.servers[conn];
@@ -80,14 +84,15 @@ impl Scene {
         let make = |name| {
             let peer = Peer::Unix { pid: 1, uid: 1 };
             let (database, user) = ("d".into(), "u".into());
-            let identity = Arc::new(Identity { serial, name, database, user, peer, connected_at: now });
+            let identity =
+                Arc::new(Identity { serial, name, database, user, peer, encryption: None, connected_at: now });
             let (pool, tracker, console) = (POOL, None, None);
             let newcomer = Newcomer {
                 pool,
                 identity,
                 parameters,
                 tracker,
-                secret: 0,
+                secret: CancelSecret::Short([0; 4]),
                 console,
                 reports_limits: false,
                 deadline_ms: 0,

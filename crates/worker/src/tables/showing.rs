@@ -7,7 +7,8 @@ use link::pool::Pool;
 use link::session::{Session, State};
 use machine::pids::virtual_pid;
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, PoolSnapshot, ServerCounts, ServerSnapshot,
+    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, LinkSnapshot, PoolSnapshot, ServerCounts,
+    ServerSnapshot,
 };
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
@@ -92,13 +93,15 @@ impl View<'_> {
             user: session.identity.user.clone(),
             state,
             peer: session.identity.peer,
+            tls: session.identity.encryption.as_ref().map(|facts| facts.shown()),
             times: ClientTimes {
                 connected_at: session.identity.connected_at,
                 request_at: session.request_at,
                 waiting_since,
             },
-            link: session.server(),
-            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.identity.name),
+            link: session
+                .server()
+                .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity.name) }),
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: session.statements.names.as_ref().map_or(0, |names| names.len() as u32),
             pid: self.shown_pid(conn, session),
@@ -123,12 +126,14 @@ impl View<'_> {
             address: Arc::clone(&server.identity.address),
             connected_at: server.identity.connected_at,
             request_at: server.transaction.query_at,
-            link: server.session(),
-            link_name: server.session().and_then(|conn| self.sessions.get(conn)).map(|session| session.identity.name),
+            link: server
+                .session()
+                .map(|conn| LinkSnapshot { conn, name: self.sessions.get(conn).map(|session| session.identity.name) }),
             remote_pid: server.backend.pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: server.statements.prepared.len() as u32,
             close_needed: server.end.close_needed.is_some(),
+            tls: server.identity.encryption.facts().map(|facts| Arc::clone(&facts.shown)),
         })
     }
 }

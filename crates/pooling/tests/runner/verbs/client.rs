@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use auth::{ClientExchange, Keys, Md5Hash};
+use auth::scram::{MECHANISM, MECHANISM_PLUS};
+use auth::{ClientBinding, ClientExchange, Keys, Md5Hash};
 use machine::{Event, Hangup, Peer};
 use wire::backend::Authentication;
 use wire::frontend;
@@ -10,7 +11,7 @@ use wire::frontend::{Password, SaslInitial, SaslResponse};
 
 use super::speak;
 use crate::runner::frontend as messages;
-use crate::runner::socket::Role;
+use crate::runner::socket::{Binds, Proof, Role};
 use crate::runner::words::Words;
 use crate::runner::world::World;
 
@@ -28,12 +29,22 @@ pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result
     }
     let socket = world.socket(name)?;
     if words.eat("proves") {
-        world.sockets[socket].proof.password = words.string("the password")?;
+        let proof = &mut world.sockets[socket].proof;
+        proof.password = words.string("the password")?;
+        let ways = [
+            ("unbound", Binds::Never),
+            ("unaware of the offer", Binds::UnawareOfOffer),
+            ("to another certificate", Binds::ToAnother),
+        ];
+        proof.binds = ways.into_iter().find(|(name, _)| words.eat(name)).map(|(_, binds)| binds).unwrap_or_default();
         prove(world, socket);
         return words.end();
     }
     if words.eat("goes on proving") {
         prove(world, socket);
+        return words.end();
+    }
+    if super::end_handshake(world, socket, &mut words)? {
         return words.end();
     }
     if words.eat("hangup") || words.eat("breaks") {
@@ -76,8 +87,10 @@ fn connect(world: &mut World, name: &str, mut words: Words<'_>) -> Result<(), St
     let peer = peer(world, &mut words)?;
     let socket = arrive(world, name, peer)?;
     world.sockets[socket].proof.user = user;
+    let minor = if words.eat("by 3.2") { 2 } else { 0 };
     let mut bytes = Vec::new();
-    frontend::encode_startup(&mut bytes, pairs.iter().map(|(name, value)| (&name[..], &value[..])));
+    let pairs = pairs.iter().map(|(name, value)| (&name[..], &value[..]));
+    frontend::encode_startup_version(&mut bytes, minor, pairs);
     world.transmit(socket, &bytes);
     if words.eat("proving") {
         world.sockets[socket].proof.password = words.string("the password")?;
@@ -95,7 +108,7 @@ fn prove(world: &mut World, socket: usize) {
     }
 }
 
-fn answer(body: &[u8], proof: &mut crate::runner::socket::Proof) -> Option<Vec<u8>> {
+fn answer(body: &[u8], proof: &mut Proof) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match Authentication::decode(body).expect("the pooler's own message") {
         Authentication::CleartextPassword => Password { password: proof.password.as_bytes() }.encode(&mut out),
@@ -104,10 +117,18 @@ fn answer(body: &[u8], proof: &mut crate::runner::socket::Proof) -> Option<Vec<u
             let text = auth::md5::response(&hash, salt);
             Password { password: text.as_bytes() }.encode(&mut out);
         }
-        Authentication::Sasl { .. } => {
-            let (exchange, first) = ClientExchange::start(&[7; auth::scram::NONCE_LEN]);
+        Authentication::Sasl { mechanisms } => {
+            let (mechanism, binding) = match proof.binds {
+                Binds::Offered if mechanisms.offers(MECHANISM_PLUS.as_bytes()) => {
+                    (MECHANISM_PLUS, ClientBinding::Chosen(&super::CERTIFICATE_HASH))
+                }
+                Binds::ToAnother => (MECHANISM_PLUS, ClientBinding::Chosen(&super::OTHER_HASH)),
+                Binds::UnawareOfOffer => (MECHANISM, ClientBinding::NotOffered),
+                Binds::Offered | Binds::Never => (MECHANISM, ClientBinding::Unused),
+            };
+            let (exchange, first) = ClientExchange::start_in(binding, &[7; auth::scram::NONCE_LEN]);
             proof.exchange = Some(exchange);
-            SaslInitial { mechanism: b"SCRAM-SHA-256", response: Some(&first) }.encode(&mut out);
+            SaslInitial { mechanism: mechanism.as_bytes(), response: Some(&first) }.encode(&mut out);
         }
         Authentication::SaslContinue(line) => {
             let exchange = proof.exchange.as_mut()?;
@@ -128,12 +149,18 @@ fn answer(body: &[u8], proof: &mut crate::runner::socket::Proof) -> Option<Vec<u
 /// `cancel a`, `cancel a with a wrong secret`: a connection of its own, as PQcancel makes it.
 pub(crate) fn cancel(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     let owner = world.socket(words.bare("whose query")?)?;
-    let (pid, secret) = world.sockets[owner].key.ok_or("it has no cancel key")?;
-    let secret = if words.eat("with a wrong secret") { secret ^ 1 } else { secret };
+    let (pid, mut secret) = world.sockets[owner].key.clone().ok_or("it has no cancel key")?;
+    if words.eat("with a wrong secret") {
+        *secret.last_mut().expect("a secret has four bytes at least") ^= 1;
+    } else if words.eat("with half the secret") {
+        secret.truncate(secret.len() / 2);
+    } else if words.eat("with a longer secret") {
+        secret.push(0);
+    }
     let number = world.sockets.iter().filter(|socket| socket.name.starts_with("canceller")).count() + 1;
     let socket = arrive(world, &format!("canceller {number}"), peer(world, &mut words)?)?;
     let mut bytes = Vec::new();
-    frontend::CancelRequest { pid, secret: &secret.to_be_bytes() }.encode(&mut bytes);
+    frontend::CancelRequest { pid, secret: &secret }.encode(&mut bytes);
     world.transmit(socket, &bytes);
     words.end()
 }

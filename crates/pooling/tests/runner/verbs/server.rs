@@ -1,6 +1,7 @@
 //! `server 1: …` and `cancel 1: …`
 
-use auth::{ServerExchange, Verifier};
+use auth::scram::{MECHANISM, MECHANISM_PLUS};
+use auth::{ScramError, ServerBinding, ServerExchange, Verifier};
 use machine::{Event, Hangup};
 use wire::backend;
 use wire::backend::{Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
@@ -45,7 +46,16 @@ pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result
     }
     if words.eat("checks SCRAM of") {
         let password = words.string("the password")?;
-        check_scram(world, socket, &password)?;
+        check_scram(world, socket, &password, None)?;
+        return words.end();
+    }
+    if words.eat("checks SCRAM-PLUS of") {
+        let password = words.string("the password")?;
+        let hash = if words.eat("with another certificate") { &super::OTHER_HASH } else { &super::CERTIFICATE_HASH };
+        check_scram(world, socket, &password, Some(hash))?;
+        return words.end();
+    }
+    if super::end_handshake(world, socket, &mut words)? {
         return words.end();
     }
     if words.eat("hangup") || words.eat("closes") {
@@ -68,17 +78,25 @@ pub(crate) fn welcome(name: &str, changed: &[&Word]) -> Vec<u8> {
     out
 }
 
-/// A server that asks for SCRAM and knows the password as its user has it.
-fn check_scram(world: &mut World, socket: usize, password: &str) -> Result<(), String> {
+/// A server that asks for SCRAM and knows the password as its user has it. `hash`: of the certificate that it offers to be
+/// bound to.
+fn check_scram(world: &mut World, socket: usize, password: &str, hash: Option<&[u8]>) -> Result<(), String> {
     let mut out = Vec::new();
-    backend::encode_sasl(&mut out, &[auth::scram::MECHANISM.as_bytes()]);
+    let plain = &[MECHANISM.as_bytes()][..];
+    let both = &[MECHANISM_PLUS.as_bytes(), MECHANISM.as_bytes()][..];
+    backend::encode_sasl(&mut out, if hash.is_some() { both } else { plain });
     world.transmit(socket, &out);
-    let body = world.sockets[socket].answered.take().ok_or("it was sent no SASLInitialResponse")?;
+    let Some(body) = world.sockets[socket].answered.take() else { return Ok(()) };
     let initial = SaslInitial::decode(&body).map_err(|error| error.to_string())?;
+    let binding = match hash {
+        Some(hash) if initial.mechanism == MECHANISM_PLUS.as_bytes() => ServerBinding::Chosen(hash),
+        Some(_) => ServerBinding::Declined,
+        None => ServerBinding::NotOffered,
+    };
     let verifier = Verifier::derive(password, b"some salt", 2);
     let nonce = [9; auth::scram::NONCE_LEN];
-    let (exchange, first) = ServerExchange::start(initial.response.unwrap_or_default(), verifier, &nonce)
-        .map_err(|error| error.to_string())?;
+    let started = ServerExchange::start_in(binding, initial.response.unwrap_or_default(), verifier, &nonce);
+    let (exchange, first) = started.map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     Authentication::SaslContinue(&first).encode(&mut out);
     world.transmit(socket, &out);
@@ -87,9 +105,11 @@ fn check_scram(world: &mut World, socket: usize, password: &str) -> Result<(), S
     let mut out = Vec::new();
     match exchange.finish(response.response) {
         Ok(done) => Authentication::SaslFinal(&done.server_final).encode(&mut out),
-        Err(_) => {
-            let message = "password authentication failed for user \"u\"";
-            let code = wire::sqlstate::INVALID_PASSWORD;
+        Err(error) => {
+            let (code, message) = match error {
+                ScramError::OtherCertificate => (wire::sqlstate::INVALID_AUTHORIZATION, &*error.to_string()),
+                _ => (wire::sqlstate::INVALID_PASSWORD, "password authentication failed for user \"u\""),
+            };
             ErrorResponse { severity: "FATAL", code, message, detail: None, hint: None }.encode(&mut out);
         }
     }

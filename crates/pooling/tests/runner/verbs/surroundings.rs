@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use machine::{Event, Mail, Stop, ToWorker};
+use machine::{Event, Mail, Stop, ToWorker, Verdict};
 use session_state::state::Pins;
 use units::WorkerId;
 
@@ -86,6 +86,10 @@ fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
         world.mail_waits = true;
     } else if words.eat("mail goes on") {
         world.mail_waits = false;
+    } else if words.eat("system user") {
+        let uid = words.number("the uid")?;
+        let name = (!words.eat("has no name")).then(|| words.bare("the name")).transpose()?;
+        world.door.system_users.learn(uid, name.map(Into::into));
     } else if words.eat("board is late") {
         world.board_is_late = true;
     } else if words.eat("board is read") {
@@ -109,6 +113,25 @@ fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
         return Err(format!("'{word}' is no verb"));
     }
     Ok(())
+}
+
+/// `authority answers no`: to the oldest question, if somebody still waits for that.
+pub(crate) fn authority_answers(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    let verdict = match words.bare("the verdict")? {
+        "yes" => Verdict::Confirmed,
+        "name" => Verdict::Known(words.bare("the name")?.to_owned()),
+        "no" => Verdict::Denied("it says no".to_owned()),
+        "unreachable" => Verdict::Unreachable("nobody is there".to_owned()),
+        "busy" => Verdict::Busy,
+        other => return Err(format!("'{other}' is no verdict")),
+    };
+    let (conn, inquiry) = world.inquiries.pop_front().ok_or("nobody has asked anything")?;
+    if !inquiry.is_awaited() {
+        world.note("nobody waits for the answer".to_owned());
+    }
+    world.step(World::place(conn), Event::Answered { conn, verdict });
+    world.run_until_idle();
+    words.end()
 }
 
 /// `reload pool default_pool_size=2`, `reload database db host=127.0.0.1 port=5433`
@@ -181,7 +204,7 @@ fn connections(world: &mut World, words: Words<'_>) -> Result<(), String> {
             let socket = world.sockets.iter().find(|socket| socket.id == Some(conn));
             socket.map_or_else(String::new, |socket| socket.name.clone())
         };
-        let link = link.map(|link| format!(" linked to {}", name(link))).unwrap_or_default();
+        let link = link.map(|link| format!(" linked to {}", name(link.conn))).unwrap_or_default();
         let row = format!("id {}: {} {state}{link}", serial.0, name(conn));
         world.note(row);
     }

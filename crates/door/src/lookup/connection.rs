@@ -1,0 +1,232 @@
+//! One connection to a lookup database: its states, and the lookups that it has not answered yet.
+//!
+//! ```text
+//!   Connecting ──opened, encrypted──► LoggingIn ──ReadyForQuery──► Ready: lookups are sent, and answered in their order
+//! ```
+//!
+//! Promises that nothing of any client but the user's name, as a value, is ever sent. Does not know who waits for the
+//! answers: `waiting` does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use auth::{Keys, Password};
+use connections::Broken;
+use connections::databases::{Address, Database};
+use connections::encryption::Encryption;
+use connections::flow::Flow;
+use connections::server_login::{Credentials, Progress, ServerLogin};
+use settings::TlsSettings;
+use units::random::Random;
+use units::{Time, limits};
+use wire::backend::{Fields, tag};
+use wire::{HEADER_LEN, Header, SqlState, frontend};
+
+use super::answer::{self, Answer};
+use super::target::Target;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) target: Arc<Target>,
+    pub(super) address: Arc<Address>,
+    /// How its bytes are encrypted.
+    pub(super) encryption: Encryption,
+    /// When it was asked for.
+    pub(super) since: Time,
+    /// When it last had something to do.
+    pub(super) idle_since: Time,
+    /// It has answered a lookup.
+    pub(super) has_answered: bool,
+    pub(super) flow: Flow,
+    state: State,
+    /// Part of a message.
+    inbox: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    Connecting,
+    LoggingIn(Box<ServerLogin>),
+    /// What it owes, the oldest first.
+    Ready(VecDeque<Owed>),
+}
+
+#[derive(Debug)]
+enum Owed {
+    /// The answer to [`answer::prepare`].
+    Prepared,
+    Lookup(Box<Answer>),
+}
+
+/// What its bytes have brought.
+#[derive(Debug)]
+pub(super) enum News {
+    /// These keys have to be derived.
+    Derive {
+        password: Password,
+        salt: Vec<u8>,
+        iterations: u32,
+    },
+    LoggedIn,
+    /// The server refuses the login.
+    Refused(Option<SqlState>, String),
+    /// The oldest lookup is answered.
+    Answered(Box<Answer>),
+}
+
+impl Connection {
+    pub(super) fn new(target: Arc<Target>, address: Arc<Address>, tls: &TlsSettings, now: Time) -> Connection {
+        Connection {
+            encryption: Encryption::new(tls, &address),
+            target,
+            address,
+            since: now,
+            idle_since: now,
+            has_answered: false,
+            flow: Flow::default(),
+            state: State::Connecting,
+            inbox: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready(_))
+    }
+
+    pub(super) fn is_connecting(&self) -> bool {
+        matches!(self.state, State::Connecting)
+    }
+
+    /// It is opened once more, to try it with TLS if it was without, and the other way round.
+    pub(super) fn connect_again(&mut self) {
+        (self.state, self.inbox) = (State::Connecting, Vec::new());
+    }
+
+    /// It is open, and encrypted if it has to be. `out` gets the startup packet.
+    pub(super) fn log_in(&mut self, database: &Database, out: &mut Vec<u8>) {
+        self.state = State::LoggingIn(Box::default());
+        // The settings of roles and databases do not count beside these, and no client has any part in them.
+        let parameters = [
+            ("user", &*self.target.user),
+            ("database", database.name_at_server()),
+            ("application_name", "pgweir auth_query"),
+            ("search_path", "pg_catalog"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO"),
+            ("TimeZone", "UTC"),
+        ];
+        frontend::encode_startup(out, parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    }
+
+    /// Sends a lookup.
+    pub(super) fn ask(&mut self, user: &str, out: &mut Vec<u8>) {
+        let State::Ready(owed) = &mut self.state else {
+            unreachable!("lookups are sent on a connection that is ready")
+        };
+        owed.push_back(Owed::Lookup(Box::default()));
+        answer::ask(&self.target.query, user, out);
+    }
+
+    /// The keys of [`News::Derive`]. Returns the challenge that they are for.
+    pub(super) fn go_on_with(&mut self, keys: &Keys, out: &mut Vec<u8>) -> Result<Option<auth::Challenge>, Broken> {
+        match &mut self.state {
+            State::LoggingIn(login) => login.go_on_with(keys, out),
+            State::Connecting | State::Ready(_) => Ok(None),
+        }
+    }
+
+    /// Reads bytes that have come. `news` gets what they bring, also before an error.
+    ///
+    /// # Errors
+    /// The server has broken the protocol, or says that the connection ends.
+    pub(super) fn read(
+        &mut self,
+        bytes: &[u8],
+        credentials: Credentials<'_>,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+        news: &mut Vec<News>,
+    ) -> Result<(), Broken> {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.extend_from_slice(bytes);
+        let mut at = 0;
+        let mut is_read = false;
+        while !is_read {
+            is_read = match &mut self.state {
+                State::Connecting => return Err(Broken("bytes before the connection is open".to_owned())),
+                State::LoggingIn(login) => {
+                    let progress = login.read(&inbox, &mut at, credentials, random, out)?;
+                    self.logged_in(progress, out, news)
+                }
+                State::Ready(owed) => message(owed, &inbox, &mut at, news)?,
+            };
+        }
+        inbox.drain(..at);
+        self.inbox = inbox;
+        Ok(())
+    }
+
+    /// Returns whether the bytes at hand are read.
+    fn logged_in(&mut self, progress: Progress<'_>, out: &mut Vec<u8>, news: &mut Vec<News>) -> bool {
+        match progress {
+            Progress::Open => return true,
+            Progress::Derive { password, salt, iterations } => {
+                news.push(News::Derive { password, salt, iterations });
+            }
+            Progress::Ready => {
+                self.state = State::Ready(VecDeque::from([Owed::Prepared]));
+                answer::prepare(out);
+                news.push(News::LoggedIn);
+            }
+            Progress::Refused(body) => {
+                let fields = Fields::decode(body);
+                news.push(News::Refused(fields.sqlstate(), words(&fields)));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Reads one message. Returns whether there is none.
+fn message(owed: &mut VecDeque<Owed>, inbox: &[u8], at: &mut usize, news: &mut Vec<News>) -> Result<bool, Broken> {
+    let rest = &inbox[*at..];
+    let Some(header) = Header::parse(rest)? else { return Ok(true) };
+    if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
+        return Err(Broken("message from server is too long".to_owned()));
+    }
+    if rest.len() < header.total_len() {
+        return Ok(true);
+    }
+    *at += header.total_len();
+    let body = &rest[HEADER_LEN..header.total_len()];
+    if matches!(header.tag, tag::NOTICE | tag::PARAMETER_STATUS | tag::NOTIFICATION) {
+        return Ok(false);
+    }
+    let fields = (header.tag == tag::ERROR).then(|| Fields::decode(body));
+    match (owed.front_mut(), fields) {
+        // The connection ends with this, whatever it owes.
+        (_, Some(fields)) if fields.is_fatal() => return Err(Broken(words(&fields))),
+        (Some(Owed::Prepared), Some(fields)) => return Err(Broken(words(&fields))),
+        (Some(Owed::Prepared), None) => {
+            if header.tag == tag::READY_FOR_QUERY {
+                owed.pop_front();
+            }
+        }
+        (Some(Owed::Lookup(answer)), _) => {
+            if answer.take(header.tag, body)?
+                && let Some(Owed::Lookup(answer)) = owed.pop_front()
+            {
+                news.push(News::Answered(answer));
+            }
+        }
+        (None, _) => return Err(Broken(format!("unexpected message from server: {}", header.tag.escape_ascii()))),
+    }
+    Ok(false)
+}
+
+/// As PgBouncer writes a server's error into the log.
+fn words(fields: &Fields<'_>) -> String {
+    let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+    format!("{} {}", text(fields.severity()), text(fields.message()))
+}

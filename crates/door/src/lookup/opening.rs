@@ -1,0 +1,77 @@
+//! How a lookup's connection is opened: encrypted as `server_tls_sslmode` says, and tried the other way where libpq would.
+
+use std::sync::Arc;
+
+use connections::encryption::Next;
+use machine::Secured;
+use machine::action::Action;
+use machine::observe::{Ends, Level, Topic};
+use units::ConnId;
+use wire::SqlState;
+
+use super::{Lookups, Loss, Turn};
+
+impl Lookups {
+    /// The connection is open.
+    pub(super) fn opened(&mut self, turn: &mut Turn<'_>, conn: ConnId, ends: Option<&Ends>) {
+        let Some(connection) = self.connections.get_mut(conn) else {
+            // A door that has panicked has asked for it.
+            return turn.actions.push(Action::Close { conn, last_words: false });
+        };
+        if !connection.is_connecting() {
+            return;
+        }
+        let next = connection.encryption.opened();
+        let from = ends.map(|ends| format!(" (from {})", ends.local)).unwrap_or_default();
+        self.tell(turn, conn, Level::Log, Topic::Connections, format!("new connection to server{from}"));
+        self.go_on(turn, conn, next);
+    }
+
+    /// Does the next thing before the login, or begins that.
+    pub(super) fn go_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, next: Next) {
+        if turn.actions.encrypt(conn, next) {
+            let connection = &mut self.connections[conn];
+            let database = &self.sites[&connection.target].database;
+            turn.actions.send_new(conn, |out| connection.log_in(database, out));
+        }
+    }
+
+    /// The end of a handshake.
+    pub(super) fn secured(&mut self, turn: &mut Turn<'_>, conn: ConnId, outcome: Result<Box<Secured>, String>) {
+        // It may have been closed meanwhile.
+        let Some(connection) = self.connections.get_mut(conn) else { return };
+        match outcome {
+            Ok(secured) => {
+                let words = format!("SSL established: {}", secured.shown());
+                let next = connection.encryption.secured((*secured).into());
+                self.tell(turn, conn, Level::Log, Topic::Connections, words);
+                self.go_on(turn, conn, next);
+            }
+            Err(why) => self.cut(turn, conn, &format!("TLS handshake failed: {why}"), Loss::Down),
+        }
+    }
+
+    /// The connection has failed. Where that may be because of its encryption, it is opened once more without.
+    pub(super) fn cut(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str, loss: Loss) {
+        let again = self
+            .connections
+            .get_mut(conn)
+            .is_some_and(|connection| connection.is_connecting() && connection.encryption.retries_after_failure());
+        if again { self.connect_again(turn, conn, why) } else { self.lost(turn, conn, why, loss) }
+    }
+
+    /// A login was refused: whether it is tried the other way.
+    pub(super) fn retries(&mut self, conn: ConnId, code: SqlState) -> bool {
+        self.connections.get_mut(conn).is_some_and(|connection| connection.encryption.retries_after_refusal(code))
+    }
+
+    pub(super) fn connect_again(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        let connection = &mut self.connections[conn];
+        connection.connect_again();
+        let other = if connection.encryption.begins_with_tls() { "with" } else { "without" };
+        let address = Arc::clone(&connection.address);
+        self.tell(turn, conn, Level::Log, Topic::Connections, format!("{why}; trying {other} TLS"));
+        turn.actions.push(Action::Close { conn, last_words: false });
+        turn.actions.push(Action::Open { conn, address });
+    }
+}

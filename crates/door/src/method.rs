@@ -1,0 +1,220 @@
+//! The method of a login: by auth_type, or by the first line of auth_hba_file that matches.
+//!
+//! ```text
+//!   auth_type ─┬─ any, trust, plain, md5, scram-sha-256, peer, ldap, oauth
+//!              └─ hba ─▶ facts about the connection ─▶ the line's method, or a refusal in PostgreSQL's words
+//! ```
+//!
+//! Promises that what is decided here depends on names and addresses alone, never on whether the user exists. Does not
+//! check passwords: `proof` does.
+//!
+//! //= pg18 auth-pg-hba-conf
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hba::{ClientCert, ClientName, Connection, Directory, Encryption, Provider};
+use machine::observe::Peer;
+use machine::{CertificateNames, Outside, Secured, Settings};
+use settings::AuthType;
+use units::names::shown;
+use wire::sqlstate;
+
+use super::Refused;
+use super::startup::Wish;
+
+/// How a login has to prove who it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Method {
+    /// Not at all, and the user need not be known.
+    Any,
+    /// Not at all, or it has been proved before: only the user must be known.
+    Trust,
+    /// By the password in clear text.
+    Clear,
+    /// By MD5, or by SCRAM where the stored secret is a SCRAM verifier.
+    Md5,
+    Scram,
+    /// By the password in clear text or by a token, which others check.
+    Outside(Outside),
+}
+
+/// What the choice of the method looks at.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) system_users: &'a SystemUsers,
+    pub(super) peer: Peer,
+    /// If its bytes come inside TLS.
+    pub(super) encryption: Option<&'a Secured>,
+    pub(super) wish: &'a Wish,
+}
+
+impl Facts<'_> {
+    /// The method, or why the login ends here.
+    pub(super) fn method(&self) -> Result<Method, Refused> {
+        match self.settings.auth_type(&self.wish.database) {
+            AuthType::Any => Ok(Method::Any),
+            AuthType::Trust => Ok(Method::Trust),
+            AuthType::Plain => Ok(Method::Clear),
+            AuthType::Md5 => Ok(Method::Md5),
+            AuthType::Scram => Ok(Method::Scram),
+            AuthType::Peer => self.by_system_user(None),
+            AuthType::Cert => self.by_certificate(None, ClientName::CommonName),
+            AuthType::Hba => self.by_rules(),
+            AuthType::Ldap => self.by_directory(self.settings.ldap.as_ref()),
+            AuthType::OAuth => self.by_provider(None),
+            // Refused when the file is read.
+            AuthType::Pam => Err(self.unbuilt()),
+        }
+    }
+
+    fn by_rules(&self) -> Result<Method, Refused> {
+        let connection = Connection {
+            database: &self.wish.database,
+            user: &self.wish.user,
+            address: self.address(),
+            encryption: if self.encryption.is_some() { Encryption::Tls } else { Encryption::None },
+            // Replication is refused before.
+            is_replication: false,
+        };
+        let Some(rule) = self.settings.hba.first(&connection) else {
+            return Err(self.refused("no pg_hba.conf entry"));
+        };
+        let options = &rule.options;
+        if options.client_cert.is_some() && self.certificate().is_none() {
+            let text = "connection requires a valid client certificate".to_owned();
+            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+        }
+        if options.client_cert == Some(ClientCert::VerifyFull) && rule.method != hba::Method::Cert {
+            self.by_certificate(options.map.as_deref(), options.client_name)?;
+        }
+        match rule.method {
+            hba::Method::Cert => self.by_certificate(options.map.as_deref(), options.client_name),
+            hba::Method::Trust => Ok(Method::Trust),
+            hba::Method::Reject => Err(self.refused("pg_hba.conf rejects connection")),
+            hba::Method::Password => Ok(Method::Clear),
+            hba::Method::Md5 => Ok(Method::Md5),
+            hba::Method::Scram => Ok(Method::Scram),
+            hba::Method::Peer => self.by_system_user(rule.options.map.as_deref()),
+            hba::Method::Ldap => self.by_directory(options.ldap.as_ref()),
+            hba::Method::OAuth => self.by_provider(Some(options)),
+            // Refused when the file is read.
+            hba::Method::Pam | hba::Method::Gss => Err(self.unbuilt()),
+        }
+    }
+
+    //= pg18 auth-peer
+    fn by_system_user(&self, map: Option<&str>) -> Result<Method, Refused> {
+        let name = match self.peer {
+            Peer::Unix { uid, .. } => self.system_users.name(uid),
+            Peer::Tcp { .. } => None,
+        };
+        let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
+        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("Peer")) }
+    }
+
+    fn certificate(&self) -> Option<&CertificateNames> {
+        self.encryption.and_then(|secured| secured.certificate.as_ref())
+    }
+
+    /// The name in its certificate has to be the user's, or one that the map lets be that user.
+    //= pg18 auth-cert
+    fn by_certificate(&self, map: Option<&str>, which: ClientName) -> Result<Method, Refused> {
+        let name = self.certificate().and_then(|names| match which {
+            ClientName::CommonName => names.common_name.as_deref(),
+            ClientName::DistinguishedName => Some(&*names.distinguished_name),
+        });
+        let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
+        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("certificate")) }
+    }
+
+    /// A file without one is refused when it is read.
+    fn by_directory(&self, directory: Option<&Arc<Directory>>) -> Result<Method, Refused> {
+        let directory = directory.ok_or_else(|| self.unbuilt())?;
+        Ok(Method::Outside(Outside::Ldap(Arc::clone(directory))))
+    }
+
+    /// By a token of the provider of the settings. A line says for itself what the token has to allow, and which map counts.
+    fn by_provider(&self, line: Option<&hba::Options>) -> Result<Method, Refused> {
+        let provider = self.settings.provider.as_ref().ok_or_else(|| self.unbuilt())?;
+        let Some(line) = line else { return Ok(Method::Outside(Outside::OAuth(Arc::clone(provider)))) };
+        // Another issuer is refused when the file is read.
+        if line.oauth_issuer.as_ref() != Some(&provider.issuer) {
+            return Err(self.unbuilt());
+        }
+        let (scope, map) = (line.oauth_scope.clone().unwrap_or_default(), line.map.clone());
+        let provider = Provider { scope, map, ..Provider::clone(provider) };
+        Ok(Method::Outside(Outside::OAuth(Arc::new(provider))))
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        address(self.peer)
+    }
+
+    /// PostgreSQL's words for who may not come in.
+    fn refused(&self, what: &str) -> Refused {
+        let host = self.address().map_or_else(|| "[local]".to_owned(), |address| address.to_string());
+        let (user, database) = (shown(&self.wish.user), shown(&self.wish.database));
+        let encryption = if self.encryption.is_some() { "SSL encryption" } else { "no encryption" };
+        let text = format!("{what} for host \"{host}\", user \"{user}\", database \"{database}\", {encryption}");
+        Refused(sqlstate::INVALID_AUTHORIZATION, text)
+    }
+
+    /// Where the file that was read is ahead of what there is.
+    fn unbuilt(&self) -> Refused {
+        Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned())
+    }
+
+    fn failed(&self, what: &str) -> Refused {
+        let text = format!("{what} authentication failed for user \"{}\"", shown(&self.wish.user));
+        Refused(sqlstate::INVALID_AUTHORIZATION, text)
+    }
+}
+
+/// Where a client comes from, if not over a Unix socket.
+pub(super) fn address(peer: Peer) -> Option<IpAddr> {
+    match peer {
+        Peer::Tcp { from, .. } => Some(from.ip().to_canonical()),
+        Peer::Unix { .. } => None,
+    }
+}
+
+/// So many are kept; with more of them all are asked for anew.
+const SYSTEM_USERS_MAX: usize = 1000;
+
+/// The names of system users who have come over a Unix socket, as far as some method asks for them.
+#[derive(Debug, Default)]
+pub struct SystemUsers {
+    is_used: bool,
+    /// `None`: the system has no name for it.
+    names: BTreeMap<u32, Option<Arc<str>>>,
+}
+
+impl SystemUsers {
+    /// New settings: names may have changed since they were asked for.
+    pub(super) fn configure(&mut self, settings: &Settings) {
+        let by_rule = settings.hba.as_slice().iter().any(|rule| rule.method == hba::Method::Peer);
+        self.is_used = settings.uses(AuthType::Peer) || settings.uses(AuthType::Hba) && by_rule;
+        self.names.clear();
+    }
+
+    /// Whether the name of this user decides about logins and was not told since the last reload.
+    #[must_use]
+    pub fn is_needed(&self, uid: u32) -> bool {
+        self.is_used && !self.names.contains_key(&uid)
+    }
+
+    /// The system's name for a user; `None`: it has none.
+    pub fn learn(&mut self, uid: u32, name: Option<Arc<str>>) {
+        if self.names.len() >= SYSTEM_USERS_MAX {
+            self.names.clear();
+        }
+        self.names.insert(uid, name);
+    }
+
+    fn name(&self, uid: u32) -> Option<&str> {
+        self.names.get(&uid).and_then(|name| name.as_deref())
+    }
+}

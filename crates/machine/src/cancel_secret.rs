@@ -1,0 +1,122 @@
+//! The versions of the protocol that clients speak, and the secret half of their cancel keys, which has 4 bytes in 3.0 and 32
+//! in 3.2.
+//!
+//! Promises that a secret of another length never fits, and that comparing takes the same time wherever two of the same length
+//! differ. A client of 3.0 takes no memory for a long one.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
+//! //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-BACKENDKEYDATA
+
+use std::fmt;
+
+use units::random::Random;
+
+/// The version of the protocol that a client and the pooler speak.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    #[default]
+    V3_0,
+    /// Keys may be long.
+    V3_2,
+}
+
+/// The newest minor version that we speak. 3.1 differs in nothing from 3.0.
+const MINOR_MAX: u16 = 2;
+
+impl Protocol {
+    /// For a client that asks for this minor version, and the minor version that it is told if it has to be told one.
+    #[must_use]
+    pub fn negotiated(minor: u16) -> (Protocol, u16) {
+        let minor = minor.min(MINOR_MAX);
+        (if minor < MINOR_MAX { Protocol::V3_0 } else { Protocol::V3_2 }, minor)
+    }
+}
+
+/// The secret half of a client's cancel key.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CancelSecret {
+    Short([u8; 4]),
+    Long(Box<[u8; 32]>),
+}
+
+impl CancelSecret {
+    #[must_use]
+    pub fn new(protocol: Protocol, random: &mut Random) -> CancelSecret {
+        match protocol {
+            Protocol::V3_0 => CancelSecret::Short(random.bytes()),
+            Protocol::V3_2 => CancelSecret::Long(Box::new(random.bytes())),
+        }
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            CancelSecret::Short(bytes) => bytes,
+            CancelSecret::Long(bytes) => &**bytes,
+        }
+    }
+
+    /// Whether a CancelRequest has this secret.
+    #[must_use]
+    pub fn fits(&self, given: &[u8]) -> bool {
+        auth::same(self.bytes(), given)
+    }
+
+    /// A deliberate fault: as `fits`, of the last two bytes only.
+    #[must_use]
+    pub fn half_fits(&self, given: &[u8]) -> bool {
+        let last = |bytes: &[u8]| bytes.last_chunk::<2>().copied();
+        last(self.bytes()) == last(given)
+    }
+}
+
+/// It shows no byte of the secret.
+impl fmt::Debug for CancelSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CancelSecret({} bytes)", self.bytes().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_negotiated_down_to_ours() {
+        let table = [
+            (0, (Protocol::V3_0, 0)),
+            (1, (Protocol::V3_0, 1)),
+            (2, (Protocol::V3_2, 2)),
+            (3, (Protocol::V3_2, 2)),
+            (9999, (Protocol::V3_2, 2)),
+            (u16::MAX, (Protocol::V3_2, 2)),
+        ];
+        for (asked, expected) in table {
+            assert_eq!(Protocol::negotiated(asked), expected, "3.{asked}");
+        }
+    }
+
+    #[test]
+    fn a_secret_fits_whole_or_not_at_all() {
+        for (protocol, len) in [(Protocol::V3_0, 4), (Protocol::V3_2, 32)] {
+            let secret = CancelSecret::new(protocol, &mut Random::seeded(7));
+            let right = secret.bytes().to_vec();
+            assert_eq!(right.len(), len);
+            assert!(secret.fits(&right));
+            for bit in 0..len * 8 {
+                let mut wrong = right.clone();
+                wrong[bit / 8] ^= 1 << (bit % 8);
+                assert!(!secret.fits(&wrong), "bit {bit}");
+            }
+            for other in 0..=256 {
+                let padded: Vec<u8> = right.iter().copied().chain(std::iter::repeat(0)).take(other).collect();
+                assert_eq!(secret.fits(&padded), other == len, "{other} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_secret_takes_no_memory_for_a_long_one() {
+        assert_eq!(size_of::<CancelSecret>(), 16);
+    }
+}
