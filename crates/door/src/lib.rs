@@ -34,12 +34,12 @@ use auth::{Keys, MockSeed, Verifier};
 use connections::flow::Flow;
 use encryption::Encryption;
 use lookup::{Lookups, Turn};
-use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::event::Event;
 use machine::mail::{Application, Lost, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
+use machine::{CancelSecret, Settings};
 use method::Method;
 pub use method::SystemUsers;
 use penalties::{Failure, Penalties};
@@ -327,7 +327,8 @@ impl Door {
         let Login { name, peer, since: connected_at, .. } = login;
         let encryption = login.encryption.facts().cloned();
         let (database, user) = (wish.database, wish.user);
-        let identity = Identity { serial, name, database, user, peer, encryption, connected_at };
+        let cancel_secret = CancelSecret::new(wish.protocol, &mut self.random);
+        let identity = Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,
@@ -336,7 +337,6 @@ impl Door {
             key,
             homes,
             console: wish.console,
-            protocol: wish.protocol,
             parameters: wish.parameters,
             stable_backend_pid: wish.stable_backend_pid,
             deadline_ms: wish.deadline_ms,

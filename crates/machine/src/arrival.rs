@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auth::{Keys, Secret};
 use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
-use crate::cancel_secret::Protocol;
+use crate::cancel_secret::CancelSecret;
 use crate::encryption::Secured;
 use crate::observe::Peer;
 use crate::startup_parameters::StartupParameters;
@@ -24,6 +24,8 @@ pub struct Identity {
     /// If its connection is encrypted.
     pub encryption: Option<Arc<Secured>>,
     pub connected_at: Time,
+    /// The secret half of its cancel key.
+    pub cancel_secret: CancelSecret,
 }
 
 impl Identity {
@@ -59,7 +61,6 @@ pub struct Arrival {
     pub homes: u16,
     /// `Some`: this session talks to the console, not to a pool.
     pub console: Option<ConsoleRights>,
-    pub protocol: Protocol,
     /// As the client wrote them.
     pub parameters: StartupParameters,
     /// Whether it has requested its server's own process id; `None`: its pool's setting decides.

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 const PGWEIR: &str = env!("CARGO_BIN_EXE_pgweir");
 
+/// The body of an SSLRequest.
+const SSL_REQUEST: [u8; 4] = 80_877_103_u32.to_be_bytes();
+
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -81,7 +84,11 @@ fn played(greeting: Vec<u8>, answer: fn(&str) -> &'static str) -> u16 {
 
 /// `None`: the client has left.
 fn converse(mut stream: TcpStream, greeting: &[u8], answer: fn(&str) -> &'static str) -> Option<()> {
-    body(&mut stream)?;
+    // It has no TLS.
+    if body(&mut stream)? == SSL_REQUEST {
+        stream.write_all(b"N").ok()?;
+        body(&mut stream)?;
+    }
     stream.write_all(greeting).ok()?;
     if greeting.first() == Some(&b'E') {
         // As PostgreSQL: who is refused is closed.

@@ -140,6 +140,7 @@ fn arriving() -> Mail {
         peer: Peer::Unix { pid: 1, uid: 1 },
         encryption: None,
         connected_at: Time::ZERO,
+        cancel_secret: machine::CancelSecret::Short([0; 4]),
     };
     let arrival = Arrival {
         identity: Arc::new(identity),
@@ -149,7 +150,6 @@ fn arriving() -> Mail {
         key: PoolKey { database, user },
         homes: 1,
         console: None,
-        protocol: machine::Protocol::V3_0,
         parameters: StartupParameters::default(),
         stable_backend_pid: None,
         deadline_ms: 0,

@@ -8,7 +8,6 @@ pub mod states;
 use std::sync::Arc;
 
 use connections::flow::Flow;
-use machine::CancelSecret;
 use machine::arrival::{ConsoleRights, Identity};
 use queueing::classes::DEFAULT;
 use session_state::parameters::Parameters;
@@ -34,8 +33,6 @@ pub struct Session {
     pub flow: Flow,
     /// Present while there is session state to follow.
     pub tracker: Option<Box<Tracker>>,
-    /// The secret half of its cancel key.
-    pub secret: CancelSecret,
     pub request_at: Time,
     /// When the last byte moved, in either direction.
     pub progress_at: Time,
@@ -53,7 +50,6 @@ pub struct Newcomer {
     pub parameters: Arc<Parameters>,
     /// Present if it begins with settings that are followed.
     pub tracker: Option<Box<Tracker>>,
-    pub secret: CancelSecret,
     /// Present for a session of the admin database.
     pub console: Option<ConsoleRights>,
     pub reports_limits: bool,
@@ -64,7 +60,7 @@ impl Session {
     /// A session that arrives from the door.
     #[must_use]
     pub fn new(now: Time, newcomer: Newcomer) -> Session {
-        let Newcomer { pool, identity, parameters, tracker, secret, console, reports_limits, deadline_ms } = newcomer;
+        let Newcomer { pool, identity, parameters, tracker, console, reports_limits, deadline_ms } = newcomer;
         let welcoming = State::Welcoming { since: now };
         Session {
             state: console.map_or(welcoming, |rights| State::Console { rights, asked: false }),
@@ -75,7 +71,6 @@ impl Session {
             confirmed: false,
             flow: Flow::default(),
             tracker,
-            secret,
             request_at: now,
             progress_at: now,
             armed: Armed::default(),

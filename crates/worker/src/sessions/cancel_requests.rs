@@ -33,8 +33,8 @@ pub(crate) fn cancel_requested(
     let halves = does(&tables.settings, Fault::HalfASecret);
     let is_owner = |conn: ConnId| {
         // It may have ended.
-        let session = tables.sessions.get(conn)?;
-        let fits = if halves { session.secret.half_fits(secret) } else { session.secret.fits(secret) };
+        let own = &tables.sessions.get(conn)?.identity.cancel_secret;
+        let fits = if halves { own.half_fits(secret) } else { own.fits(secret) };
         fits.then_some(conn)
     };
     let conn = match machine::pids::from_virtual_pid(pid) {
@@ -176,6 +176,9 @@ fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use link::session::Session;
     use machine::CancelSecret;
     use machine::pids::virtual_pid;
     use wire::frontend::Query;
@@ -185,11 +188,15 @@ mod tests {
 
     const SECRET: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
+    fn change_secret(session: &mut Session, secret: CancelSecret) {
+        Arc::get_mut(&mut session.identity).expect("nobody else has it").cancel_secret = secret;
+    }
+
     /// A session that waits for a server with this many queries.
     fn waiter(scene: &mut Scene, queries: usize) -> ConnId {
         let conn = scene.waiter(scene.now);
         let session = &mut scene.tables.sessions[conn];
-        session.secret = CancelSecret::Short(SECRET);
+        change_secret(session, CancelSecret::Short(SECRET));
         (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut session.incoming.inbox));
         conn
     }
@@ -230,7 +237,7 @@ mod tests {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
         let secret = CancelSecret::Long(Box::new(std::array::from_fn(|at| at as u8)));
-        scene.tables.sessions[conn].secret = secret.clone();
+        change_secret(&mut scene.tables.sessions[conn], secret.clone());
         let right = secret.bytes();
         let changed = [&right[..31], &[0]].concat();
         for wrong in [&right[..4], &right[..31], &[right, &[0]].concat(), &changed, &[0; 256]] {

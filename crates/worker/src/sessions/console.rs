@@ -2,6 +2,8 @@
 //!
 //! //= pgbouncer usage.md#admin-console
 
+use std::sync::Arc;
+
 use link::ending::{Ending, checked_header};
 use link::session::State;
 use machine::Step;
@@ -29,13 +31,13 @@ const PARAMETERS: [(&str, &str); 7] = [
 
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
-    let secret = session.secret.clone();
+    let identity = Arc::clone(&session.identity);
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         for (name, value) in PARAMETERS {
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
-        BackendKeyData { pid: virtual_pid(conn), secret: secret.bytes() }.encode(out);
+        BackendKeyData { pid: virtual_pid(conn), secret: identity.cancel_secret.bytes() }.encode(out);
         backend::encode_ready(out, Status::Idle);
     });
     console_received(tables, step, conn);

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use link::pinned::count_pinned;
 use link::session::{Newcomer, Session, WaitFor};
+use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
 use machine::pids::virtual_pid;
-use machine::{CancelSecret, Step};
 use session_state::login_report::LoginReport;
 use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
@@ -63,7 +63,6 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         identity,
         parameters: tables.caches.interned.intern(parameters),
         tracker: (!first.is_initial()).then(|| Box::new(Tracker::starting(first))),
-        secret: CancelSecret::new(arrival.protocol, &mut tables.random),
         console: arrival.console,
         reports_limits: arrival.reports_limits,
         deadline_ms: arrival.deadline_ms,
@@ -229,7 +228,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
     let report = tables.pools[session.pool].welcome.report.as_ref().expect("a server of its pool has logged in");
-    let (parameters, secret) = (Arc::clone(&session.parameters), session.secret.clone());
+    let (parameters, identity) = (Arc::clone(&session.parameters), Arc::clone(&session.identity));
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
@@ -241,7 +240,7 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
             ErrorResponse { severity, code, message, detail: None, hint: None }.encode_notice(out);
         }
         report.write(&parameters, others, out);
-        BackendKeyData { pid, secret: secret.bytes() }.encode(out);
+        BackendKeyData { pid, secret: identity.cancel_secret.bytes() }.encode(out);
         if !notify.is_empty() {
             write_notice(notify, None, out);
         }

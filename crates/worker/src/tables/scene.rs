@@ -84,19 +84,20 @@ impl Scene {
         let make = |name| {
             let peer = Peer::Unix { pid: 1, uid: 1 };
             let (database, user) = ("d".into(), "u".into());
-            let identity =
-                Arc::new(Identity { serial, name, database, user, peer, encryption: None, connected_at: now });
-            let (pool, tracker, console) = (POOL, None, None);
-            let newcomer = Newcomer {
-                pool,
-                identity,
-                parameters,
-                tracker,
-                secret: CancelSecret::Short([0; 4]),
-                console,
-                reports_limits: false,
-                deadline_ms: 0,
+            let identity = Identity {
+                serial,
+                name,
+                database,
+                user,
+                peer,
+                encryption: None,
+                connected_at: now,
+                cancel_secret: CancelSecret::Short([0; 4]),
             };
+            let identity = Arc::new(identity);
+            let (pool, tracker, console) = (POOL, None, None);
+            let newcomer =
+                Newcomer { pool, identity, parameters, tracker, console, reports_limits: false, deadline_ms: 0 };
             let mut session = Session::new(now, newcomer);
             session.let_in(now);
             session
