@@ -14,6 +14,7 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
 mod encryption;
+mod events;
 mod kinds;
 mod lookup;
 mod method;
@@ -25,6 +26,7 @@ mod refused;
 mod secrets;
 mod startup;
 mod strangers;
+mod turns;
 mod weight;
 
 use std::collections::BTreeMap;
@@ -36,8 +38,7 @@ use encryption::Encryption;
 use lookup::{Lookups, Turn};
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
-use machine::event::Event;
-use machine::mail::{Application, Lost, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::{CancelSecret, Settings};
 use method::Method;
@@ -45,12 +46,12 @@ pub use method::SystemUsers;
 use penalties::{Failure, Penalties};
 use posts::{depart, forward_cancel};
 use proof::Proof;
-use queueing::board::Board;
 use refused::Refused;
 use secrets::Source;
 use session_state::parameters::Tracked;
 use startup::Wish;
 use strangers::Strangers;
+use turns::{LoginTurn, Turns};
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
@@ -64,6 +65,8 @@ use wire::{frontend, sqlstate};
 enum Phase {
     /// Startup packets, encryption requests.
     Greeting,
+    /// What it has sent is read when its turn comes.
+    Queued,
     /// A TLS handshake is under way.
     Securing,
     /// Its user's secret is looked up.
@@ -84,6 +87,7 @@ struct Login {
     /// Its id in the log.
     name: ConnId,
     phase: Phase,
+    turn: LoginTurn,
     peer: Peer,
     since: Time,
     inbox: Vec<u8>,
@@ -108,6 +112,7 @@ impl Login {
         Login {
             name,
             phase: Phase::Greeting,
+            turn: LoginTurn::default(),
             peer,
             since,
             inbox: Vec::new(),
@@ -133,11 +138,10 @@ pub struct Door {
     tracked: Tracked,
     random: Random,
     strangers: Strangers,
-    /// Unix clients of this uid, under which the process runs, are the console's admin without a password.
-    owner_uid: Option<u32>,
     /// Whoever takes clients in tells it the names that it needs.
     pub system_users: SystemUsers,
     logins: Table<Login>,
+    turns: Turns,
     /// Sum of the logins' weights.
     weight: usize,
     weight_max: usize,
@@ -158,15 +162,16 @@ impl Door {
         let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
         let mut system_users = SystemUsers::default();
         system_users.configure(&settings);
+        let turns = Turns::new(settings.global.login.max_login_concurrency);
         Door {
             id,
             tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
             settings,
             random,
             strangers,
-            owner_uid: None,
             system_users,
             logins: Table::new(Kind::Login, u16::from(id.0)),
+            turns,
             weight: 0,
             weight_max: limits::LOGIN_BYTES_MAX,
             deadlines: Deadlines::default(),
@@ -176,11 +181,6 @@ impl Door {
             leaving: Vec::new(),
             stop: None,
         }
-    }
-
-    /// Lets user `pgbouncer` over a Unix socket from this uid be the console's admin.
-    pub fn set_owner_uid(&mut self, uid: u32) {
-        self.owner_uid = Some(uid);
     }
 
     /// A client has connected. `None`: too many are logging in already; the caller sends an error and closes it.
@@ -228,7 +228,8 @@ impl Door {
             let step = match &mut login.phase {
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(now, conn, actions),
-                Phase::Securing | Phase::LookingUp { .. } | Phase::Proving(_) | Phase::Applying(_) => return,
+                Phase::Queued | Phase::Securing | Phase::LookingUp { .. } => return,
+                Phase::Proving(_) | Phase::Applying(_) => return,
                 Phase::Delayed { .. } | Phase::Leaving => return,
             };
             match step {
@@ -244,7 +245,9 @@ impl Door {
         let login = &mut self.logins[conn];
         if login.begins_directly() {
             if encryption::is_offered(&self.settings, login.peer) {
-                login.secure_directly(conn, actions);
+                if !self.turns.delay(now, conn, login) {
+                    login.secure_directly(conn, actions);
+                }
             } else {
                 // It understands nothing but TLS.
                 self.tell(conn, Level::Log, Topic::Disconnections, "closing because: TLS is not enabled", actions);
@@ -258,14 +261,20 @@ impl Door {
             return Ok(false);
         };
         login.inbox = inbox[used..].to_vec();
+        let peer = login.peer;
+        let offers = encryption::is_offered(&self.settings, peer);
         match packet {
+            Startup::Ssl if offers && self.turns.delay(now, conn, &mut self.logins[conn]) => {
+                self.logins[conn].inbox = inbox;
+                Ok(false)
+            }
             Startup::Ssl | Startup::GssEnc => {
+                let login = &mut self.logins[conn];
                 if !login.inbox.is_empty() {
                     // Bytes sent before our answer would be read as if they had been encrypted (CVE-2021-23214).
                     let text = "received unencrypted data after SSL request".to_owned();
                     return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
                 }
-                let offers = encryption::is_offered(&self.settings, login.peer);
                 let agreed = login.answer(matches!(packet, Startup::Ssl) && offers, conn, actions)?;
                 Ok(!agreed)
             }
@@ -275,12 +284,33 @@ impl Door {
                 Ok(false)
             }
             Startup::Start(message) => {
-                let wish = Wish::read(&message, login.peer, self.owner_uid, &self.tracked, &self.settings);
+                let owner_uid = self.system_users.owner;
+                let wish = Wish::read(&message, peer, owner_uid, &self.tracked, &self.settings);
+                if wish.as_ref().is_ok_and(|wish| !wish.trusted) && self.turns.delay(now, conn, &mut self.logins[conn])
+                {
+                    self.logins[conn].inbox = inbox;
+                    return Ok(false);
+                }
                 startup::negotiate(conn, &message, actions);
                 let wish = wish?;
-                login.check_encryption(&self.settings)?;
+                self.logins[conn].check_encryption(&self.settings)?;
                 self.begin_proof(now, conn, wish, actions)?;
                 Ok(true)
+            }
+        }
+    }
+
+    /// Goes on with the logins whose turn it is.
+    fn take_turns(&mut self, now: Time, actions: &mut Actions) {
+        let Door { turns, logins, .. } = self;
+        let mut begun = Vec::new();
+        let counts = |conn| logins.get(conn).is_some_and(Login::is_computing);
+        turns.next(now, counts, |conn, turn| begun.push((conn, turn)));
+        for (conn, turn) in begun {
+            self.logins[conn].turn = turn;
+            if matches!(self.logins[conn].phase, Phase::Queued) {
+                self.logins[conn].phase = Phase::Greeting;
+                self.resume(now, conn, Ok(()), actions);
             }
         }
     }
@@ -288,6 +318,7 @@ impl Door {
     /// The client is authenticated: requests a worker for it.
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let login = &mut self.logins[conn];
+        self.turns.end(login);
         let wish = login.wish.as_mut().expect("it was asked for a proof of what it has said");
         let key = match wish.console {
             Some(_) => PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) },
@@ -357,6 +388,10 @@ impl Door {
     }
 
     fn refuse(&mut self, now: Time, conn: ConnId, refused: &Refused, actions: &mut Actions) {
+        // It may have left.
+        if let Some(login) = self.logins.get_mut(conn) {
+            self.turns.end(login);
+        }
         let failure = self.logins.get_mut(conn).and_then(|login| login.failure.take());
         if let Some(Failure { why, is_guess }) = failure {
             self.tell(conn, Level::Log, Topic::PoolerErrors, &format!("login refused: {why}"), actions);
@@ -463,6 +498,7 @@ impl Door {
                 self.look_up(now, actions, |lookups, turn| lookups.configure(turn));
                 self.strangers.configure(&self.settings, self.lookups.kinds());
                 self.system_users.configure(&self.settings);
+                self.turns.configure(self.settings.global.login.max_login_concurrency);
             }
             ToDoor::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
@@ -496,102 +532,4 @@ impl Door {
         }
         self.weigh(now, conn, actions);
     }
-}
-
-impl machine::Machine for Door {
-    fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
-        match event {
-            Event::Received { conn, .. }
-            | Event::Hangup { conn, .. }
-            | Event::Opened { conn, .. }
-            | Event::OpenFailed { conn, .. }
-            | Event::Blocked { conn }
-            | Event::Drained { conn, .. }
-            | Event::Secured { conn, .. }
-            | Event::Computed { conn, .. }
-                if conn.kind() == Kind::Lookup =>
-            {
-                self.look_up(now, actions, |lookups, turn| lookups.event(turn, conn, event));
-            }
-            Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
-            Event::Hangup { conn, .. } => {
-                self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
-                self.withdraw(conn, actions);
-                self.close(conn, false, actions);
-            }
-            // The messages of a login are short; a client that does not read them is closed.
-            Event::Blocked { conn } => {
-                self.withdraw(conn, actions);
-                self.close(conn, false, actions);
-            }
-            // It may have been given up meanwhile.
-            Event::Secured { conn, outcome } => {
-                if let Some(Err(why)) = self.logins.get_mut(conn).map(|login| login.secured(outcome)) {
-                    let text = format!("closing because: TLS handshake failed: {why}");
-                    self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
-                    self.close(conn, true, actions);
-                }
-            }
-            Event::Weighed { conn, bytes } => {
-                if let Some(login) = self.logins.get_mut(conn) {
-                    login.tls_weight = bytes;
-                    self.weigh(now, conn, actions);
-                }
-            }
-            Event::Computed { conn, done } => {
-                let proved = self.proof_computed(conn, done, actions);
-                self.resume(now, conn, proved, actions);
-            }
-            Event::Answered { conn, verdict } => self.proof_answered(now, conn, verdict, actions),
-            Event::Mail(Mail::ToDoor(_, mail)) => self.delivered(now, mail, actions),
-            Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
-            Event::Renewed { life, lost } => {
-                self.logins.begin_life(life);
-                self.lookups.begin_life(life);
-                if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
-                    depart(pool, worker, life, user, actions);
-                }
-            }
-            Event::Returned(mail) => unreachable!("a door posts nothing that may be returned: {mail:?}"),
-            Event::DeadlineReached => {
-                self.deadline_reached(now, actions);
-                self.look_up(now, actions, |lookups, turn| lookups.deadline_reached(turn));
-            }
-            Event::RoundEnded => {
-                self.shed(now, actions);
-                // A socket that did not take these few bytes at once will not take them later.
-                while let Some(conn) = self.leaving.pop() {
-                    self.close(conn, true, actions);
-                }
-            }
-            Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
-        }
-    }
-
-    fn backlog(&self, conn: ConnId) -> &[u8] {
-        match conn.kind() {
-            Kind::Lookup => self.lookups.backlog(conn),
-            _ => self.logins.get(conn).map_or(&[], |login| login.flow.backlog()),
-        }
-    }
-
-    fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
-        let flow = match conn.kind() {
-            Kind::Lookup => self.lookups.flow_mut(conn),
-            _ => self.logins.get_mut(conn).map(|login| &mut login.flow),
-        };
-        if let Some(flow) = flow {
-            flow.keep(bytes, Vec::new);
-        }
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        [self.deadlines.next(), self.lookups.next_deadline()].into_iter().flatten().min()
-    }
-
-    fn awaits_round_end(&self) -> bool {
-        !self.leaving.is_empty() || self.weight > self.weight_max
-    }
-
-    fn recycle(&mut self, _buffer: Vec<u8>) {}
 }

@@ -188,6 +188,8 @@ const SYSTEM_USERS_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub struct SystemUsers {
     is_used: bool,
+    /// Clients of this uid, under which the process runs, are the console's admin without a password.
+    pub(super) owner: Option<u32>,
     /// `None`: the system has no name for it.
     names: BTreeMap<u32, Option<Arc<str>>>,
 }
@@ -198,6 +200,11 @@ impl SystemUsers {
         let by_rule = settings.hba.as_slice().iter().any(|rule| rule.method == hba::Method::Peer);
         self.is_used = settings.uses(AuthType::Peer) || settings.uses(AuthType::Hba) && by_rule;
         self.names.clear();
+    }
+
+    /// Lets user `pgbouncer` over a Unix socket from this uid be the console's admin.
+    pub fn set_owner(&mut self, uid: u32) {
+        self.owner = Some(uid);
     }
 
     /// Whether the name of this user decides about logins and was not told since the last reload.

@@ -10,10 +10,10 @@ use machine::action::Actions;
 use units::{ConnId, Time, heap, limits};
 use wire::sqlstate;
 
-use super::{Door, Login, Phase, Refused};
+use super::{Door, Login, Phase, Proof, Refused};
 
-/// A connection that has sent nothing yet: its entries in the table of logins, among the deadlines and in the engine.
-pub(super) const EMPTY: usize = size_of::<Login>() + 160;
+/// A connection that has sent nothing yet: its entries in the table of logins, among the turns and deadlines, and in the engine.
+pub(super) const EMPTY: usize = size_of::<Login>() + 200;
 
 /// A login's share of a lookup: its entries in four tables, and the lookup's in two.
 const LOOKUP: usize = 640;
@@ -42,7 +42,8 @@ impl Door {
         let waits = match &login.phase {
             Phase::Greeting | Phase::Securing => true,
             Phase::Proving(proof) => proof.is_waiting(),
-            Phase::LookingUp { .. } | Phase::Applying(_) | Phase::Delayed { .. } | Phase::Leaving => false,
+            Phase::Queued | Phase::LookingUp { .. } | Phase::Applying(_) => false,
+            Phase::Delayed { .. } | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
         let weight = login.in_full();
@@ -73,9 +74,10 @@ impl Door {
 
     /// Removes a login; its memory is freed or moves with it to a worker.
     pub(super) fn take_out(&mut self, conn: ConnId) -> Option<Login> {
-        let login = self.logins.remove(conn)?;
+        let mut login = self.logins.remove(conn)?;
         self.weight -= login.weight;
         self.penalties.over(conn, &login.phase);
+        self.turns.end(&mut login);
         Some(login)
     }
 
@@ -114,6 +116,11 @@ impl Login {
         !matches!(self.phase, Phase::Leaving)
     }
 
+    /// Whether a hashing thread works for it.
+    pub(super) fn is_computing(&self) -> bool {
+        matches!(self.phase, Phase::Proving(Proof::Computing { .. }))
+    }
+
     /// Whether nothing that it sends is read any more.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.phase, Phase::Delayed { .. } | Phase::Leaving)
@@ -144,7 +151,7 @@ impl Login {
             Phase::Proving(proof) => proof.weight(user),
             Phase::LookingUp { .. } => LOOKUP + heap::of_name(user),
             Phase::Delayed { refused: Refused(_, text), .. } => heap::taken(text.capacity()) + DELAYED,
-            Phase::Greeting | Phase::Securing | Phase::Applying(_) | Phase::Leaving => 0,
+            Phase::Greeting | Phase::Queued | Phase::Securing | Phase::Applying(_) | Phase::Leaving => 0,
         };
         let wish = wish.as_ref().map_or(0, |wish| wish.weight());
         EMPTY

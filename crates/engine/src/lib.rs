@@ -248,7 +248,7 @@ fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32]) -> Box<dyn Te
     match place {
         Place::Door(door) => {
             let mut door = Door::new(door, settings, seed());
-            door.set_owner_uid(rustix::process::geteuid().as_raw());
+            door.system_users.set_owner(rustix::process::geteuid().as_raw());
             Box::new(door)
         }
         Place::Coordinator => Box::new(Coordinator::new(workers, settings)),

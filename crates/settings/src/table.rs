@@ -50,6 +50,7 @@ settings! {
         auth_tls_ca_file: String = Path, Some(""), Yes, Works, Ours, "The certificates of those who vouch for directory servers and identity providers that are spoken to over TLS; default: those that the system trusts.";
         auth_type: AuthType = Choice(AuthType::NAMES), Some("md5"), Yes, Partly, PgBouncer, databases: auth_type, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it; peer takes the system user's name on the Unix socket; hba does what auth_hba_file says. cert takes the name in the client's certificate. ldap has a directory server check the password: see auth_ldap_options. oauth takes a token of an identity provider: see auth_oauth_options. Not supported yet, and refused: pam.";
         auth_user: Option<String> = Text, None, Yes, Works, PgBouncer, "Who runs auth_query, with its password in auth_file. Not set: users who are not in auth_file are refused.";
+        max_login_concurrency: u32 = Count(0, 60_000, ""), Some("128"), Yes, Works, Ours, "The most logins that are under way at one time. Others wait their turn, first come first served, before TLS and before a password is asked for, so that those who come first get in first. A login that waits for its client counts for 10 ms only. Cancel requests and the console's owner on the Unix socket need no turn. 0: all at once.";
         scram_iterations: u32 = Count(1, 10_000_000, ""), Some("4096"), Yes, Works, PgBouncer, "Iterations of the SCRAM verifiers made from passwords in clear text.";
     }
 
@@ -314,7 +315,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 129), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 130), "PgBouncer's hundred, and ours");
     }
 
     #[test]

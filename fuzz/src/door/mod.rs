@@ -88,7 +88,7 @@ impl DoorWorld {
     fn new(settings: Settings, cuts: bool) -> DoorWorld {
         let settings = Arc::new(settings);
         let mut door = Door::new(DoorId(0), Arc::clone(&settings), [1; 32]);
-        door.set_owner_uid(1000);
+        door.system_users.set_owner(1000);
         DoorWorld {
             cuts,
             now: Time(1_000_000),

@@ -76,7 +76,7 @@ impl World {
         let count = settings.workers;
         let worker = |number: u16| Worker::new(WorkerId(number), count, Arc::clone(&shared), [number as u8 + 1; 32]);
         let mut door = Door::new(DoorId(0), Arc::clone(&shared), [0; 32]);
-        door.set_owner_uid(1000);
+        door.system_users.set_owner(1000);
         World {
             now: Time(1_000_000),
             door,
