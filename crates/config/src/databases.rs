@@ -9,11 +9,11 @@ use std::net::IpAddr;
 use ::settings::{DatabaseSettings, Key};
 use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
 
-use auth::Secret;
-
 use crate::entry::{Entry, EntryReader, Parameter};
+use crate::ini::Read;
+use crate::password::Source;
 use crate::problem::{Problem, quoted};
-use crate::{support, userlist};
+use crate::support;
 
 /// PostgreSQL's names are shorter; PgBouncer's may be this long.
 pub const NAME_LEN_MAX: usize = 127;
@@ -28,6 +28,8 @@ const FIRST: &[Parameter] = &[
     Parameter::new("dbname", "The database's name at the server. Default: the name that the client used."),
     Parameter::new("user", "The user to log in as at the server, whoever the client is. Default: the client's user."),
     Parameter::new("password", "The password of `user`. Default: the one in auth_file."),
+    Parameter::new("password_file", "A file with the password of `user`, read again at each RELOAD."),
+    Parameter::new("password_env", "The variable of the environment that has the password of `user`."),
 ];
 
 #[rustfmt::skip]
@@ -66,14 +68,16 @@ struct DatabaseDraft {
     database: Database,
     host: Option<String>,
     port: u16,
+    password: Option<Source>,
 }
 
 /// Reads one entry; `None` if it cannot be used, with the reasons in `problems`.
-pub(crate) fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -> Option<Database> {
+pub(crate) fn read(entry: &Entry, unix_socket_dir: &str, read: &Read, problems: &mut Vec<Problem>) -> Option<Database> {
     let errors_before = problems.len();
     let mut parameters = EntryReader { entry, problems };
     name(&mut parameters);
-    let mut draft = DatabaseDraft { database: Database::new(&entry.name, Vec::new()), host: None, port: PORT };
+    let mut draft =
+        DatabaseDraft { database: Database::new(&entry.name, Vec::new()), host: None, port: PORT, password: None };
     for (key, value) in parameters.pairs() {
         take(&mut draft, &key, &value, &mut parameters);
     }
@@ -86,10 +90,12 @@ pub(crate) fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Prob
         }
         None => vec![Address { host: Host::Unix(unix_socket_dir.to_owned()), port: draft.port }],
     };
-    if draft.database.password.is_some() && draft.database.forced_user.is_none() {
+    let source = draft.password.take();
+    if source.is_some() && draft.database.forced_user.is_none() {
         let expected = "user= beside it: without, the client's user logs in, with its own password";
         parameters.warning("password", "a password alone".to_owned(), expected);
-        draft.database.password = None;
+    } else {
+        draft.database.password = source.and_then(|source| source.read(read, &mut parameters));
     }
     draft.database.hosts = hosts;
     let failed = problems[errors_before..].iter().any(|problem| problem.severity == crate::problem::Severity::Error);
@@ -125,7 +131,7 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
         "port" => draft.port = parameters.port(value).unwrap_or(PORT),
         "dbname" => database.dbname = parameters.text(value),
         "user" => database.forced_user = parameters.text(value),
-        "password" => database.password = password(value, parameters),
+        "password" | "password_file" | "password_env" => take_password(draft, key, value, parameters),
         "load_balance_hosts" => {
             let choice = parameters.choice(key, value, &["round-robin", "disable"]);
             database.load_balance_hosts = match choice {
@@ -147,12 +153,14 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
     }
 }
 
-fn password(value: &str, parameters: &mut EntryReader) -> Option<Secret> {
-    let secret = (!value.is_empty()).then(|| Secret::parse(value))?;
-    if let Some((found, expected)) = userlist::no_hash(value, &secret) {
-        parameters.warning("password", found.to_owned(), expected);
+fn take_password(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut EntryReader) {
+    // Not set.
+    let Some(source) = Source::of(key, value) else { return };
+    if draft.password.as_ref().is_some_and(|before| std::mem::discriminant(before) != std::mem::discriminant(&source)) {
+        let expected = "one of password, password_file and password_env";
+        parameters.error(key, "a second password".to_owned(), expected);
     }
-    Some(secret)
+    draft.password = Some(source);
 }
 
 /// What PgBouncer has and we do not have yet.
@@ -212,7 +220,7 @@ mod tests {
                 text: format!("{}=''", parameter.name),
             };
             let mut problems = Vec::new();
-            let database = read(&entry, "/tmp", &mut problems);
+            let database = read(&entry, "/tmp", &|name| unreachable!("{name}"), &mut problems);
             assert!(database.is_some() && problems.is_empty(), "{}: {problems:?}", parameter.name);
         }
     }

@@ -32,6 +32,7 @@ pub mod load;
 pub mod manual;
 pub mod pairs;
 pub mod passfile;
+mod password;
 pub mod problem;
 mod reach;
 pub mod rules;

@@ -254,7 +254,7 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
 
     let mut settings = settings::pooling(values, cores);
     for entry in draft.databases.values() {
-        let Some(database) = databases::read(entry, values.text(Key::unix_socket_dir), problems) else {
+        let Some(database) = databases::read(entry, values.text(Key::unix_socket_dir), read, problems) else {
             continue;
         };
         if database.name == "*" {

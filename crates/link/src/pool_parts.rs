@@ -1,6 +1,7 @@
 //! The parts of a pool: fields that change together.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use auth::{Challenge, Keys, Secret};
@@ -35,12 +36,29 @@ pub struct Opening {
     /// Keys that proved the password to PostgreSQL, so that a login derives them once.
     pub keys: Option<(Challenge, Keys)>,
     /// Keys from a client's own SCRAM proof.
-    pub client_keys: Option<Keys>,
+    pub(crate) client_keys: Option<Keys>,
     /// The secret of the pool's user, where it was looked up at a client's login or shown by the client.
-    pub client_secret: Option<Secret>,
+    pub(crate) client_secret: Option<Secret>,
 }
 
 impl Opening {
+    /// Takes what the pool's user has proved or shown last: an older one may be of a password that has changed. True: it is of
+    /// another password than the last one was.
+    pub fn learn(&mut self, keys: Option<Keys>, secret: Option<Secret>) -> bool {
+        let is_new = match (&self.client_keys, &keys, &self.client_secret, &secret) {
+            (Some(before), Some(now), ..) => before != now,
+            (_, _, Some(before), Some(now)) => discriminant(before) == discriminant(now) && before != now,
+            _ => false,
+        };
+        (self.client_keys, self.client_secret) = (keys, secret);
+        is_new
+    }
+
+    /// The password has changed: nothing that was proved before is good for it.
+    pub fn forget_clients(&mut self) {
+        (self.client_keys, self.client_secret) = (None, None);
+    }
+
     /// No server is opened for now, because a login has failed.
     #[inline]
     pub fn is_paused(&self, now: Time) -> bool {

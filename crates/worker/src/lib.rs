@@ -49,7 +49,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::DATABASE_REMOVED;
+use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -321,7 +321,12 @@ impl Worker {
                 Some(_) => pool.restore(),
                 None => pool.remove(),
             }
-            let changed = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            let other_password = reloads::has_another_password(pool, &self.tables.settings, &before);
+            if other_password {
+                pool.opening.forget_clients();
+            }
+            let concerned = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            let changed = concerned || other_password;
             if let Some(found) = found {
                 pool.database = found;
             }
@@ -335,8 +340,12 @@ impl Worker {
                 self.definitions.doubt_in(pool, step.now);
             }
             if changed {
-                let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
-                reloads::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
+                let why = match concerned {
+                    _ if removed => DATABASE_REMOVED,
+                    true => "database configuration changed",
+                    false => PASSWORD_CHANGED,
+                };
+                closed_servers::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
             }
             self.tables.agenda.feed(id);
             timers::arm_pool(&mut self.tables, step, id);

@@ -21,6 +21,7 @@ pub(super) fn settings(choice: u8) -> Settings {
     let global = &mut settings.global;
     global.login.auth_type = auth_type[usize::from(choice) % auth_type.len()];
     global.login.scram_iterations = 1;
+    global.login.max_login_concurrency = if choice & 0x10 == 0 { 2 } else { 128 };
     global.startup.application_name_add_host = choice & 0x10 != 0;
     global.pools.max_client_conn = if choice & 0x20 == 0 { 3 } else { 0 };
     global.pools.max_user_client_connections = u32::from(choice >> 6 & 1);

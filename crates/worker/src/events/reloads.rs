@@ -1,13 +1,12 @@
 //! What a reload changes for existing sessions and servers.
 
 use connections::databases::Database;
-use connections::server::{Group, Server, State as ServerState};
+use link::pool::Pool;
 use link::session::State;
-use machine::Step;
+use machine::Settings;
 use machine::sabotage::{Fault, does};
 use units::{ConnId, limits};
 
-use crate::servers::closed_servers;
 use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::{Tables, timers};
 
@@ -26,26 +25,6 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     }
 }
 
-pub(crate) fn retire_servers(
-    tables: &mut Tables,
-    step: &mut Step<'_>,
-    which: impl Fn(&Server) -> bool,
-    why: &'static str,
-) {
-    for conn in tables.servers.ids() {
-        let server = &mut tables.servers[conn];
-        if !which(server) {
-            continue;
-        }
-        server.end.close_needed = Some(why);
-        if matches!(server.state().group(), Group::Idle) || matches!(server.state(), ServerState::Listening) {
-            closed_servers::close_server(tables, step, conn, why);
-        } else {
-            closed_servers::close_fast(tables, step, conn);
-        }
-    }
-}
-
 /// Whether a change of a database's entry makes its open servers unusable.
 pub(crate) fn concerns_servers(new: &Database, old: &Database) -> bool {
     new.hosts != old.hosts
@@ -54,4 +33,10 @@ pub(crate) fn concerns_servers(new: &Database, old: &Database) -> bool {
         || new.password != old.password
         || new.connect_query != old.connect_query
         || new.startup != old.startup
+}
+
+/// Whether the password of the pool's user, as auth_file has it, is another one now. The database's own goes before it.
+pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) -> bool {
+    let user = &*pool.key.user;
+    pool.database.password.is_none() && new.secrets.get(user) != old.secrets.get(user)
 }

@@ -1,6 +1,6 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use connections::server::{Group, State as ServerState};
+use connections::server::{Group, Server, State as ServerState};
 use link::pool::SURPLUS;
 use machine::Step;
 use machine::action::Action;
@@ -126,4 +126,25 @@ pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, bus
     }
     let nothing = ToCoordinator::NothingIdle { pool: id, worker: tables.id, busy };
     step.actions.post_to_coordinator(nothing);
+}
+
+/// Closes these servers: the idle ones at once, the others when their transaction ends.
+pub(crate) fn retire_servers(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    which: impl Fn(&Server) -> bool,
+    why: &'static str,
+) {
+    for conn in tables.servers.ids() {
+        let server = &mut tables.servers[conn];
+        if !which(server) {
+            continue;
+        }
+        server.end.close_needed = Some(why);
+        if matches!(server.state().group(), Group::Idle) || matches!(server.state(), ServerState::Listening) {
+            close_server(tables, step, conn, why);
+        } else {
+            close_fast(tables, step, conn);
+        }
+    }
 }

@@ -3,6 +3,9 @@
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
+/// Why servers are closed whose user has another password now.
+pub(crate) const PASSWORD_CHANGED: &str = "password has changed";
+
 /// For clients of a database that a reload has removed, as in PgBouncer.
 pub(crate) const DATABASE_REMOVED: &str = "database removed";
 
