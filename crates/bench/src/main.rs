@@ -11,7 +11,7 @@ use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, logins, rates, record, report, run, select, versus};
+use bench::{fairness, logins, rates, record, report, run, select, storm, versus};
 use clap::{Args, Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
@@ -38,6 +38,8 @@ Commands:
                          workers, delaying and rejecting; some 15 minutes (--only tps|qps|logins|RATE,...)
   logins                 what a login costs, pgweir beside PgBouncer: instructions, system calls, and 4,000 at once; some three minutes
                          (--only trust,scram,scram-of-password; --rounds 0: no timing; --functions: pgweir's costliest functions)
+  storm                  latency of running traffic while 5,000 clients log in, at its pgweir and at another one, with and without
+                         max_login_concurrency; some three minutes (--only scram,tls-scram)
   report FILE            print the table of a record
   relay INI              be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   list                   name the scenarios";
@@ -129,6 +131,7 @@ fn main() -> ExitCode {
         Some("sizing") => sizing(&options),
         Some("rates") => rates(&options),
         Some("logins") => logins(&options),
+        Some("storm") => storm(&options),
         Some("relay") => relay(&options),
         Some("report") => print_report(&options),
         Some("list") => {
@@ -231,6 +234,28 @@ fn logins(options: &Options) -> Result<bool, String> {
     let place = Premises::open(options.keep)?;
     let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let (record, whole) = logins::all(&place, &contestants, &plan, Some(out))?;
+    record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
+    Ok(whole)
+}
+
+/// What a storm of logins does to running traffic.
+fn storm(options: &Options) -> Result<bool, String> {
+    let find = |name: &String| {
+        let known = storm::STORMS.iter().find(|one| one.name == name);
+        known.copied().ok_or(format!("'{name}' is no storm: --only scram,tls-scram"))
+    };
+    let wanted = options.only.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let plan = storm::StormPlan {
+        storms: if wanted.is_empty() { storm::STORMS.to_vec() } else { wanted },
+        rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 11 }) as usize,
+        seed: options.seed.unwrap_or(u64::from(std::process::id())),
+    };
+    let pgweir = pgweir(options, "")?;
+    let at_once = pgweir.variant("pgweir-at-once", &[("max_login_concurrency", "0")]);
+    interrupt::listen(interrupt::USUAL)?;
+    let place = Premises::open(options.keep)?;
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
+    let (record, whole) = storm::all(&place, &[pgweir, at_once], &plan, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use measure::encryption::Encryption;
 use measure::program::last_lines;
+use measure::work::Work;
 
 use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario, Tls};
@@ -26,6 +27,8 @@ pub struct Side {
     pub fleet: FleetId,
     /// `None` for the direct connection.
     pub running: Option<Running>,
+    /// What it shows inside TLS.
+    certificate: Option<Certificate>,
 }
 
 /// Where a scenario's servers are.
@@ -158,6 +161,7 @@ pub fn write_users(place: &Premises) -> Result<(), String> {
 const HOST: &str = "localhost";
 
 /// What contestants show to clients: a P-256 key, signed by itself.
+#[derive(Debug)]
 struct Certificate {
     der: Vec<u8>,
 }
@@ -189,24 +193,35 @@ pub fn start(
     wrapper: &[String],
     cores: &[usize],
 ) -> Result<Side, String> {
-    let mut work = work(USER, PASSWORD, "bench", scenario.style, scenario.answer);
     if contestant.program.is_none() {
+        let work = work(USER, PASSWORD, "bench", scenario.style, scenario.answer);
         let fleet = world.fleet(world.port, work);
-        return Ok(Side { name: contestant.name.clone(), fleet, running: None });
+        return Ok(Side { name: contestant.name.clone(), fleet, running: None, certificate: None });
     }
     let host = if scenario.unix { place.folder.display().to_string() } else { "127.0.0.1".to_owned() };
     let upstream = Upstream { host, port: world.port };
     let text = |port| ini(place, scenario, contestant, &upstream, port);
-    if let Some(tls) = scenario.tls {
-        let certificate = Certificate::write(place, contestant)?;
-        work = work.encrypted(Encryption::new(certificate.der, HOST, tls == Tls::Resumed)?);
-    }
+    let certificate = scenario.tls.map(|_| Certificate::write(place, contestant)).transpose()?;
     let running = Running::start(place, contestant, text, wrapper, cores)?;
-    let fleet = world.fleet(running.port, work);
-    Ok(Side { name: contestant.name.clone(), fleet, running: Some(running) })
+    let fleet = world.fleet(running.port, as_clients(scenario, certificate.as_ref())?);
+    Ok(Side { name: contestant.name.clone(), fleet, running: Some(running), certificate })
+}
+
+/// What the clients of a scenario do, with TLS if there is a certificate to be checked.
+fn as_clients(scenario: &Scenario, certificate: Option<&Certificate>) -> Result<Work, String> {
+    let work = work(USER, PASSWORD, "bench", scenario.style, scenario.answer);
+    let Some(certificate) = certificate else { return Ok(work) };
+    let resumes = scenario.tls == Some(Tls::Resumed);
+    Ok(work.encrypted(Encryption::new(certificate.der.clone(), HOST, resumes)?))
 }
 
 impl Side {
+    /// More clients of the same contestant, in another world.
+    pub fn another_fleet(&self, world: &mut World, scenario: &Scenario) -> Result<FleetId, String> {
+        let running = self.running.as_ref().ok_or("nobody logs in at the direct connection")?;
+        Ok(world.fleet(running.port, as_clients(scenario, self.certificate.as_ref())?))
+    }
+
     /// Its process, unless it is the direct connection.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(Running::pid)
