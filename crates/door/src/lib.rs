@@ -65,7 +65,7 @@ use wire::{frontend, sqlstate};
 enum Phase {
     /// Startup packets, encryption requests.
     Greeting,
-    /// What it has sent is read when its turn comes.
+    /// When its turn comes, what it has sent is read, or what it has said of itself is gone on with.
     Queued,
     /// A TLS handshake is under way.
     Securing,
@@ -286,14 +286,15 @@ impl Door {
             Startup::Start(message) => {
                 let owner_uid = self.system_users.owner;
                 let wish = Wish::read(&message, peer, owner_uid, &self.tracked, &self.settings);
-                if wish.as_ref().is_ok_and(|wish| !wish.trusted) && self.turns.delay(now, conn, &mut self.logins[conn])
-                {
-                    self.logins[conn].inbox = inbox;
-                    return Ok(false);
-                }
                 startup::negotiate(conn, &message, actions);
                 let wish = wish?;
                 self.logins[conn].check_encryption(&self.settings)?;
+                let login = &mut self.logins[conn];
+                if !wish.trusted && self.turns.delay(now, conn, login) {
+                    // What it says is kept without its packet, which may be much longer.
+                    login.wish = Some(Box::new(wish));
+                    return Ok(false);
+                }
                 self.begin_proof(now, conn, wish, actions)?;
                 Ok(true)
             }
@@ -307,11 +308,17 @@ impl Door {
         let counts = |conn| logins.get(conn).is_some_and(Login::is_computing);
         turns.next(now, counts, |conn, turn| begun.push((conn, turn)));
         for (conn, turn) in begun {
-            self.logins[conn].turn = turn;
-            if matches!(self.logins[conn].phase, Phase::Queued) {
-                self.logins[conn].phase = Phase::Greeting;
-                self.resume(now, conn, Ok(()), actions);
+            let login = &mut self.logins[conn];
+            login.turn = turn;
+            if !matches!(login.phase, Phase::Queued) {
+                continue;
             }
+            login.phase = Phase::Greeting;
+            let begun = match login.wish.take() {
+                Some(wish) => self.begin_proof(now, conn, *wish, actions),
+                None => Ok(()),
+            };
+            self.resume(now, conn, begun, actions);
         }
     }
 
