@@ -49,7 +49,7 @@ fn load(classes: &[u8], rules: &[u8]) -> Result<Config, Vec<Problem>> {
         b"[pgbouncer]\nclass_file = classes.conf\nauth_type = any\n[databases]\n* = host=::1\n[classes]\n".to_vec();
     // What follows another section is none of this target's business.
     ini.extend(classes.iter().filter(|byte| !b"[%".contains(byte)));
-    config::load_with(INI, 1, &|name: &str| match name {
+    config::load_with(INI, 1, config::Built::default(), &|name: &str| match name {
         INI => Ok(ini.clone()),
         RULES => Ok(rules.to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),

@@ -1,7 +1,7 @@
-//! Asks others who a client is: directory servers, and the keys of identity providers.
+//! Asks others who a client is: directory servers, PAM, and the keys of identity providers.
 //!
 //! ```text
-//!   Office::ask ─► queue (bounded) ─► threads, as many as auth_threads at most ─► ldap, token
+//!   Office::ask ─► queue (bounded) ─► threads, as many as auth_threads at most ─► ldap, token, pam
 //!                                       └─ the verdict goes to whoever asked
 //! ```
 //!
@@ -14,7 +14,12 @@
 mod keys;
 mod ldap;
 mod office;
+#[cfg(feature = "pam")]
+mod pam;
 mod token;
 mod trust;
 
 pub use office::Office;
+
+/// Whether PAM can be asked.
+pub const HAS_PAM: bool = cfg!(feature = "pam");

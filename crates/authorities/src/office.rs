@@ -147,6 +147,11 @@ fn check(inquiry: &Inquiry, until: Instant, trust: &Trust, keys: &Keys) -> Verdi
     match &inquiry.outside {
         Outside::Ldap(directory) => ldap::check(directory, inquiry, until, trust),
         Outside::OAuth(provider) => token::check(provider, inquiry, until, trust, keys),
+        #[cfg(feature = "pam")]
+        Outside::Pam(service) => crate::pam::check(service, inquiry),
+        // Refused when the file is read.
+        #[cfg(not(feature = "pam"))]
+        Outside::Pam(_) => Verdict::Unreachable("this program was built without PAM".to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hba::{Interface, Maps, Method, Mistake, Provider, Rules};
 use machine::Settings;
 
+use crate::built::Built;
 use crate::ini::Read;
 use crate::problem::{Place, Problem, quoted};
 use crate::settings::Values;
@@ -39,7 +40,11 @@ pub(crate) fn read(
         }
     };
     let file = values.text(Key::auth_hba_file);
-    let rules = if file.is_empty() { Ok(Rules::default()) } else { rules(file, settings.provider.as_deref(), read) };
+    let rules = if file.is_empty() {
+        Ok(Rules::default())
+    } else {
+        rules(file, (values.built, settings.provider.as_deref()), read)
+    };
     settings.hba = rules.map(Arc::new).unwrap_or_else(|mistakes| {
         let old = old.map(|old| Arc::clone(&old.hba)).filter(|rules| !rules.as_slice().is_empty());
         take(Key::auth_hba_file, old.is_some(), mistakes);
@@ -62,6 +67,10 @@ pub(crate) fn outside(settings: &mut Settings, values: &Values) -> Vec<Problem> 
     let problems = [
         options(settings, values, (AuthType::Ldap, Key::auth_ldap_options), hba::read_directory, &mut ldap),
         options(settings, values, (AuthType::OAuth, Key::auth_oauth_options), hba::read_provider, &mut provider),
+        values.built.without_pam().filter(|_| settings.uses(AuthType::Pam)).map(|expected| {
+            let place = values.place(Key::auth_type).cloned().unwrap_or_default();
+            Problem::error(&place, Key::auth_type.name(), quoted("pam"), expected.to_owned())
+        }),
     ];
     (settings.ldap, settings.provider) = (ldap.map(Arc::new), provider.map(Arc::new));
     problems.into_iter().flatten().collect()
@@ -122,10 +131,13 @@ fn without_maps(settings: &Settings, values: &Values) -> Vec<Problem> {
     unknown.map(problem).collect()
 }
 
-fn rules(file: &str, provider: Option<&Provider>, read: &Read) -> Result<Rules, Vec<Mistake>> {
+/// What there is to check logins with, besides passwords.
+type Means<'a> = (Built, Option<&'a Provider>);
+
+fn rules(file: &str, means: Means<'_>, read: &Read) -> Result<Rules, Vec<Mistake>> {
     let rules = hba::read_rules(file, &interfaces(), read)?;
     let mistake = |rule: &hba::Rule| {
-        let (found, expected) = unusable(rule, provider)?;
+        let (found, expected) = unusable(rule, means)?;
         Some(Mistake { file: rule.file.clone(), line: rule.line, found, expected })
     };
     let mistakes: Vec<Mistake> = rules.as_slice().iter().filter_map(mistake).take(MISTAKES_MAX).collect();
@@ -133,12 +145,16 @@ fn rules(file: &str, provider: Option<&Provider>, read: &Read) -> Result<Rules, 
 }
 
 /// What stands in the way of a line that can be read: what was found, and what was expected.
-fn unusable(rule: &hba::Rule, provider: Option<&Provider>) -> Option<(String, String)> {
+fn unusable(rule: &hba::Rule, (built, provider): Means<'_>) -> Option<(String, String)> {
     let options = &rule.options;
     match (rule.method, provider) {
-        (Method::Pam | Method::Gss, _) => {
-            let expected =
-                "trust, reject, md5, scram-sha-256, password, cert, peer, ldap or oauth: this one is not supported yet";
+        (Method::Pam, _) if options.pam_use_hostname => {
+            let expected = "pam_use_hostname=0: host names are not looked up, and modules are told the address";
+            Some(("pam_use_hostname=1".to_owned(), expected.to_owned()))
+        }
+        (Method::Pam, _) => built.without_pam().map(|expected| (quoted("pam"), expected.to_owned())),
+        (Method::Gss, _) => {
+            let expected = "trust, reject, md5, scram-sha-256, password, cert, peer, ldap, pam or oauth: this one is not supported yet";
             Some((quoted(rule.method.as_str()), expected.to_owned()))
         }
         (Method::OAuth, _) if options.oauth_validator.is_some() || options.oauth_delegates_map => {

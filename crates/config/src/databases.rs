@@ -6,14 +6,13 @@
 
 use std::net::IpAddr;
 
-use ::settings::{DatabaseSettings, Key};
+use ::settings::DatabaseSettings;
 use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
 
 use crate::entry::{Entry, EntryReader, Parameter};
 use crate::ini::Read;
 use crate::password::Source;
 use crate::problem::{Problem, quoted};
-use crate::support;
 
 /// PostgreSQL's names are shorter; PgBouncer's may be this long.
 pub const NAME_LEN_MAX: usize = 127;
@@ -117,13 +116,6 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
     let database = &mut draft.database;
     if let Some(setting) = DatabaseSettings::key(if key == "reserve_pool" { "reserve_pool_size" } else { key }) {
         let read = parameters.setting(key, setting, value);
-        if let Some(expected) = read
-            .as_ref()
-            .filter(|_| setting == Key::auth_type)
-            .and_then(|word| support::unbuilt_auth_type(&word.show()))
-        {
-            parameters.error(key, quoted(value), expected);
-        }
         return database.settings.set(setting, read.as_ref());
     }
     match key {

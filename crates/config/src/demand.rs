@@ -91,7 +91,8 @@ fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
             | AuthType::Cert
             | AuthType::Hba
             | AuthType::Ldap
-            | AuthType::OAuth,
+            | AuthType::OAuth
+            | AuthType::Pam,
             _,
         ) => true,
         (_, Secret::Plain(password)) => !password.as_str().is_empty(),

@@ -94,8 +94,7 @@ fn users(page: &mut Page, settings: &Settings) {
             "whom the directory server of auth_ldap_options knows, by its password, which travels in clear text"
         }
         AuthType::OAuth => "whom a token of the provider in auth_oauth_options names",
-        // Refused, until they are built.
-        AuthType::Pam => "nobody",
+        AuthType::Pam => "whom PAM's service pgbouncer knows, by a password, which travels in clear text",
     };
     page.line(format_args!("{proof}"));
     let (able, unable): (Vec<_>, Vec<_>) =

@@ -20,6 +20,7 @@
 //! or the environment (what it needs of them are arguments).
 
 mod access;
+mod built;
 pub mod classes;
 pub mod config;
 pub mod databases;
@@ -44,6 +45,7 @@ pub mod url;
 pub mod userlist;
 pub mod users;
 
+pub use built::Built;
 pub use config::{Config, ConfigRow};
 pub use explain::explain;
 pub use load::{load, load_with};

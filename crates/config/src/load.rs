@@ -15,6 +15,7 @@ use auth::Secret;
 use machine::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
+use crate::built::Built;
 use crate::config::{Config, assemble};
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
@@ -26,16 +27,16 @@ use ::settings::{Key, TABLE, table};
 
 const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classes"];
 
-/// Reads a file and what it names. `cores` is what `workers = 0` stands for. The error is all that is wrong with it,
-/// warnings too, in the order of the file.
-pub fn load(path: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
+/// Reads a file and what it names. `cores` is what `workers = 0` stands for; what it asks for that this program was not `built`
+/// with is a mistake. The error is all that is wrong with it, warnings too, in the order of the file.
+pub fn load(path: &Path, cores: u16, built: Built) -> Result<Config, Vec<Problem>> {
     let name = path.to_string_lossy();
-    load_with(&name, cores, &read_file)
+    load_with(&name, cores, built, &read_file)
 }
 
 /// The same from a reader of one's own, which gets every file's name as it is written.
-pub fn load_with(name: &str, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
-    finish(parse(name, read), cores, read, None)
+pub fn load_with(name: &str, cores: u16, built: Built, read: &Read) -> Result<Config, Vec<Problem>> {
+    finish(parse(name, built, read), cores, read, None)
 }
 
 impl Config {
@@ -47,7 +48,7 @@ impl Config {
 
     /// The same from a reader of one's own.
     pub fn reload_with(&self, read: &Read) -> Result<Config, Vec<Problem>> {
-        let mut draft = parse(&self.pooling.global.listening.conffile, read);
+        let mut draft = parse(&self.pooling.global.listening.conffile, self.values.built, read);
         for setting in TABLE.iter().filter(|setting| !setting.reloadable) {
             let (running, wanted) = (self.values.get(setting.key), draft.values.get(setting.key));
             if running == wanted {
@@ -97,7 +98,7 @@ impl Config {
 }
 
 /// The words of the file, before they are taken together.
-fn parse(name: &str, read: &Read) -> Draft {
+fn parse(name: &str, built: Built, read: &Read) -> Draft {
     let mut reader = Reader::new(read);
     let whole_file = Place { file: String::new(), line: 0 };
     reader.file(name, &whole_file, 0);
@@ -115,6 +116,7 @@ fn parse(name: &str, read: &Read) -> Draft {
         let expected = "a section [pgbouncer], if only an empty one".to_owned();
         draft.problems.push(Problem::error(&place, "[pgbouncer]", found, expected));
     }
+    draft.values.built = built;
     draft.values.set(Key::conffile, Value::Text(name.to_owned()), None);
     draft
 }

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn clients_servers_and_the_process_share_the_descriptors() {
         let read = |_: &str| Ok(FILE.as_bytes().to_vec());
-        let config = crate::load_with("weir.ini", 1, &read).expect("a file that can be used");
+        let config = crate::load_with("weir.ini", 1, crate::Built::default(), &read).expect("a file that can be used");
         assert_eq!(descriptors(&config, 900 + 20 + 68), None);
         let problem = descriptors(&config, 900 + 20 + 67).expect("one too few").to_string();
         let expected = "weir.ini:4: max_client_conn: found \"900\" beside 987 file descriptors, expected at most 899, or a \
@@ -216,7 +216,7 @@ mod tests {
             "[pgbouncer]\nauth_type = trust\nauth_file = users\nworkers = 1\nmax_client_conn = 1000\n[databases]\n{entries}"
         );
         let read = |path: &str| Ok(if path == "users" { users.clone() } else { file.clone() }.into_bytes());
-        let config = crate::load_with("weir.ini", 1, &read).expect("a file that can be used");
+        let config = crate::load_with("weir.ini", 1, crate::Built::default(), &read).expect("a file that can be used");
         assert_eq!(descriptors(&config, 20_000), None);
         let problem = descriptors(&config, 900).expect("too few for all clients").to_string();
         assert!(problem.contains("expected a limit (ulimit -n) of "), "{problem}");

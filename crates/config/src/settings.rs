@@ -9,6 +9,7 @@ use ::settings::{Global, Key, ROWS, Setting, TABLE};
 use machine::Settings;
 use queueing::classes::Classes;
 
+use crate::built::Built;
 use crate::problem::Place;
 use ::settings::value::Value;
 
@@ -20,11 +21,14 @@ const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub struct Values {
     values: Vec<Value>,
     places: Vec<Option<Place>>,
+    /// What the program that reads them was built with.
+    pub(crate) built: Built,
 }
 
 impl Default for Values {
     fn default() -> Values {
-        Values { values: ROWS.iter().map(Setting::default_value).collect(), places: vec![None; ROWS.len()] }
+        let values = ROWS.iter().map(Setting::default_value).collect();
+        Values { values, places: vec![None; ROWS.len()], built: Built::default() }
     }
 }
 

@@ -59,7 +59,6 @@ fn without_effect(values: &Values, key: Key) -> Option<Problem> {
 fn refused(values: &Values, key: Key) -> Option<Problem> {
     let found = values.get(key).show();
     let (is_error, expected) = match (key, found.as_str()) {
-        (Key::auth_type, word) => (true, unbuilt_auth_type(word)?),
         (Key::chaos_check | Key::chaos_close | Key::chaos_poison | Key::chaos_rotate, number)
             if number != "0" && !is_chaos_allowed() =>
         {
@@ -71,13 +70,6 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
     let place = values.place(key).cloned().unwrap_or_default();
     let make = if is_error { Problem::error } else { Problem::warning };
     Some(make(&place, key.name(), quoted(&found), expected.to_owned()))
-}
-
-/// What stands in the way of a word of auth_type.
-pub(crate) fn unbuilt_auth_type(word: &str) -> Option<&'static str> {
-    (word == "pam").then_some(
-        "any, trust, plain, md5, scram-sha-256, cert, hba, peer, ldap or oauth: this one is not supported yet",
-    )
 }
 
 /// Only this variable enables them: a file copied from a test does no harm.

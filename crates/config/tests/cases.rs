@@ -5,7 +5,7 @@
 //! warnings, or all that is wrong. `@@ name` begins another file that the first one names. After `==== each [section]:
 //! title` every line is a file of its own in that section, and what comes of it stands below it. After `==== whole
 //! file: title` the lack of users or databases is reported too. After `==== explain: title` the answer is what `pgweir
-//! check` says.
+//! check` says. A title that ends in `(all built)` is read by a program with all that needs libraries of the system.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
@@ -14,12 +14,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use config::{Config, Problem};
+use config::{Built, Config, Problem};
 use machine::Settings;
 use queueing::classes::{Class, Classes, Pattern, TagPattern};
 use settings::Global;
 
 const MAIN: &str = "weir.ini";
+const ALL: Built = Built { pam: true };
 
 #[test]
 fn cases() {
@@ -78,13 +79,19 @@ fn answer(title: &str, input: &str) -> String {
         }
         return output;
     }
-    match load(input) {
+    let built = if title.ends_with("(all built)") { ALL } else { Built::default() };
+    match load_by(built, input) {
         Ok(config) if title.starts_with("explain") => config::explain(&config),
         result => show(&result, title.starts_with("whole file")),
     }
 }
 
+/// Without the methods of login that need libraries of the system.
 fn load(input: &str) -> Result<Config, Vec<Problem>> {
+    load_by(Built::default(), input)
+}
+
+fn load_by(built: Built, input: &str) -> Result<Config, Vec<Problem>> {
     let mut files = BTreeMap::new();
     let mut parts = input.split("@@ ");
     files.insert(MAIN, parts.next().expect("split gives at least one part"));
@@ -96,7 +103,7 @@ fn load(input: &str) -> Result<Config, Vec<Problem>> {
         Some(text) => Ok(unescaped(text)),
         None => Err(io::Error::from_raw_os_error(2)),
     };
-    config::load_with(MAIN, 1, &read)
+    config::load_with(MAIN, 1, built, &read)
 }
 
 /// `\xff` for bytes that are no text, so that a case can hold them.

@@ -32,8 +32,9 @@ fn the_sample_is_up_to_date_and_means_the_defaults() {
         "empty" => Ok(b"[pgbouncer]".to_vec()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
-    let from_sample = config::load_with("sample", 4, &read).expect("the sample can be read");
-    let from_empty = config::load_with("empty", 4, &read).expect("an empty section can be read");
+    let from_sample = config::load_with("sample", 4, config::Built::default(), &read).expect("the sample can be read");
+    let from_empty =
+        config::load_with("empty", 4, config::Built::default(), &read).expect("an empty section can be read");
     assert_eq!(unnamed(&from_sample), unnamed(&from_empty));
     assert_eq!(said(&from_sample), said(&from_empty));
 
@@ -43,7 +44,8 @@ fn the_sample_is_up_to_date_and_means_the_defaults() {
     let lines = sample[start..].lines().filter(setting).map(|line| &line[1..]);
     let all = format!("[pgbouncer]\n{}", lines.collect::<Vec<_>>().join("\n"));
     let read = |_: &str| Ok(all.clone().into_bytes());
-    let switched_on = config::load_with("all", 4, &read).expect("every default can be written");
+    let switched_on =
+        config::load_with("all", 4, config::Built::default(), &read).expect("every default can be written");
     assert_eq!(unnamed(&switched_on), unnamed(&from_empty));
     assert_eq!(said(&switched_on), said(&from_empty));
 }
@@ -76,7 +78,7 @@ fn the_sample_of_a_class_file_is_up_to_date_and_sound() {
         "rules" => Ok(rules.as_bytes().to_vec()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
-    let config = config::load_with("ini", 4, &read).expect("the samples fit each other");
+    let config = config::load_with("ini", 4, config::Built::default(), &read).expect("the samples fit each other");
     assert_eq!(config.pooling.classes.all.len(), 4);
     assert_eq!(config.pooling.classes.rules.len(), 5);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();

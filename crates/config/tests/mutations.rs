@@ -105,7 +105,7 @@ fn no_file_makes_it_panic() {
             "users.txt" => Ok(users.clone()),
             _ => Err(io::ErrorKind::NotFound.into()),
         };
-        match config::load_with("weir.ini", 2, &read) {
+        match config::load_with("weir.ini", 2, config::Built::default(), &read) {
             Ok(config) => {
                 loaded += 1;
                 assert!(!config::explain(&config).is_empty());
@@ -178,7 +178,7 @@ fn the_largest_class_file_is_judged() {
         "users.txt" => Ok(users.clone().into_bytes()),
         _ => Ok(rules.clone().into_bytes()),
     };
-    let config = config::load_with("weir.ini", 2, &read).expect("only warnings");
+    let config = config::load_with("weir.ini", 2, config::Built::default(), &read).expect("only warnings");
     assert_eq!(config.pooling.classes.rules.len(), 10_000);
     assert!((PROBLEMS_MAX..2 * PROBLEMS_MAX).contains(&config.warnings.len()), "{}", config.warnings.len());
 }
@@ -205,7 +205,7 @@ fn files_that_include_each_other_come_to_an_end() {
         reads.set(reads.get() + 1);
         Ok("%include a\n".repeat(20).into_bytes())
     };
-    let problems = config::load_with("a", 1, &read).expect_err("it cannot end well");
+    let problems = config::load_with("a", 1, config::Built::default(), &read).expect_err("it cannot end well");
     assert!(reads.get() <= 1001, "{} reads", reads.get());
     assert!(problems.len() <= 2 * PROBLEMS_MAX);
 }
@@ -213,10 +213,10 @@ fn files_that_include_each_other_come_to_an_end() {
 #[test]
 fn a_file_that_is_too_large_is_refused() {
     let read = |_: &str| Ok(vec![b'\n'; config::ini::FILE_BYTES_MAX + 1]);
-    let problems = config::load_with("a", 1, &read).expect_err("it is too large");
+    let problems = config::load_with("a", 1, config::Built::default(), &read).expect_err("it is too large");
     assert!(problems[0].to_string().contains("expected at most 16777216 bytes"), "{}", problems[0]);
     let read = |_: &str| Ok("[pgbouncer]\n".repeat(300_000).into_bytes());
-    let problems = config::load_with("a", 1, &read).expect_err("it has too many lines");
+    let problems = config::load_with("a", 1, config::Built::default(), &read).expect_err("it has too many lines");
     assert!(problems[0].to_string().contains("at most 250000 lines"), "{}", problems[0]);
 }
 
@@ -227,7 +227,9 @@ fn a_page_of_explanation_says_nothing_to_the_terminal() {
         "weir.ini" => Ok(b"[pgbouncer]\nauth_file = users.txt\n[databases]\n\"d\x1b[2J\" = host=::1\n".to_vec()),
         _ => Ok(b"\"u\x07\x0cv\" \"secret\"".to_vec()),
     };
-    let page = config::explain(&config::load_with("weir.ini", 2, &read).expect("any name is a name"));
+    let page = config::explain(
+        &config::load_with("weir.ini", 2, config::Built::default(), &read).expect("any name is a name"),
+    );
     assert!(page.contains("u??v") && page.contains("d?[2J"), "{page}");
     assert!(page.lines().all(|line| !line.contains(char::is_control)), "{page:?}");
 }

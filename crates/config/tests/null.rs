@@ -4,7 +4,8 @@ use config::{ConfigRow, load_with};
 
 fn row(ini: &str, key: &str) -> ConfigRow {
     let read = |_: &str| Ok(ini.as_bytes().to_vec());
-    let config = load_with("weir.ini", 2, &read).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let config =
+        load_with("weir.ini", 2, config::Built::default(), &read).unwrap_or_else(|problems| panic!("{problems:#?}"));
     config.rows.into_iter().find(|row| row.key == key).expect("a setting")
 }
 

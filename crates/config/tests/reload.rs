@@ -5,7 +5,7 @@ use std::io;
 use config::{Config, Severity};
 
 fn load(text: &str) -> Config {
-    config::load_with("weir.ini", 4, &read(text)).expect("the test's file is sound")
+    config::load_with("weir.ini", 4, config::Built::default(), &read(text)).expect("the test's file is sound")
 }
 
 fn read(text: &str) -> impl Fn(&str) -> io::Result<Vec<u8>> {
@@ -49,7 +49,7 @@ fn a_reload_takes_up_what_it_can() {
 #[test]
 fn what_follows_from_the_cores_stays() {
     let file = "[pgbouncer]\nworkers = 1";
-    let running = config::load_with("weir.ini", 16, &read(file)).expect("the file is sound");
+    let running = config::load_with("weir.ini", 16, config::Built::default(), &read(file)).expect("the file is sound");
     assert_eq!(running.pooling.auto_pool_size_start, 32);
     let again = running.reload_with(&read(file)).expect("the file is sound");
     assert_eq!(again.pooling, running.pooling);
@@ -90,7 +90,8 @@ fn a_class_file_is_read_again_and_a_broken_one_changes_nothing() {
         }
     };
     let rules = "all all puma* all web\nall all all all jobs\n";
-    let running = config::load_with("weir.ini", 4, &files(ini, Some(rules))).expect("the test's files are sound");
+    let running = config::load_with("weir.ini", 4, config::Built::default(), &files(ini, Some(rules)))
+        .expect("the test's files are sound");
     assert_eq!(running.pooling.classes.rules.len(), 2);
 
     let fewer = running.reload_with(&files(ini, Some("all all all all web\n"))).expect("sound");
@@ -203,7 +204,9 @@ fn rules_with_a_mistake_leave_those_before() {
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     };
-    let running = config::load_with("weir.ini", 1, &files("local all all peer map=m", "m root ann")).expect("sound");
+    let running =
+        config::load_with("weir.ini", 1, config::Built::default(), &files("local all all peer map=m", "m root ann"))
+            .expect("sound");
     let again = running.reload_with(&files("local all all\nlocal all all trust", "m root")).expect("the rules stay");
     assert_eq!((&again.pooling.hba, &again.pooling.ident), (&running.pooling.hba, &running.pooling.ident));
     let warnings: Vec<String> = again.warnings.iter().map(ToString::to_string).collect();
@@ -219,8 +222,8 @@ fn rules_with_a_mistake_leave_those_before() {
     let changed = again.reload_with(&files("local all all trust", "m root ann")).expect("sound");
     assert_ne!(changed.pooling.hba, running.pooling.hba);
     assert!(changed.warnings.is_empty(), "{:?}", changed.warnings);
-    let refused =
-        config::load_with("weir.ini", 1, &files("local all all", "")).expect_err("at the start it is an error");
+    let refused = config::load_with("weir.ini", 1, config::Built::default(), &files("local all all", ""))
+        .expect_err("at the start it is an error");
     assert!(refused.iter().any(|problem| problem.severity == Severity::Error));
 }
 
@@ -233,7 +236,9 @@ fn rules_are_asked_for_on_the_console_only_where_there_are_some() {
         "hba.conf" => Ok(b"local all all trust".to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
-    let config =
-        config::load_with("weir.ini", 1, &files).expect("sound").set("auth_type", "hba").expect("there are rules");
+    let config = config::load_with("weir.ini", 1, config::Built::default(), &files)
+        .expect("sound")
+        .set("auth_type", "hba")
+        .expect("there are rules");
     assert_eq!(config.pooling.hba.as_slice().len(), 1);
 }

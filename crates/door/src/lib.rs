@@ -478,8 +478,7 @@ impl Door {
             if !login.armed.spend(at) {
                 continue;
             }
-            let timeout = || Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned());
-            let refused = login.phase.delayed().unwrap_or_else(timeout);
+            let Some(refused) = proof::overdue(login, now, &self.settings) else { continue };
             self.withdraw(conn, actions);
             self.refuse(now, conn, &refused, actions);
         }

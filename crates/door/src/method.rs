@@ -1,7 +1,7 @@
 //! The method of a login: by auth_type, or by the first line of auth_hba_file that matches.
 //!
 //! ```text
-//!   auth_type ─┬─ any, trust, plain, md5, scram-sha-256, peer, ldap, oauth
+//!   auth_type ─┬─ any, trust, plain, md5, scram-sha-256, peer, ldap, oauth, pam
 //!              └─ hba ─▶ facts about the connection ─▶ the line's method, or a refusal in PostgreSQL's words
 //! ```
 //!
@@ -23,6 +23,13 @@ use wire::sqlstate;
 
 use super::Refused;
 use super::startup::Wish;
+
+//= pgbouncer config.md#auth_type
+/// The service of PAM that `auth_type = pam` asks, as in PgBouncer.
+const PAM_SERVICE: &str = "pgbouncer";
+//= pg18 auth-pam
+/// The one that a line of auth_hba_file asks without `pamservice=`, as in PostgreSQL.
+const PAM_SERVICE_OF_LINES: &str = "postgresql";
 
 /// How a login has to prove who it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,8 +72,7 @@ impl Facts<'_> {
             AuthType::Hba => self.by_rules(),
             AuthType::Ldap => self.by_directory(self.settings.ldap.as_ref()),
             AuthType::OAuth => self.by_provider(None),
-            // Refused when the file is read.
-            AuthType::Pam => Err(self.unbuilt()),
+            AuthType::Pam => Ok(by_modules(PAM_SERVICE)),
         }
     }
 
@@ -100,8 +106,9 @@ impl Facts<'_> {
             hba::Method::Peer => self.by_system_user(rule.options.map.as_deref()),
             hba::Method::Ldap => self.by_directory(options.ldap.as_ref()),
             hba::Method::OAuth => self.by_provider(Some(options)),
+            hba::Method::Pam => Ok(by_modules(options.pam_service.as_deref().unwrap_or(PAM_SERVICE_OF_LINES))),
             // Refused when the file is read.
-            hba::Method::Pam | hba::Method::Gss => Err(self.unbuilt()),
+            hba::Method::Gss => Err(self.unbuilt()),
         }
     }
 
@@ -171,6 +178,10 @@ impl Facts<'_> {
         let text = format!("{what} authentication failed for user \"{}\"", shown(&self.wish.user));
         Refused(sqlstate::INVALID_AUTHORIZATION, text)
     }
+}
+
+fn by_modules(service: &str) -> Method {
+    Method::Outside(Outside::Pam(service.into()))
 }
 
 /// Where a client comes from, if not over a Unix socket.

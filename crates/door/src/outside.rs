@@ -1,5 +1,5 @@
-//! Logins that others decide: the client's password goes to a directory server, its token to whoever has its provider's keys,
-//! and the verdict comes back.
+//! Logins that others decide: the client's password goes to a directory server or to PAM, its token to whoever has its
+//! provider's keys, and the verdict comes back.
 //!
 //! ```text
 //!   password ─► Action::Ask ─► Asking ─► Event::Answered ─┬─ Confirmed ─────────────────► on to the coordinator
@@ -18,6 +18,7 @@
 //!
 //! //= pg18 auth-ldap
 //! //= pg18 auth-oauth
+//! //= pg18 auth-pam
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub(super) enum Exchange {
         /// While it lives, the answer is waited for.
         _asker: Arc<()>,
         given: Password,
+        /// Until then: those who are asked may take no notice of time.
+        until: Time,
     },
     /// The client was told where tokens are to be had, and has to answer that before it is refused. Why it is, for the log.
     Refused(String),
@@ -78,7 +81,7 @@ pub(super) struct Scene<'a> {
 impl Exchange {
     pub(super) fn begin(outside: &Outside) -> Exchange {
         match outside {
-            Outside::Ldap(_) => Exchange::Password,
+            Outside::Ldap(_) | Outside::Pam(_) => Exchange::Password,
             Outside::OAuth(_) => Exchange::Token { is_first: true },
         }
     }
@@ -94,6 +97,11 @@ impl Exchange {
     /// Whether it waits for the client.
     pub(super) fn is_waiting(&self) -> bool {
         !matches!(self, Exchange::Asking { .. })
+    }
+
+    /// Until when others are waited for; `None`: they are not.
+    pub(super) fn asked_until(&self) -> Option<Time> {
+        if let Exchange::Asking { until, .. } = self { Some(*until) } else { None }
     }
 
     /// The memory that it takes, with the question's.
@@ -164,7 +172,7 @@ impl Exchange {
     ) -> Result<Progress, Refused> {
         let Exchange::Asking { given, .. } = self else { unreachable!("only who was asked about is answered about") };
         let (why, is_guess) = match (verdict, &login.method) {
-            (Verdict::Confirmed, Method::Outside(Outside::Ldap(_))) => {
+            (Verdict::Confirmed, Method::Outside(Outside::Ldap(_) | Outside::Pam(_))) => {
                 login.source = Source::LookedUp(Secret::Plain(given));
                 return Ok(Progress::Proved);
             }
@@ -194,6 +202,7 @@ impl Exchange {
 fn ask(login: &Login, given: Password, scene: &mut Scene<'_>) -> Exchange {
     let wish = login.wish.as_ref().expect("it was asked for a proof of what it has said");
     let patience = scene.settings.global.waiting.client_login_timeout.unwrap_or(PATIENCE);
+    let within = patience.saturating_sub(scene.now.since(login.since));
     let asker = Arc::new(());
     let ca_file = &scene.settings.global.login.auth_tls_ca_file;
     let inquiry = Inquiry {
@@ -203,11 +212,11 @@ fn ask(login: &Login, given: Password, scene: &mut Scene<'_>) -> Exchange {
         given: given.clone(),
         address: address(login.peer),
         ca_file: (!ca_file.is_empty()).then(|| ca_file.as_str().into()),
-        within: patience.saturating_sub(scene.now.since(login.since)),
+        within,
         asker: Arc::downgrade(&asker),
     };
     scene.actions.push(Action::Ask { conn: scene.conn, inquiry: Box::new(inquiry) });
-    Exchange::Asking { _asker: asker, given }
+    Exchange::Asking { _asker: asker, given, until: scene.now + within }
 }
 
 /// Tells a client where tokens are to be had; it is refused for this reason once it has answered.
@@ -235,7 +244,7 @@ fn broken(login: &mut Login, error: BearerError) -> Refused {
 }
 
 /// PostgreSQL's words; what is really wrong is for the log.
-fn refused(login: &mut Login, why: &str, is_guess: bool) -> Refused {
+pub(super) fn refused(login: &mut Login, why: &str, is_guess: bool) -> Refused {
     let user = login.wish.as_ref().map_or("", |wish| &wish.user);
     let text = format!("{} authentication failed for user \"{}\"", outside(login).as_str(), shown(user));
     let why: String = why.chars().take(WHY_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();

@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use auth::{Keys, Mock, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
-use machine::Verdict;
 use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
 use machine::work::{Done, Job};
+use machine::{Settings, Verdict};
+use units::deadline::Owner;
 use units::names::shown;
 use units::table::Table;
 use units::{ConnId, Time, heap};
@@ -21,7 +22,7 @@ use wire::{HEADER_LEN, Header, backend, frontend, sqlstate};
 
 use super::lookup::{Begun, Turn};
 use super::method::{Facts, Method};
-use super::outside::{Exchange, Progress, Scene};
+use super::outside::{self, Exchange, Progress, Scene};
 use super::penalties::Failure;
 use super::secrets::{Source, config_error, is_known, is_lookup_needed, secret_of, settle, usable};
 use super::startup::Wish;
@@ -245,6 +246,9 @@ impl Door {
             Proof::Outside(exchange) => {
                 let mut scene = Scene { settings: &self.settings, now, conn, actions };
                 let next = exchange.hear(login, body, &mut scene)?;
+                if let Some(until) = next.asked_until() {
+                    self.deadlines.arm(Owner::Conn(conn), &mut login.armed, until);
+                }
                 login.phase = Phase::Proving(Proof::Outside(next));
             }
             Proof::Clear => self.check_clear(conn, &user, body, actions)?,
@@ -484,6 +488,20 @@ impl Door {
         }
         self.apply(conn, actions)
     }
+}
+
+/// What a login is told when its deadline comes; `None`: that was for something that is over.
+pub(super) fn overdue(login: &mut Login, now: Time, settings: &Settings) -> Option<Refused> {
+    if let Some(refused) = login.phase.delayed() {
+        return Some(refused);
+    }
+    if settings.global.waiting.client_login_timeout.is_some() {
+        return Some(Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned()));
+    }
+    let Phase::Proving(Proof::Outside(exchange)) = &login.phase else { return None };
+    // Those who are asked may take no notice of time.
+    let is_late = exchange.asked_until().is_some_and(|until| until <= now);
+    is_late.then(|| outside::refused(login, "no answer in time", false))
 }
 
 fn set_proof(logins: &mut Table<Login>, conn: ConnId, proof: Proof) {

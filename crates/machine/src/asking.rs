@@ -1,5 +1,5 @@
-//! Questions to others about who a client is: directory servers, and those who have the keys of identity providers. The door asks, the engine hands the question
-//! on, and others answer it in their own time.
+//! Questions to others about who a client is: directory servers, PAM, and those who have the keys of identity providers. The door
+//! asks, the engine hands the question on, and others answer it in their own time.
 //!
 //! Promises that `Debug` shows neither a password nor a token.
 
@@ -16,6 +16,8 @@ use hba::{Directory, Provider};
 pub enum Outside {
     Ldap(Arc<Directory>),
     OAuth(Arc<Provider>),
+    /// The modules of this service of PAM.
+    Pam(Arc<str>),
 }
 
 impl Outside {
@@ -25,6 +27,7 @@ impl Outside {
         match self {
             Outside::Ldap(_) => "LDAP",
             Outside::OAuth(_) => "OAuth bearer",
+            Outside::Pam(_) => "PAM",
         }
     }
 }

@@ -30,7 +30,7 @@ mod tools;
 pub use authority::{Authority, Signature};
 pub use between::Between;
 pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
-pub use pooler::{Pooler, binary};
+pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};
 pub use tools::{Pgbench, psql, python};

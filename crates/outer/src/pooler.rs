@@ -240,6 +240,17 @@ pub fn binary() -> PathBuf {
     newest.expect("there is no pgweir to test: cargo build -p pgweir, or set PGWEIR_BIN")
 }
 
+/// The program with the methods of login that need libraries of the system: `$PGWEIR_FULL_BIN`, which `tools/full-binary` builds.
+/// `None`, and a line that begins with `SKIPPED`: there is none.
+#[must_use]
+pub fn full_binary(what: &str) -> Option<PathBuf> {
+    let binary = env::var_os("PGWEIR_FULL_BIN").filter(|name| !name.is_empty()).map(PathBuf::from);
+    if binary.is_none() {
+        println!("SKIPPED {what}: there is no program with it; tools/full-binary builds one, PGWEIR_FULL_BIN names it");
+    }
+    binary
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

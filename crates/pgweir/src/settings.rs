@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorities::Office;
-use config::{Config, Problem};
+use config::{Built, Config, Problem};
 use control::{Loaded, SettingRow};
 use engine::{Authority, Facility, Keyring, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 use machine::{Inquiry, Verdict};
@@ -24,7 +24,12 @@ pub(crate) fn cores() -> u16 {
 /// # Errors
 /// All that is wrong with it.
 pub(crate) fn load(file: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
-    config::load(file, cores).map(with_descriptors)
+    config::load(file, cores, built()).map(with_descriptors)
+}
+
+/// What files may ask for.
+fn built() -> Built {
+    Built { pam: authorities::HAS_PAM }
 }
 
 /// Reads it again.

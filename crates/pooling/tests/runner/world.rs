@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{Action, Actions, Event, Inquiry, Machine, Mail, Place, Secure, Settings, ToWorker};
+use machine::{Action, Actions, Event, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
@@ -221,12 +221,12 @@ impl World {
             }
             Action::Compute { conn, job } => self.computations.push_back((conn, job)),
             Action::Ask { conn, inquiry } => {
-                self.note(format!(
-                    "{} is asked about {}: {:?}",
-                    inquiry.outside.as_str(),
-                    inquiry.user,
-                    inquiry.given.as_str()
-                ));
+                let which = match &inquiry.outside {
+                    Outside::Pam(service) => format!(", service {service},"),
+                    _ => String::new(),
+                };
+                let (whom, given) = (inquiry.outside.as_str(), inquiry.given.as_str());
+                self.note(format!("{whom}{which} is asked about {}: {given:?}", inquiry.user));
                 self.inquiries.push_back((conn, inquiry));
             }
             Action::Post { mail, carrying } => self.post(from, mail, carrying),
