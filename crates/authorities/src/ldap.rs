@@ -37,7 +37,7 @@ const REFUSED: [char; 5] = ['*', '(', ')', '\\', '/'];
 
 /// Whether the directory lets the user in with this password.
 pub(crate) fn check(directory: &Directory, inquiry: &Inquiry, until: Instant, trust: &Trust) -> Verdict {
-    if inquiry.given.as_str().is_empty() {
+    if inquiry.given.text().is_empty() {
         return Verdict::Denied("the password is empty".to_owned());
     }
     if matches!(directory.lookup, Lookup::Search(_)) && inquiry.user.contains(REFUSED) {
@@ -125,7 +125,7 @@ async fn converse(mut ldap: Ldap, lookup: &Lookup, inquiry: &Inquiry) -> Result<
             Err(verdict) => return Ok(verdict),
         },
     };
-    let bound = ldap.simple_bind(&name, inquiry.given.as_str()).await?;
+    let bound = ldap.simple_bind(&name, inquiry.given.text()).await?;
     // Nothing depends on how we part.
     let _ = ldap.unbind().await;
     Ok(match bound.rc {

@@ -1,7 +1,7 @@
-//! Asks others who a client is: directory servers, PAM, and the keys of identity providers.
+//! Asks others who a client is: directory servers, PAM, GSSAPI, and the keys of identity providers.
 //!
 //! ```text
-//!   Office::ask ─► queue (bounded) ─► threads, as many as auth_threads at most ─► ldap, token, pam
+//!   Office::ask ─► queue (bounded) ─► threads, as many as auth_threads at most ─► ldap, token, pam, gss
 //!                                       └─ the verdict goes to whoever asked
 //! ```
 //!
@@ -11,6 +11,8 @@
 //! Deliberately does not do: deciding what a verdict means (the door), knowing which method a client has to use (`config`,
 //! `hba`), keeping verdicts.
 
+#[cfg(feature = "gssapi")]
+mod gss;
 mod keys;
 mod ldap;
 mod office;
@@ -23,3 +25,5 @@ pub use office::Office;
 
 /// Whether PAM can be asked.
 pub const HAS_PAM: bool = cfg!(feature = "pam");
+/// Whether tickets of Kerberos can be checked.
+pub const HAS_GSSAPI: bool = cfg!(feature = "gssapi");

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use machine::{Inquiry, Outside, Verdict};
 use units::limits::INQUIRIES_MAX;
@@ -18,6 +18,9 @@ use crate::{ldap, token};
 
 /// The name of the threads.
 const NAME: &str = "authority";
+
+/// What is kept for somebody who has left is kept for so long at most, unless all threads are busy.
+const SWEPT_AFTER: Duration = Duration::from_secs(1);
 
 /// Who hears the verdict.
 type Answer = Box<dyn FnOnce(Verdict) + Send>;
@@ -31,8 +34,26 @@ pub struct Office {
 struct Shared {
     queue: Mutex<Queue>,
     has_more: Condvar,
+    remembered: Remembered,
+}
+
+/// What the methods know from questions before.
+#[derive(Default)]
+struct Remembered {
     trust: Trust,
     keys: Keys,
+    #[cfg(feature = "gssapi")]
+    half_done: crate::gss::HalfDone,
+}
+
+impl Remembered {
+    /// Drops what was kept for those who have left. Whether there are others.
+    fn sweep(&self) -> bool {
+        #[cfg(feature = "gssapi")]
+        return self.half_done.sweep();
+        #[cfg(not(feature = "gssapi"))]
+        false
+    }
 }
 
 #[derive(Default)]
@@ -41,6 +62,8 @@ struct Queue {
     threads: usize,
     idle: usize,
     is_closed: bool,
+    /// Whether something is kept for those who may leave.
+    keeps: bool,
 }
 
 struct Question {
@@ -53,12 +76,7 @@ impl Office {
     /// At most so many questions are asked at one time.
     #[must_use]
     pub fn new(threads_max: usize) -> Office {
-        let shared = Shared {
-            queue: Mutex::default(),
-            has_more: Condvar::new(),
-            trust: Trust::default(),
-            keys: Keys::default(),
-        };
+        let shared = Shared { queue: Mutex::default(), has_more: Condvar::new(), remembered: Remembered::default() };
         Office { shared: Arc::new(shared), threads_max }
     }
 
@@ -115,9 +133,10 @@ impl Shared {
             if !inquiry.is_awaited() {
                 continue;
             }
-            let found = catch_unwind(AssertUnwindSafe(|| check(&inquiry, until, &self.trust, &self.keys)));
+            let found = catch_unwind(AssertUnwindSafe(|| check(&inquiry, until, &self.remembered)));
             // A panic is a bug in a method, and no reason to let anybody in.
             answer(found.unwrap_or_else(|_| Verdict::Unreachable("the question has failed".to_owned())));
+            self.lock().keeps = self.remembered.sweep();
         }
     }
 
@@ -132,8 +151,11 @@ impl Shared {
                 return Some(question);
             }
             queue.idle += 1;
-            queue = self.has_more.wait(queue).expect("nothing panics while it holds this lock");
+            let timeout = if queue.keeps { SWEPT_AFTER } else { Duration::MAX };
+            let woken = self.has_more.wait_timeout(queue, timeout);
+            queue = woken.expect("nothing panics while it holds this lock").0;
             queue.idle -= 1;
+            queue.keeps = queue.keeps && self.remembered.sweep();
         }
     }
 }
@@ -142,8 +164,9 @@ impl Shared {
 ///
 /// # Panics
 /// On a thread that has other things to do than to wait.
-fn check(inquiry: &Inquiry, until: Instant, trust: &Trust, keys: &Keys) -> Verdict {
+fn check(inquiry: &Inquiry, until: Instant, remembered: &Remembered) -> Verdict {
     assert_eq!(thread::current().name(), Some(NAME), "others are asked on threads of the office only");
+    let Remembered { trust, keys, .. } = remembered;
     match &inquiry.outside {
         Outside::Ldap(directory) => ldap::check(directory, inquiry, until, trust),
         Outside::OAuth(provider) => token::check(provider, inquiry, until, trust, keys),
@@ -152,16 +175,19 @@ fn check(inquiry: &Inquiry, until: Instant, trust: &Trust, keys: &Keys) -> Verdi
         // Refused when the file is read.
         #[cfg(not(feature = "pam"))]
         Outside::Pam(_) => Verdict::Unreachable("this program was built without PAM".to_owned()),
+        #[cfg(feature = "gssapi")]
+        Outside::Gss(_) => remembered.half_done.check(inquiry),
+        #[cfg(not(feature = "gssapi"))]
+        Outside::Gss(_) => Verdict::Unreachable("this program was built without GSSAPI".to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use auth::Password;
+    use machine::Evidence;
     use std::net::TcpListener;
     use std::sync::mpsc::{Receiver, channel};
-    use std::time::Duration;
-
-    use auth::Password;
 
     use super::*;
 
@@ -178,7 +204,7 @@ mod tests {
             outside: Outside::Ldap(Arc::new(hba::read_directory(&directory).expect("it is one"))),
             user: "ann".into(),
             database: "shop".into(),
-            given: Password::new("secret"),
+            given: Evidence::Text(Password::new("secret")),
             address: None,
             ca_file: None,
             within,
@@ -255,6 +281,6 @@ mod tests {
     #[should_panic(expected = "others are asked on threads of the office only")]
     fn nobody_is_asked_on_another_thread() {
         let asker = Arc::new(());
-        check(&inquiry(1, &asker, Duration::from_secs(1)), Instant::now(), &Trust::default(), &Keys::default());
+        check(&inquiry(1, &asker, Duration::from_secs(1)), Instant::now(), &Remembered::default());
     }
 }

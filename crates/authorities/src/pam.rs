@@ -17,11 +17,11 @@ use nonstick::{AuthnFlags, Conversation, ErrorCode, PamShared, Transaction, Tran
 
 /// Whether the service's modules let the user in with this password.
 pub(crate) fn check(service: &str, inquiry: &Inquiry) -> Verdict {
-    if inquiry.given.as_str().is_empty() {
+    if inquiry.given.text().is_empty() {
         return Verdict::Denied("the password is empty".to_owned());
     }
     // PAM is C's: a NUL would end what it reads. None comes in a message of the protocol.
-    if [&*inquiry.user, inquiry.given.as_str(), service].iter().any(|text| text.contains('\0')) {
+    if [&*inquiry.user, inquiry.given.text(), service].iter().any(|text| text.contains('\0')) {
         return Verdict::Denied("a NUL is in the name or the password".to_owned());
     }
     let failed = |what: &str, error: ErrorCode| format!("{what} of PAM's service \"{service}\" failed: {error}");
@@ -51,7 +51,7 @@ impl Conversation for Answers<'_> {
     fn communicate(&self, messages: &[Exchange]) {
         for message in messages {
             match message {
-                Exchange::MaskedPrompt(prompt) => prompt.set_answer(Ok(self.0.given.as_str().into())),
+                Exchange::MaskedPrompt(prompt) => prompt.set_answer(Ok(self.0.given.text().into())),
                 // Nobody is there to read these.
                 Exchange::Info(text) => text.set_answer(Ok(())),
                 Exchange::Error(text) => text.set_answer(Ok(())),

@@ -25,7 +25,7 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorith
 
 /// Whether the token is good, and who it says that the client is.
 pub(crate) fn check(provider: &Provider, inquiry: &Inquiry, until: Instant, trust: &Trust, keys: &Keys) -> Verdict {
-    let token = inquiry.given.as_str();
+    let token = inquiry.given.text();
     if token.len() > LEN_MAX {
         return Verdict::Denied("the token is too long".to_owned());
     }

@@ -18,7 +18,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
-use machine::{Inquiry, Outside, Verdict};
+use machine::{Evidence, Inquiry, Outside, Verdict};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa};
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ fn ask(office: &Office, options: &str, ca: Option<&str>, token: &str) -> Verdict
         outside: Outside::OAuth(Arc::new(hba::read_provider(options).expect("it is one"))),
         user: "ann".into(),
         database: "shop".into(),
-        given: Password::new(token),
+        given: Evidence::Text(Password::new(token)),
         address: None,
         ca_file: ca.map(Into::into),
         within: Duration::from_secs(20),

@@ -153,10 +153,7 @@ fn unusable(rule: &hba::Rule, (built, provider): Means<'_>) -> Option<(String, S
             Some(("pam_use_hostname=1".to_owned(), expected.to_owned()))
         }
         (Method::Pam, _) => built.without_pam().map(|expected| (quoted("pam"), expected.to_owned())),
-        (Method::Gss, _) => {
-            let expected = "trust, reject, md5, scram-sha-256, password, cert, peer, ldap, pam or oauth: this one is not supported yet";
-            Some((quoted(rule.method.as_str()), expected.to_owned()))
-        }
+        (Method::Gss, _) => built.without_gssapi().map(|expected| (quoted("gss"), expected.to_owned())),
         (Method::OAuth, _) if options.oauth_validator.is_some() || options.oauth_delegates_map => {
             let expected = "oauth without them: auth_oauth_options says what tokens are checked against";
             Some(("validator= or delegate_ident_mapping=".to_owned(), expected.to_owned()))

@@ -20,7 +20,7 @@ use queueing::classes::{Class, Classes, Pattern, TagPattern};
 use settings::Global;
 
 const MAIN: &str = "weir.ini";
-const ALL: Built = Built { pam: true };
+const ALL: Built = Built { pam: true, gssapi: true };
 
 #[test]
 fn cases() {

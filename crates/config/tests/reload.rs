@@ -171,6 +171,7 @@ fn rows_are_those_of_pgbouncer_with_ours() {
     assert_eq!(
         fixed,
         [
+            "auth_gss_keytab",
             "auth_threads",
             "disable_pqexec",
             "job_name",

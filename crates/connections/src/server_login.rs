@@ -196,6 +196,10 @@ impl ServerLogin {
                 scram.verify(data).map_err(|error| Broken(error.to_string()))?;
                 self.verified = true;
             }
+            // A pool has no tickets.
+            Authentication::Gss | Authentication::GssContinue(_) => {
+                return Err(Broken("server asks for GSSAPI, which the pooler cannot do".to_owned()));
+            }
             Authentication::Other(method) => {
                 return Err(Broken(format!("server asks for an unknown authentication method: {method}")));
             }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hba::{ClientCert, ClientName, Connection, Directory, Encryption, Provider};
+use hba::{ClientCert, ClientName, Connection, Directory, Encryption, Principals, Provider};
 use machine::observe::Peer;
 use machine::{CertificateNames, Outside, Secured, Settings};
 use settings::AuthType;
@@ -43,7 +43,7 @@ pub(super) enum Method {
     /// By MD5, or by SCRAM where the stored secret is a SCRAM verifier.
     Md5,
     Scram,
-    /// By the password in clear text or by a token, which others check.
+    /// By the password in clear text, by a token or by a ticket, which others check.
     Outside(Outside),
 }
 
@@ -107,8 +107,7 @@ impl Facts<'_> {
             hba::Method::Ldap => self.by_directory(options.ldap.as_ref()),
             hba::Method::OAuth => self.by_provider(Some(options)),
             hba::Method::Pam => Ok(by_modules(options.pam_service.as_deref().unwrap_or(PAM_SERVICE_OF_LINES))),
-            // Refused when the file is read.
-            hba::Method::Gss => Err(self.unbuilt()),
+            hba::Method::Gss => Ok(Method::Outside(Outside::Gss(Arc::new(Principals::new(options))))),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Logins that others decide: the client's password goes to a directory server or to PAM, its token to whoever has its
-//! provider's keys, and the verdict comes back.
+//! provider's keys, its ticket to whoever has this machine's, and the verdict comes back.
 //!
 //! ```text
 //!   password ─► Action::Ask ─► Asking ─► Event::Answered ─┬─ Confirmed ─────────────────► on to the coordinator
 //!   token ────────┘   └ none ─┐                           ├─ Known, and the map lets it ─►
+//!                             ▼                           ├─ Exchanged ─► its next message of GSSAPI's, or whose ticket it is
 //!                             ▼                           └─ Denied, Unreachable ─► refused; of a token:
 //!                           Refused ◄── where tokens are to be had ◄─────────────────────────┘
 //!                             └─ the client's ^A ─► refused
@@ -14,11 +15,12 @@
 //! client who leaves takes its question back.
 //!
 //! The user need not be known otherwise. A password that the client has shown is also what its pool can log in to servers with;
-//! a token is not.
+//! a token or a ticket is not.
 //!
 //! //= pg18 auth-ldap
 //! //= pg18 auth-oauth
 //! //= pg18 auth-pam
+//! //= pg18 gssapi-auth
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +28,9 @@ use std::time::Duration;
 use auth::bearer::{self, BearerError, Shown};
 use auth::{Password, Secret};
 use machine::action::{Action, Actions};
-use machine::{Inquiry, Outside, Settings, Verdict};
+use machine::{Evidence, Inquiry, Outside, Settings, Verdict};
 use units::names::shown;
-use units::{ConnId, Time, heap};
+use units::{ConnId, Time, heap, limits};
 use wire::backend::{self, Authentication};
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse};
 use wire::sqlstate;
@@ -51,6 +53,10 @@ pub(super) enum Exchange {
     Password,
     /// A token is awaited, with the name of the mechanism or, if the client has sent that alone, without.
     Token { is_first: bool },
+    /// A message of GSSAPI's is awaited.
+    Message(Negotiation),
+    /// The answer of others about such a message is awaited.
+    Negotiating { negotiation: Negotiation, until: Time },
     /// The answer of others is awaited.
     Asking {
         /// While it lives, the answer is waited for.
@@ -61,6 +67,21 @@ pub(super) enum Exchange {
     },
     /// The client was told where tokens are to be had, and has to answer that before it is refused. Why it is, for the log.
     Refused(String),
+}
+
+/// An exchange of messages of GSSAPI's. Its state is kept by those who are asked, for as long as this is there.
+#[derive(Debug, Default)]
+pub(super) struct Negotiation {
+    asker: Arc<()>,
+    /// How many messages the client has sent, and their bytes: of some of them the state may be made.
+    messages: u32,
+    bytes: usize,
+}
+
+impl Negotiation {
+    fn weight(&self) -> usize {
+        heap::taken(limits::GSS_CONTEXT_WEIGHT) + 2 * heap::taken(self.bytes)
+    }
 }
 
 /// What a step of an exchange has led to.
@@ -83,6 +104,7 @@ impl Exchange {
         match outside {
             Outside::Ldap(_) | Outside::Pam(_) => Exchange::Password,
             Outside::OAuth(_) => Exchange::Token { is_first: true },
+            Outside::Gss(_) => Exchange::Message(Negotiation::default()),
         }
     }
 
@@ -90,24 +112,38 @@ impl Exchange {
     pub(super) fn request(&self, out: &mut Vec<u8>) {
         match self {
             Exchange::Token { .. } => backend::encode_sasl(out, &[bearer::MECHANISM.as_bytes()]),
+            Exchange::Message(_) => Authentication::Gss.encode(out),
             _ => Authentication::CleartextPassword.encode(out),
         }
     }
 
     /// Whether it waits for the client.
     pub(super) fn is_waiting(&self) -> bool {
-        !matches!(self, Exchange::Asking { .. })
+        self.asked_until().is_none()
     }
 
     /// Until when others are waited for; `None`: they are not.
     pub(super) fn asked_until(&self) -> Option<Time> {
-        if let Exchange::Asking { until, .. } = self { Some(*until) } else { None }
+        match self {
+            Exchange::Asking { until, .. } | Exchange::Negotiating { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// What is said to a message of another kind.
+    pub(super) fn unexpected(&self, tag: u8) -> String {
+        match self {
+            Exchange::Message(_) => format!("expected GSS response, got message type {tag}"),
+            _ => "expected a password response".to_owned(),
+        }
     }
 
     /// The memory that it takes, with the question's.
     pub(super) fn weight(&self) -> usize {
         match self {
             Exchange::Asking { given, .. } => 2 * heap::taken(given.as_str().len()) + heap::taken(size_of::<Inquiry>()),
+            Exchange::Message(negotiation) => negotiation.weight(),
+            Exchange::Negotiating { negotiation, .. } => negotiation.weight() + heap::taken(size_of::<Inquiry>()),
             Exchange::Refused(why) => heap::taken(why.capacity()),
             Exchange::Password | Exchange::Token { .. } => 0,
         }
@@ -126,7 +162,7 @@ impl Exchange {
                     return Err(Refused(sqlstate::INVALID_PASSWORD, text));
                 }
                 match std::str::from_utf8(given) {
-                    Ok(given) => Ok(ask(login, Password::new(given), scene)),
+                    Ok(given) => Ok(about(login, Password::new(given), scene)),
                     Err(_) => Err(refused(login, "the password is no text in UTF-8", true)),
                 }
             }
@@ -146,7 +182,7 @@ impl Exchange {
                     return Ok(Exchange::Token { is_first: false });
                 };
                 match bearer::read_first(message).map_err(|error| broken(login, error))? {
-                    Shown::Token(token) => Ok(ask(login, token, scene)),
+                    Shown::Token(token) => Ok(about(login, token, scene)),
                     Shown::Nothing => Ok(say_where(login, "the client has shown no token", scene)),
                     Shown::Unlike(why) => Ok(say_where(login, why, scene)),
                 }
@@ -156,7 +192,10 @@ impl Exchange {
                 // Nobody guesses a token.
                 Err(refused(login, &why, false))
             }
-            Exchange::Asking { .. } => unreachable!("nothing is read of a client that is asked about"),
+            Exchange::Message(negotiation) => negotiate(login, negotiation, body, scene),
+            Exchange::Asking { .. } | Exchange::Negotiating { .. } => {
+                unreachable!("nothing is read of a client that is asked about")
+            }
         }
     }
 
@@ -170,7 +209,15 @@ impl Exchange {
         verdict: Verdict,
         scene: &mut Scene<'_>,
     ) -> Result<Progress, Refused> {
-        let Exchange::Asking { given, .. } = self else { unreachable!("only who was asked about is answered about") };
+        if verdict == Verdict::Busy {
+            let text = "too many clients are being authenticated already".to_owned();
+            return Err(Refused(sqlstate::TOO_MANY_CONNECTIONS, text));
+        }
+        let given = match self {
+            Exchange::Asking { given, .. } => given,
+            Exchange::Negotiating { negotiation, .. } => return negotiated(login, negotiation, verdict, scene),
+            _ => unreachable!("only who was asked about is answered about"),
+        };
         let (why, is_guess) = match (verdict, &login.method) {
             (Verdict::Confirmed, Method::Outside(Outside::Ldap(_) | Outside::Pam(_))) => {
                 login.source = Source::LookedUp(Secret::Plain(given));
@@ -183,13 +230,9 @@ impl Exchange {
                 }
                 (format!("the token is \"{}\"'s", shown(&name)), false)
             }
-            (Verdict::Busy, _) => {
-                let text = "too many clients are being authenticated already".to_owned();
-                return Err(Refused(sqlstate::TOO_MANY_CONNECTIONS, text));
-            }
             (Verdict::Denied(why), _) => (why, true),
             (Verdict::Unreachable(why), _) => (why, false),
-            (Verdict::Confirmed | Verdict::Known(_), _) => ("this is no answer to what was asked".to_owned(), false),
+            (_, _) => ("this is no answer to what was asked".to_owned(), false),
         };
         match login.method {
             Method::Outside(Outside::OAuth(_)) => Ok(Progress::On(say_where(login, &why, scene))),
@@ -198,25 +241,76 @@ impl Exchange {
     }
 }
 
-/// Asks others about a client that has shown something.
-fn ask(login: &Login, given: Password, scene: &mut Scene<'_>) -> Exchange {
+/// Asks others about a client that has shown a password or a token.
+fn about(login: &Login, given: Password, scene: &mut Scene<'_>) -> Exchange {
+    let asker = Arc::new(());
+    let until = ask(login, &asker, Evidence::Text(given.clone()), scene);
+    Exchange::Asking { _asker: asker, given, until }
+}
+
+/// Asks others about the client's next message of GSSAPI's.
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-GSSRESPONSE
+fn negotiate(
+    login: &mut Login,
+    mut negotiation: Negotiation,
+    body: &[u8],
+    scene: &mut Scene<'_>,
+) -> Result<Exchange, Refused> {
+    negotiation.messages += 1;
+    negotiation.bytes += body.len();
+    if negotiation.messages > limits::GSS_MESSAGES_MAX {
+        return Err(refused(login, "its exchange of messages does not come to an end", false));
+    }
+    let until = ask(login, &negotiation.asker, Evidence::Message(body.to_vec()), scene);
+    Ok(Exchange::Negotiating { negotiation, until })
+}
+
+/// Others have answered about a message of GSSAPI's.
+//= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+fn negotiated(
+    login: &mut Login,
+    negotiation: Negotiation,
+    verdict: Verdict,
+    scene: &mut Scene<'_>,
+) -> Result<Progress, Refused> {
+    let (reply, principal) = match verdict {
+        Verdict::Exchanged { reply, principal } => (reply, principal),
+        // Nobody guesses a ticket.
+        Verdict::Denied(why) | Verdict::Unreachable(why) => return Err(refused(login, &why, false)),
+        _ => return Err(refused(login, "this is no answer to what was asked", false)),
+    };
+    if !reply.is_empty() {
+        scene.actions.send_new(scene.conn, |out| Authentication::GssContinue(&reply).encode(out));
+    }
+    let Some(principal) = principal else { return Ok(Progress::On(Exchange::Message(negotiation))) };
+    let Outside::Gss(principals) = outside(login) else { unreachable!("only tickets are negotiated about") };
+    let user = login.wish.as_ref().map_or("", |wish| &wish.user);
+    let why = match principals.system_user(&principal) {
+        Ok(name) if scene.settings.ident.allow(principals.map.as_deref(), name, user) => return Ok(Progress::Proved),
+        Ok(_) => format!("the ticket is \"{}\"'s", shown(&principal)),
+        Err(why) => why,
+    };
+    Err(refused(login, &why, false))
+}
+
+/// Asks others about a client that has shown something. Returns until when their answer is waited for.
+fn ask(login: &Login, asker: &Arc<()>, given: Evidence, scene: &mut Scene<'_>) -> Time {
     let wish = login.wish.as_ref().expect("it was asked for a proof of what it has said");
     let patience = scene.settings.global.waiting.client_login_timeout.unwrap_or(PATIENCE);
     let within = patience.saturating_sub(scene.now.since(login.since));
-    let asker = Arc::new(());
     let ca_file = &scene.settings.global.login.auth_tls_ca_file;
     let inquiry = Inquiry {
         outside: outside(login).clone(),
         user: Arc::clone(&wish.user),
         database: Arc::clone(&wish.database),
-        given: given.clone(),
+        given,
         address: address(login.peer),
         ca_file: (!ca_file.is_empty()).then(|| ca_file.as_str().into()),
         within,
-        asker: Arc::downgrade(&asker),
+        asker: Arc::downgrade(asker),
     };
     scene.actions.push(Action::Ask { conn: scene.conn, inquiry: Box::new(inquiry) });
-    Exchange::Asking { _asker: asker, given, until: scene.now + within }
+    scene.now + within
 }
 
 /// Tells a client where tokens are to be had; it is refused for this reason once it has answered.

@@ -219,8 +219,11 @@ impl Door {
     /// Reads one message of the client. False: it is not complete, or the login has left this state.
     pub(super) fn prove(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         let login = &mut self.logins[conn];
-        if login.inbox.first().is_some_and(|&first| first != tag::PASSWORD) {
-            let text = "expected a password response".to_owned();
+        if let Some(&first) = login.inbox.first().filter(|first| **first != tag::PASSWORD) {
+            let text = match &login.phase {
+                Phase::Proving(Proof::Outside(exchange)) => exchange.unexpected(first),
+                _ => "expected a password response".to_owned(),
+            };
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
         }
         let Some(header) = Header::parse(&login.inbox)? else { return Ok(false) };
@@ -463,7 +466,10 @@ impl Door {
     pub(super) fn proof_answered(&mut self, now: Time, conn: ConnId, verdict: Verdict, actions: &mut Actions) {
         // Its client has left meanwhile, or was refused.
         let Some(login) = self.logins.get_mut(conn) else { return };
-        let Phase::Proving(proof @ Proof::Outside(Exchange::Asking { .. })) = &mut login.phase else { return };
+        let Phase::Proving(proof @ Proof::Outside(_)) = &mut login.phase else { return };
+        if proof.is_waiting() {
+            return;
+        }
         let Proof::Outside(exchange) = std::mem::replace(proof, Proof::Clear) else { return };
         let mut scene = Scene { settings: &self.settings, now, conn, actions };
         let proved = match exchange.settle(login, verdict, &mut scene) {

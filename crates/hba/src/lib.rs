@@ -23,6 +23,7 @@ mod mistake;
 mod names;
 mod options;
 mod pattern;
+mod principals;
 mod provider;
 mod rule;
 mod text;
@@ -33,6 +34,7 @@ pub use ident::{Maps, read_maps};
 pub use method::Method;
 pub use mistake::Mistake;
 pub use options::{ClientCert, ClientName, Options};
+pub use principals::Principals;
 pub use provider::{Provider, read_provider};
 pub use rule::{Connection, Encryption, Rule, Rules, read_rules};
 

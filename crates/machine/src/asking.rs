@@ -1,4 +1,5 @@
-//! Questions to others about who a client is: directory servers, PAM, and those who have the keys of identity providers. The door
+//! Questions to others about who a client is: directory servers, PAM, GSSAPI, and those who have the keys of identity
+//! providers. The door
 //! asks, the engine hands the question on, and others answer it in their own time.
 //!
 //! Promises that `Debug` shows neither a password nor a token.
@@ -9,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use auth::Password;
-use hba::{Directory, Provider};
+use hba::{Directory, Principals, Provider};
 
 /// Who is asked, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub enum Outside {
     OAuth(Arc<Provider>),
     /// The modules of this service of PAM.
     Pam(Arc<str>),
+    /// Kerberos, by the keys of this machine; which principals are whom is for the door to say.
+    Gss(Arc<Principals>),
 }
 
 impl Outside {
@@ -28,6 +31,36 @@ impl Outside {
             Outside::Ldap(_) => "LDAP",
             Outside::OAuth(_) => "OAuth bearer",
             Outside::Pam(_) => "PAM",
+            Outside::Gss(_) => "GSSAPI",
+        }
+    }
+}
+
+/// What a client has shown.
+#[derive(Clone)]
+pub enum Evidence {
+    /// A password or a token.
+    Text(Password),
+    /// A message of GSSAPI's. What came before is remembered by those who are asked, for as long as the asker is there.
+    Message(Vec<u8>),
+}
+
+impl Evidence {
+    /// The password or the token; empty if it is none.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Evidence::Text(text) => text.as_str(),
+            Evidence::Message(_) => "",
+        }
+    }
+
+    /// The message; empty if it is none.
+    #[must_use]
+    pub fn message(&self) -> &[u8] {
+        match self {
+            Evidence::Text(_) => &[],
+            Evidence::Message(message) => message,
         }
     }
 }
@@ -37,8 +70,7 @@ pub struct Inquiry {
     pub outside: Outside,
     pub user: Arc<str>,
     pub database: Arc<str>,
-    /// What the client has shown: a password or a token.
-    pub given: Password,
+    pub given: Evidence,
     /// The client's; `None`: it came over a Unix socket.
     pub address: Option<IpAddr>,
     /// The certificates of those who may vouch for servers that are asked; `None`: those of the system.
@@ -70,6 +102,8 @@ pub enum Verdict {
     Confirmed,
     /// It is somebody of this name; which users that may be is for the door to say.
     Known(String),
+    /// A message of GSSAPI's was good. The client is sent this, unless it is empty; and whose ticket it is, once that is known.
+    Exchanged { reply: Vec<u8>, principal: Option<String> },
     /// It is not, or nobody knows it.
     Denied(String),
     /// Nobody who knows could be asked.
@@ -89,7 +123,7 @@ mod tests {
             outside: Outside::Ldap(Arc::new(directory.expect("it is one"))),
             user: "ann".into(),
             database: "shop".into(),
-            given: Password::new("hunter2"),
+            given: Evidence::Text(Password::new("hunter2")),
             address: None,
             ca_file: None,
             within: Duration::from_secs(1),

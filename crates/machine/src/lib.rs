@@ -23,7 +23,7 @@ use queueing::board::Board;
 use units::{ConnId, Time};
 
 pub use action::{Action, Actions, Piece, Question, Source};
-pub use asking::{Inquiry, Outside, Verdict};
+pub use asking::{Evidence, Inquiry, Outside, Verdict};
 pub use cancel_secret::{CancelSecret, Protocol};
 pub use encryption::{CertificateNames, Secure, Secured};
 pub use event::{Event, Hangup};

@@ -21,6 +21,7 @@ mod daemon;
 mod dev;
 mod identity;
 mod keyring;
+mod keytab;
 mod memory;
 mod plane;
 mod serve;

@@ -22,7 +22,7 @@ use signal_hook::iterator::Signals;
 use crate::cli::Flags;
 use crate::keyring::Watcher;
 use crate::plane::EnginePlane;
-use crate::{announce, complain, daemon, dev, identity, keyring, settings, upstream};
+use crate::{announce, complain, daemon, dev, identity, keyring, keytab, settings, upstream};
 
 /// Where `run` listens unless told otherwise.
 pub(crate) const LISTEN: &str = "127.0.0.1:6432";
@@ -41,6 +41,9 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
         Ok(config) => config,
         Err(problems) => return complain::unusable(flags.quiet, &problems),
     };
+    if let Err(error) = keytab::name(&config.pooling.global.login.auth_gss_keytab) {
+        return complain::fatal(&format!("could not start again with auth_gss_keytab: {error}"));
+    }
     let mut running = config.clone();
     let reload = move || {
         running = settings::reload(&running)?;

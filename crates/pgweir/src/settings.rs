@@ -29,7 +29,7 @@ pub(crate) fn load(file: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
 
 /// What files may ask for.
 fn built() -> Built {
-    Built { pam: authorities::HAS_PAM }
+    Built { pam: authorities::HAS_PAM, gssapi: authorities::HAS_GSSAPI }
 }
 
 /// Reads it again.

@@ -250,3 +250,8 @@ const _: () = assert!(NOTIFICATIONS_LEN_MAX + CHUNK_LEN_MAX < BACKLOG_LEN_MAX);
 /// Questions about who a client is that wait for a thread: with eight threads and half a second for each, more would wait for
 /// longer than a minute, which is when their clients are given up.
 pub const INQUIRIES_MAX: usize = 1000;
+
+/// Messages of GSSAPI's that a login may take: Kerberos needs one, and two with its mechanism negotiated.
+pub const GSS_MESSAGES_MAX: u32 = 16;
+/// About what a half-done exchange of GSSAPI's takes in its library, besides what it keeps of the messages.
+pub const GSS_CONTEXT_WEIGHT: usize = 8 * 1024;

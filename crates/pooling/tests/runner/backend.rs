@@ -47,6 +47,7 @@ fn authentication(name: &str, words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
             let mechanism = words.name().unwrap_or_else(|| b"SCRAM-SHA-256".to_vec());
             backend::encode_sasl(out, &[&mechanism]);
         }
+        "AuthenticationGSS" => Authentication::Gss.encode(out),
         "AuthenticationSASLContinue" => Authentication::SaslContinue(&words.text("the line")?).encode(out),
         "AuthenticationSASLFinal" => Authentication::SaslFinal(&words.text("the line")?).encode(out),
         "Authentication" => Authentication::Other(words.number("the code")?).encode(out),
@@ -230,6 +231,8 @@ fn show_authentication(message: Authentication<'_>) -> String {
         Authentication::Sasl { mechanisms } => {
             mechanisms.fold("AuthenticationSASL".to_owned(), |text, name| format!("{text} {}", lossy(name)))
         }
+        Authentication::Gss => "AuthenticationGSS".to_owned(),
+        Authentication::GssContinue(message) => format!("AuthenticationGSSContinue {}", show(message)),
         Authentication::SaslContinue(_) => "AuthenticationSASLContinue".to_owned(),
         Authentication::SaslFinal(_) => "AuthenticationSASLFinal".to_owned(),
         Authentication::Other(code) => format!("Authentication {code}"),

@@ -38,7 +38,9 @@ pub(crate) fn encode(mut words: Words<'_>) -> Result<Vec<u8>, String> {
             let response = words.text("the response")?;
             frontend::SaslInitial { mechanism: &mechanism, response: Some(&response) }.encode(&mut out);
         }
-        "SASLResponse" => frontend::SaslResponse { response: &words.text("the response")? }.encode(&mut out),
+        "SASLResponse" | "GSSResponse" => {
+            frontend::SaslResponse { response: &words.text("the response")? }.encode(&mut out)
+        }
         "SSLRequest" => frontend::encode_ssl_request(&mut out),
         "GSSENCRequest" => frontend::encode_gss_request(&mut out),
         "StartupMessage" => startup(&mut words, &mut out)?,

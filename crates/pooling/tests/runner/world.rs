@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{Action, Actions, Event, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
+use machine::{Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
 
 use super::report::Report;
 use super::socket::{Role, Socket};
+use super::words::show;
 
 /// Mail under way, with the socket that goes along.
 struct Letter {
@@ -225,8 +226,8 @@ impl World {
                     Outside::Pam(service) => format!(", service {service},"),
                     _ => String::new(),
                 };
-                let (whom, given) = (inquiry.outside.as_str(), inquiry.given.as_str());
-                self.note(format!("{whom}{which} is asked about {}: {given:?}", inquiry.user));
+                let (whom, given) = (inquiry.outside.as_str(), shown(&inquiry.given));
+                self.note(format!("{whom}{which} is asked about {}: {given}", inquiry.user));
                 self.inquiries.push_back((conn, inquiry));
             }
             Action::Post { mail, carrying } => self.post(from, mail, carrying),
@@ -577,4 +578,12 @@ fn mail_name(mail: &Mail) -> String {
     };
     let end = shown.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(shown.len());
     shown[..end].to_owned()
+}
+
+/// What a client has shown to others.
+fn shown(given: &Evidence) -> String {
+    match given {
+        Evidence::Text(text) => format!("{:?}", text.as_str()),
+        Evidence::Message(message) => show(message),
+    }
 }

@@ -183,6 +183,7 @@ impl Client {
                 };
                 exchange.verify(data).map_err(|error| (11, error.to_string()))?;
             }
+            Authentication::Gss | Authentication::GssContinue(_) => return Err((11, "asked for GSSAPI".to_owned())),
             Authentication::Other(method) => return Err((11, format!("asked for method {method}"))),
         }
         Ok(())

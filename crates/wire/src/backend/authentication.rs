@@ -2,6 +2,8 @@
 //! speak come out as [`Authentication::Other`], so that the caller can name them. It proves nothing itself.
 //!
 //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-AUTHENTICATIONOK
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-AUTHENTICATIONGSS
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-AUTHENTICATIONGSSCONTINUE
 
 use super::tag;
 use crate::{Error, cstr, message, put_cstr, reader::Reader};
@@ -9,6 +11,8 @@ use crate::{Error, cstr, message, put_cstr, reader::Reader};
 const OK: i32 = 0;
 const CLEARTEXT: i32 = 3;
 const MD5: i32 = 5;
+const GSS: i32 = 7;
+const GSS_CONTINUE: i32 = 8;
 const SASL: i32 = 10;
 const SASL_CONTINUE: i32 = 11;
 const SASL_FINAL: i32 = 12;
@@ -21,6 +25,10 @@ pub enum Authentication<'a> {
     Md5Password {
         salt: [u8; 4],
     },
+    /// A message of GSSAPI's is asked for.
+    Gss,
+    /// The server's next message of GSSAPI's.
+    GssContinue(&'a [u8]),
     Sasl {
         mechanisms: Mechanisms<'a>,
     },
@@ -28,7 +36,7 @@ pub enum Authentication<'a> {
     SaslContinue(&'a [u8]),
     /// The server's last line; [`Authentication::Ok`] follows.
     SaslFinal(&'a [u8]),
-    /// Kerberos, GSSAPI, SSPI, or what is not invented yet: its code.
+    /// Kerberos 5 without GSSAPI, SSPI, or what is not invented yet: its code.
     Other(i32),
 }
 
@@ -41,6 +49,8 @@ impl<'a> Authentication<'a> {
             OK => Authentication::Ok,
             CLEARTEXT => Authentication::CleartextPassword,
             MD5 => Authentication::Md5Password { salt: reader.array()? },
+            GSS => Authentication::Gss,
+            GSS_CONTINUE => return Ok(Authentication::GssContinue(reader.rest())),
             SASL => {
                 return Mechanisms::decode(reader.rest()).map(|mechanisms| Authentication::Sasl { mechanisms });
             }
@@ -58,6 +68,8 @@ impl<'a> Authentication<'a> {
             Authentication::Ok => (OK, &[]),
             Authentication::CleartextPassword => (CLEARTEXT, &[]),
             Authentication::Md5Password { salt } => (MD5, salt),
+            Authentication::Gss => (GSS, &[]),
+            Authentication::GssContinue(message) => (GSS_CONTINUE, message),
             Authentication::Sasl { mechanisms } => {
                 return encode_names(out, *mechanisms);
             }
@@ -143,6 +155,7 @@ mod tests {
         exact!(Authentication::CleartextPassword, b"R\0\0\0\x08\0\0\0\x03");
         let md5 = Authentication::Md5Password { salt: [1, 2, 3, 0xff] };
         exact!(md5, b"R\0\0\0\x0c\0\0\0\x05\x01\x02\x03\xff");
+        exact!(Authentication::Gss, b"R\0\0\0\x08\0\0\0\x07");
     }
 
     #[test]
@@ -173,7 +186,11 @@ mod tests {
     #[test]
     fn lines_of_a_mechanism_are_any_bytes() {
         for line in [&b"r=x,s=eA==,i=4096"[..], b"", b"\0\xff"] {
-            for (code, message) in [(11, Authentication::SaslContinue(line)), (12, Authentication::SaslFinal(line))] {
+            for (code, message) in [
+                (8, Authentication::GssContinue(line)),
+                (11, Authentication::SaslContinue(line)),
+                (12, Authentication::SaslFinal(line)),
+            ] {
                 let mut out = Vec::new();
                 message.encode(&mut out);
                 let body = check::body(&out, tag::AUTHENTICATION);
@@ -185,15 +202,15 @@ mod tests {
 
     #[test]
     fn what_we_do_not_speak_is_named() {
-        for code in [1_i32, 2, 4, 6, 7, 8, 9, 13, -1, i32::MIN, i32::MAX] {
+        for code in [1_i32, 2, 4, 6, 9, 13, -1, i32::MIN, i32::MAX] {
             let body = [&code.to_be_bytes()[..], b"more"].concat();
             assert_eq!(Authentication::decode(&body), Ok(Authentication::Other(code)));
         }
         let mut out = Vec::new();
-        Authentication::Other(7).encode(&mut out);
-        assert_eq!(out, b"R\0\0\0\x08\0\0\0\x07");
+        Authentication::Other(9).encode(&mut out);
+        assert_eq!(out, b"R\0\0\0\x08\0\0\0\x09");
         for len in 0..4 {
-            assert_eq!(Authentication::decode(&[0, 0, 0, 7][..len]), Err(Error::Truncated));
+            assert_eq!(Authentication::decode(&[0, 0, 0, 9][..len]), Err(Error::Truncated));
         }
     }
 }

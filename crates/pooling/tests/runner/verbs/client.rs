@@ -141,7 +141,9 @@ fn answer(body: &[u8], proof: &mut Proof) -> Option<Vec<u8>> {
             proof.exchange.as_ref()?.verify(line).expect("the pooler knows the password too");
             return None;
         }
-        Authentication::Ok | Authentication::Other(_) => return None,
+        Authentication::Ok | Authentication::Gss | Authentication::GssContinue(_) | Authentication::Other(_) => {
+            return None;
+        }
     }
     Some(out)
 }

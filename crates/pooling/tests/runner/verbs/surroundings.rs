@@ -120,6 +120,10 @@ pub(crate) fn authority_answers(world: &mut World, mut words: Words<'_>) -> Resu
     let verdict = match words.bare("the verdict")? {
         "yes" => Verdict::Confirmed,
         "name" => Verdict::Known(words.bare("the name")?.to_owned()),
+        "exchanged" => Verdict::Exchanged {
+            reply: words.text("the message for the client")?,
+            principal: (!words.is_empty()).then(|| words.bare("the principal").map(str::to_owned)).transpose()?,
+        },
         "no" => Verdict::Denied("it says no".to_owned()),
         "unreachable" => Verdict::Unreachable("nobody is there".to_owned()),
         "busy" => Verdict::Busy,
