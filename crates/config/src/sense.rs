@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use connections::databases::{CONSOLE_DATABASE, Database};
+use hba::{Method, Rule};
 use machine::Settings;
 use settings::{AuthType, PoolSize};
 
@@ -46,7 +47,7 @@ fn place_of(values: &Values, key: Key) -> Place {
 }
 
 fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
-    if looks_up(settings) {
+    if looks_up(settings) || others_know(settings) {
         return None;
     }
     let able = |secret| demand::may_log_in(settings, secret);
@@ -64,9 +65,16 @@ fn looks_up(settings: &Settings) -> bool {
     settings.global.login.auth_user.is_some() || databases.any(|database| database.auth_user.is_some())
 }
 
+/// Whether others are asked about users that auth_file does not name.
+fn others_know(settings: &Settings) -> bool {
+    let is_theirs = |rule: &Rule| matches!(rule.method, Method::Ldap | Method::OAuth | Method::Pam | Method::Gss);
+    let by_line = settings.uses(AuthType::Hba) && settings.hba.as_slice().iter().any(is_theirs);
+    by_line || [AuthType::Ldap, AuthType::OAuth, AuthType::Pam].iter().any(|theirs| settings.uses(*theirs))
+}
+
 /// Names that may use the console, and cannot come in.
 fn console_users(settings: &Settings, values: &Values) -> Vec<Problem> {
-    if settings.uses(AuthType::Any) || settings.global.login.auth_user.is_some() {
+    if settings.uses(AuthType::Any) || settings.global.login.auth_user.is_some() || others_know(settings) {
         return Vec::new();
     }
     let lists = [

@@ -364,3 +364,25 @@ fn an_exchange_may_take_several_messages() {
     assert_eq!(setting.through(ANN).as_deref(), Ok("ann"));
     println!("resident: {before} kB before, {with} kB with 200 half-done exchanges");
 }
+
+/// psycopg brings a libpq of its own, with a Kerberos of its own.
+#[test]
+fn psycopg_shows_its_ticket_too() {
+    let Some(setting) = Setting::new("postgres") else { return };
+    let port = setting.pooler.port;
+    for (user, encmode, expected) in [
+        ("ann", "disable", "ok"),
+        ("ann", "prefer", "ok"),
+        ("bob", "disable", "GSSAPI authentication failed for user \"bob\""),
+    ] {
+        let mut command = outer::Program::python("logins.py").command();
+        command.env("PGHOSTADDR", "127.0.0.1").env("PGGSSENCMODE", encmode).env("KRB5_CONFIG", setting.realm.config());
+        command.env("KRB5CCNAME", setting.realm.cache("ann")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it is there");
+        let line = format!("{HOST}\t{port}\t{user}\tshort\t\tdisable\t\t\t\n");
+        child.stdin.take().expect("it is piped").write_all(line.as_bytes()).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.trim_end().ends_with(expected), "{user}, {encmode}: {said}");
+    }
+}

@@ -17,7 +17,7 @@ pub(crate) fn name(keytab: &str) -> io::Result<()> {
     if keytab.is_empty() || std::env::var_os(VARIABLE).is_some_and(|named| named == keytab) {
         return Ok(());
     }
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(std::env::current_exe()?);
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
     }
