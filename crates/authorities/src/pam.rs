@@ -60,3 +60,46 @@ impl Conversation for Answers<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+    use std::time::Duration;
+
+    use auth::Password;
+    use machine::{Evidence, Outside};
+    use nonstick::conv::{ErrorMsg, InfoMsg, MaskedQAndA, QAndA};
+
+    use super::*;
+
+    fn inquiry(user: &str, password: &str) -> Inquiry {
+        Inquiry {
+            outside: Outside::Pam("weir".into()),
+            user: user.into(),
+            database: "shop".into(),
+            given: Evidence::Text(Password::new(password)),
+            address: None,
+            ca_file: None,
+            within: Duration::from_secs(1),
+            asker: Weak::new(),
+        }
+    }
+
+    #[test]
+    fn only_hidden_questions_are_answered() {
+        let inquiry = inquiry("ann", "secret");
+        let (hidden, open) = (MaskedQAndA::new("Password: ".as_ref()), QAndA::new("Code: ".as_ref()));
+        let (error, news) = (ErrorMsg::new("no".as_ref()), InfoMsg::new("hello".as_ref()));
+        Answers(&inquiry).communicate(&[hidden.exchange(), open.exchange(), error.exchange(), news.exchange()]);
+        assert_eq!(hidden.answer().as_deref(), Ok("secret".as_ref()));
+        assert_eq!(open.answer(), Err(ErrorCode::ConversationError));
+        assert_eq!((error.answer(), news.answer()), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn what_c_would_read_otherwise_is_refused() {
+        for (user, password) in [("ann\0", "secret"), ("ann", "sec\0ret"), ("ann", "")] {
+            assert!(matches!(check("weir", &inquiry(user, password)), Verdict::Denied(_)), "{user:?} {password:?}");
+        }
+    }
+}

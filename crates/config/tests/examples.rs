@@ -21,7 +21,7 @@ fn check(place: &str, ini: &str, rules: &str) {
         name if name.ends_with("users.txt") => Ok(b"\"app\" \"secret\"\n".to_vec()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
-    let config = config::load_with("weir.ini", 4, config::Built::default(), &read)
+    let config = config::load_with("weir.ini", 4, config::Built { pam: true, gssapi: true }, &read)
         .unwrap_or_else(|problems| panic!("{place}\n{ini}{problems:#?}"));
     // An example is a part of a file, without its users.
     let lacks = |problem: &&config::Problem| {
