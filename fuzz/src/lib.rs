@@ -6,11 +6,13 @@
 //! nor at sockets: the simulator and the outer ring do.
 
 pub mod access;
+pub mod auth_file;
 pub mod configuration;
 pub mod door;
 pub mod messages;
 pub mod proofs;
 pub mod rules;
+pub mod sasl;
 pub mod statements;
 pub mod worker;
 
@@ -20,12 +22,15 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 12] = [
     ("wire", messages::run),
     ("door", door::run),
     ("worker", worker::run),
     ("sql", statements::run),
     ("auth", proofs::run),
+    ("auth_file", auth_file::run),
+    ("sasl_client", sasl::client::run),
+    ("sasl_server", sasl::server::run),
     ("config", configuration::run),
     ("rules", rules::run),
     ("hba", access::rules),

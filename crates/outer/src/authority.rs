@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType, IsCa,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 
 use crate::stage::{Stage, Wishes};
 
@@ -46,6 +49,7 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name = common_name(name);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate_for(match signature {
             Signature::Sha256 => &rcgen::PKCS_ECDSA_P256_SHA256,
             Signature::Sha384 => &rcgen::PKCS_ECDSA_P384_SHA384,
@@ -80,9 +84,58 @@ impl Authority {
     /// # Panics
     /// If a host is no name.
     pub fn sign(&self, file: &str, common: &str, hosts: &[&str]) {
-        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let mut params = CertificateParams::new(hosts).expect("names");
-        params.distinguished_name = common_name(common);
+        self.issue(file, params(common, hosts));
+    }
+
+    /// The same, valid until long ago.
+    ///
+    /// # Panics
+    /// As [`Authority::sign`].
+    pub fn sign_expired(&self, file: &str, common: &str, hosts: &[&str]) {
+        let mut params = params(common, hosts);
+        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
+        self.issue(file, params);
+    }
+
+    /// The same, and takes it back: the list of what was taken back, `revoked.crl`, names it alone.
+    ///
+    /// # Panics
+    /// As [`Authority::sign`].
+    pub fn sign_and_revoke(&self, file: &str, common: &str, hosts: &[&str]) {
+        let mut params = params(common, hosts);
+        let serial = SerialNumber::from(4711_u64);
+        params.serial_number = Some(serial.clone());
+        self.issue(file, params);
+        let revoked = RevokedCertParams {
+            serial_number: serial,
+            revocation_time: date_time_ymd(2001, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2001, 1, 1),
+            next_update: date_time_ymd(2200, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).expect("signed");
+        self.write("revoked.crl", &list.pem().expect("text"));
+    }
+
+    /// The same, signed by its own key instead.
+    ///
+    /// # Panics
+    /// As [`Authority::sign`].
+    pub fn sign_by_itself(&self, file: &str, common: &str, hosts: &[&str]) {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params(common, hosts).self_signed(&key).expect("signed");
+        self.write(&format!("{file}.crt"), &certificate.pem());
+        self.write(&format!("{file}.key"), &key.serialize_pem());
+    }
+
+    fn issue(&self, file: &str, params: CertificateParams) {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("signed");
         self.write(&format!("{file}.crt"), &certificate.pem());
@@ -107,6 +160,13 @@ impl Authority {
     pub fn path(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
     }
+}
+
+fn params(common: &str, hosts: &[&str]) -> CertificateParams {
+    let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    let mut params = CertificateParams::new(hosts).expect("names");
+    params.distinguished_name = common_name(common);
+    params
 }
 
 fn common_name(name: &str) -> DistinguishedName {

@@ -5,6 +5,7 @@
 //!                          ├─► Cluster  PostgreSQL of its own                         (demo)
 //!                          ├─► Authority  certificates that a CA of its own signs     (authority.rs)
 //!                          ├─► Between  somebody who ends the TLS of both             (between.rs)
+//!                          ├─► Impostor  a PostgreSQL that says what a test wants    (impostor.rs)
 //!                          └─► Client   a client that can also misbehave              (crate client)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
 //!                              drivers in sessions that keep state                    (program.rs, python/)
@@ -21,6 +22,7 @@
 mod authority;
 mod between;
 pub mod examples;
+mod impostor;
 mod pooler;
 mod program;
 pub mod shown;
@@ -30,6 +32,7 @@ mod tools;
 pub use authority::{Authority, Signature};
 pub use between::Between;
 pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
+pub use impostor::{Impostor, Peer};
 pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};

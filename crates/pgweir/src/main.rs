@@ -17,6 +17,7 @@ mod bench;
 mod check;
 mod cli;
 mod complain;
+mod core_files;
 mod daemon;
 mod dev;
 mod identity;
@@ -33,6 +34,8 @@ use std::process::ExitCode;
 use cli::{Invocation, Misuse};
 
 fn main() -> ExitCode {
+    // Before any file with secrets is read.
+    core_files::forbid();
     let mut arguments = std::env::args_os();
     let program = arguments.next().map_or_else(|| "pgweir".to_owned(), |name| name.to_string_lossy().into_owned());
     match cli::parse(arguments) {
