@@ -6,6 +6,7 @@
 //!                          ├─► Authority  certificates that a CA of its own signs     (authority.rs)
 //!                          ├─► Between  somebody who ends the TLS of both             (between.rs)
 //!                          ├─► Impostor  a PostgreSQL that says what a test wants    (impostor.rs)
+//!                          ├─► Line     a client's bare connection, and its TLS        (line.rs)
 //!                          └─► Client   a client that can also misbehave              (crate client)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
 //!                              drivers in sessions that keep state                    (program.rs, python/)
@@ -23,6 +24,7 @@ mod authority;
 mod between;
 pub mod examples;
 mod impostor;
+pub mod line;
 mod pooler;
 mod program;
 pub mod shown;
