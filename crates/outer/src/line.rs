@@ -149,7 +149,8 @@ impl Line {
     /// The other side is gone.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(mut tls) = self.tls.take() else { return self.send_bare(bytes) };
-        let records: Vec<&[u8]> = if self.is_slow && bytes.len() < 1000 { bytes.chunks(1).collect() } else { vec![bytes] };
+        let records: Vec<&[u8]> =
+            if self.is_slow && bytes.len() < 1000 { bytes.chunks(1).collect() } else { vec![bytes] };
         let sent = records.into_iter().try_for_each(|record| {
             tls.writer().write_all(record)?;
             self.flush(&mut tls)

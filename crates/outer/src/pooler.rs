@@ -6,11 +6,12 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use demo::{Account, Guard};
 use measure::{process, program};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a pooler may take to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
@@ -122,6 +123,24 @@ impl Pooler {
     /// Whether it is still there; a pooler must survive everything its clients do.
     pub fn is_alive(&mut self) -> bool {
         self.process.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
+    /// Sends it a signal until it has ended: Rust takes the first SIGSEGV for a question about its stack.
+    ///
+    /// # Panics
+    /// If it does not end within ten seconds.
+    pub fn end_by(&mut self, signal: Signal) -> ExitStatus {
+        let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a pid")).expect("not 0");
+        let begun = Instant::now();
+        loop {
+            // It may have ended meanwhile, and is not waited for yet.
+            let _ = kill_process(pid, signal);
+            if let Some(status) = self.process.try_wait().expect("it is our child") {
+                return status;
+            }
+            assert!(begun.elapsed() < STARTS_WITHIN, "{signal:?} does not end it");
+            std::thread::yield_now();
+        }
     }
 
     /// What it has written to its log so far.

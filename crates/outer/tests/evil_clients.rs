@@ -3,7 +3,6 @@
 //!
 //! `hostile.rs` has startup packets that are garbage, and what comes after a login.
 
-use std::fs;
 use std::sync::Arc;
 
 use outer::line::{GSSENC_REQUEST, Line, Manner, SSL_REQUEST, Told, trusting};
@@ -87,7 +86,12 @@ impl Setting {
 
     fn end(mut self, what: &str) {
         let (_, most) = self.pooler.resident_kb();
-        println!("{} {what}; resident {} kB before, {} kB more at most", self.count, self.before_kb, most - self.before_kb);
+        println!(
+            "{} {what}; resident {} kB before, {} kB more at most",
+            self.count,
+            self.before_kb,
+            most - self.before_kb
+        );
         assert!(most - self.before_kb < GROWTH_KB_MAX, "{} kB", most - self.before_kb);
         assert!(self.pooler.is_alive());
         assert!(!self.pooler.log().contains("panicked"), "{}", self.pooler.log());
@@ -252,11 +256,19 @@ fn cve_2021_23214_cve_2021_3935_cve_2021_43766_bytes_behind_a_request_for_tls() 
             );
             assert!(told.is_closed && !told.bytes.contains(&b'Z'), "{what} behind the answer: {told:?}");
             let told = setting.outcome(manner, |_| Ok(()), &[&bytes[..], &hello].concat());
-            assert!(!String::from_utf8_lossy(&told.bytes).contains("smuggled\0"), "{what} before a ClientHello: {told:?}");
+            assert!(
+                !String::from_utf8_lossy(&told.bytes).contains("smuggled\0"),
+                "{what} before a ClientHello: {told:?}"
+            );
             let told = setting.outcome(manner, |_| Ok(()), &[&hello[..], &bytes].concat());
             assert!(told.is_closed && told.error.is_none(), "{what} behind a ClientHello: {told:?}");
             for secured in [Manner::Asked, Manner::Direct] {
-                let told = setting.outcome((secured, is_slow), |line| line.send_bare(&bytes), b"");
+                // It may be closed before all of it is sent.
+                let bare = |line: &mut Line| {
+                    let _ = line.send_bare(&bytes);
+                    Ok(())
+                };
+                let told = setting.outcome((secured, is_slow), bare, b"");
                 assert!(told.is_closed && told.error.is_none(), "{what} behind a handshake: {told:?}");
             }
         }
@@ -358,58 +370,4 @@ fn an_end_without_close_notify_inside_a_message() {
     let table = setting.pooler.descriptors();
     eventually("all of them are closed", || setting.pooler.descriptors() <= table);
     setting.end("ends without close_notify");
-}
-
-/// The verdict on a client's certificate is PostgreSQL's own.
-#[test]
-fn certificates_of_clients_that_are_not_good() {
-    let (stage, ours) = Stage::encrypted();
-    let theirs = Authority::new(&stage, "theirs");
-    ours.sign("good", "ann", &[]);
-    ours.sign("mismatch", "bob", &[]);
-    ours.sign("prefix", "an", &[]);
-    ours.sign("longer", "ann.example", &[]);
-    ours.sign("upper", "ANN", &[]);
-    ours.sign("empty", "", &[]);
-    ours.sign_expired("expired", "ann", &[]);
-    ours.sign_and_revoke("revoked", "ann", &[]);
-    ours.sign_by_itself("itself", "ann", &[]);
-    theirs.sign("good", "ann", &[]);
-    let crl = ours.path("revoked.crl");
-    let _ = stage.direct(&format!("alter system set ssl_crl_file = '{crl}'"));
-    let rules = "local all all trust\nhostssl all ann all cert\nhost all all all scram-sha-256\n";
-    fs::write(stage.cluster.data().join("pg_hba.conf"), rules).expect("its file");
-    assert_eq!(stage.direct("select pg_reload_conf()"), "t");
-    let ini = format!(
-        "[databases]\npostgres = host={} port={} user=postgres password={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {{port}}\n\
-         unix_socket_dir =\nauth_type = cert\nauth_file = {{dir}}/users.txt\npool_mode = transaction\nclient_tls_sslmode = verify-full\n\
-         client_tls_cert_file = {}\nclient_tls_key_file = {}\nclient_tls_ca_file = {}\nclient_tls_crl_file = {crl}\n",
-        stage.cluster.host(),
-        stage.cluster.port(),
-        stage.cluster.password(),
-        ours.path("pooler.crt"),
-        ours.path("pooler.key"),
-        ours.path("ca.crt"),
-    );
-    let pooler = Pooler::start(&ini, "\"ann\" \"\"\n", None);
-    let log_in = |port: u16, authority: &Authority, file: &str| {
-        let certificate = authority.path(&format!("{file}.crt"));
-        let key = authority.path(&format!("{file}.key"));
-        let target = format!(
-            "host=localhost port={port} user=ann dbname=postgres sslmode=require sslcert={certificate} sslkey={key}"
-        );
-        outer::psql(&stage, &["-d", &target, "-Atc", "select 1"])
-    };
-    eventually("the rules count", || log_in(stage.cluster.port(), &ours, "mismatch").is_err());
-    let files = ["good", "mismatch", "prefix", "longer", "upper", "empty", "expired", "revoked", "itself"];
-    let all = files.map(|file| (&ours, file)).into_iter().chain([(&theirs, "good")]);
-    let mut let_in = 0;
-    for (number, (authority, file)) in all.enumerate() {
-        let direct = log_in(stage.cluster.port(), authority, file);
-        let through = log_in(pooler.port, authority, file);
-        assert_eq!(direct.is_ok(), through.is_ok(), "{number} {file}: {direct:?}, {through:?}");
-        assert_eq!(through.is_ok(), number == 0, "{file}: {through:?}");
-        let_in += usize::from(through.is_ok());
-    }
-    println!("10 certificates of clients: {let_in} is let in, by PostgreSQL and by the pooler");
 }

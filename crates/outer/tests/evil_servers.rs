@@ -4,6 +4,7 @@
 //! One played PostgreSQL plays all cases, in the clear and inside TLS, whole and byte by byte: the database that the pooler wants says
 //! which. Clients of all cases come at once, and a client of a real PostgreSQL is served beside them.
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -75,7 +76,8 @@ const SOUND: &[u8] = b"r=NONCEabc,s=c2FsdHNhbHRzYWx0c2FsdA==,i=4096";
 
 fn scram_cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    let counts = ["0", "-1", "1000000", "1000001", "50000000", "2147483647", "2147483648", "4294967296", "", "x", "4096 "];
+    let counts =
+        ["0", "-1", "1000000", "1000001", "50000000", "2147483647", "2147483648", "4294967296", "", "x", "4096 "];
     for count in counts {
         let first = format!("r=NONCEabc,s=c2FsdHNhbHRzYWx0c2FsdA==,i={count}");
         cases.push(case(format!("{count:?} iterations"), move |peer| challenge(peer, first.as_bytes())));
@@ -141,7 +143,10 @@ fn errors() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("an error without a code", frontend::frame(b'E', b"SFATAL\0Mno code\0\0")),
         ("an error with an empty code", frontend::frame(b'E', b"SFATAL\0C\0Mempty\0\0")),
-        ("an error with a long code", frontend::frame(b'E', &[b"SFATAL\0C", &[b'x'; 500][..], b"\0Mlong\0\0"].concat())),
+        (
+            "an error with a long code",
+            frontend::frame(b'E', &[b"SFATAL\0C", &[b'x'; 500][..], b"\0Mlong\0\0"].concat()),
+        ),
         ("an error without fields", frontend::frame(b'E', b"\0")),
         ("an error without a body", frontend::frame(b'E', b"")),
         ("an error without a terminator", frontend::frame(b'E', b"SFATAL\0C28P01\0Mopen\0")),
@@ -287,12 +292,13 @@ fn beside<T>(pooler: &Pooler, act: impl FnOnce() -> T) -> (T, Vec<Duration>) {
     })
 }
 
-fn pooler(stage: &Stage, evil: u16, more: &str) -> Pooler {
+/// Behind `entries` of databases.
+fn pooler(stage: &Stage, entries: &str, more: &str) -> Pooler {
     let ini = format!(
-        "[databases]\ngood = host={} port={} dbname=postgres user=postgres password={}\n* = host=127.0.0.1 port={evil} user=ann password=right\n\
+        "[databases]\ngood = host={} port={} dbname=postgres user=postgres password={}\n{entries}\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = trust\n\
          auth_file = {{dir}}/users.txt\npool_mode = transaction\nmax_client_conn = 5000\nserver_login_retry = 1\n\
-         server_connect_timeout = 2\nquery_wait_timeout = 4\nquery_timeout = 4\nquery_wait_notify = 0\n{more}\n",
+         server_connect_timeout = 1\nquery_wait_timeout = 2\nquery_timeout = 2\nquery_wait_notify = 0\n{more}\n",
         stage.cluster.host(),
         stage.cluster.port(),
         stage.cluster.password(),
@@ -337,36 +343,87 @@ fn run(mut pooler: Pooler, names: &[String], what: &str) {
     assert_eq!(panics, 0, "{}", pooler.log());
 }
 
-fn run_all(cases: fn() -> Vec<Case>, is_encrypted: bool) {
+fn all_by(port: u16) -> String {
+    format!("* = host=127.0.0.1 port={port} user=ann password=right\n")
+}
+
+fn run_all(cases: fn() -> Vec<Case>) {
     let (stage, ours) = Stage::encrypted();
-    let all = cases();
-    let names: Vec<String> = all.iter().map(|case| case.0.clone()).collect();
-    let act = move |peer: &mut Peer| play(&all, peer);
-    let (evil, mode) = if is_encrypted {
-        (Impostor::encrypted(&ours, "server", act), "require")
-    } else {
-        (Impostor::start(act), "disable")
-    };
-    let pooler = pooler(&stage, evil.port, &format!("server_tls_sslmode = {mode}"));
-    run(pooler, &names, if is_encrypted { "inside TLS" } else { "in the clear" });
+    for is_encrypted in [false, true] {
+        let all = cases();
+        let names: Vec<String> = all.iter().map(|case| case.0.clone()).collect();
+        let act = move |peer: &mut Peer| play(&all, peer);
+        let (evil, mode) = if is_encrypted {
+            (Impostor::encrypted(&ours, "server", act), "require")
+        } else {
+            (Impostor::start(act), "disable")
+        };
+        let pooler = pooler(&stage, &all_by(evil.port), &format!("server_tls_sslmode = {mode}"));
+        run(pooler, &names, if is_encrypted { "inside TLS" } else { "in the clear" });
+    }
 }
 
 #[test]
 fn cve_2026_6665_long_nonces_and_costly_challenges_of_a_server() {
-    run_all(scram_cases, false);
-    run_all(scram_cases, true);
+    run_all(scram_cases);
 }
 
 #[test]
 fn cve_2026_6666_errors_of_a_server_without_a_code() {
-    run_all(error_cases, false);
-    run_all(error_cases, true);
+    run_all(error_cases);
 }
 
 #[test]
 fn whatever_else_a_server_says_before_it_is_ready() {
-    run_all(other_cases, false);
-    run_all(other_cases, true);
+    run_all(other_cases);
+}
+
+/// What a server may answer to an SSLRequest: only a yes with nothing behind it is one.
+#[test]
+fn cve_2021_23222_cve_2021_43767_bytes_behind_a_servers_yes_to_tls() {
+    let (stage, _) = Stage::encrypted();
+    let logged_in = [ok(), ready()].concat();
+    let refused = frontend::frame(b'E', b"SFATAL\0C28000\0Mno\0\0");
+    let cases = [
+        ("a yes and a login", [b"S".to_vec(), logged_in.clone()].concat()),
+        ("a yes and a byte", b"S\0".to_vec()),
+        ("a yes and a yes", b"SS".to_vec()),
+        ("a yes and garbage", [b"S".to_vec(), vec![0x16; 500]].concat()),
+        ("a yes and an alert", b"S\x15\x03\x03\0\x02\x02\x28".to_vec()),
+        ("a no and a login", [b"N".to_vec(), logged_in].concat()),
+        ("an error", refused),
+        ("an error without a body", b"E".to_vec()),
+        ("an error without a code", frontend::frame(b'E', b"SFATAL\0Mno\0\0")),
+        ("an error with a wrong length", b"E\x7f\xff\xff\xff".to_vec()),
+        ("a small letter", b"s".to_vec()),
+        ("a zero", b"\0".to_vec()),
+        ("HTTP", b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        ("nothing", Vec::new()),
+    ];
+    let mut entries = String::new();
+    for (number, (_, bytes)) in cases.iter().enumerate() {
+        for (slow, is_slow) in [("", false), ("s", true)] {
+            let bytes = bytes.clone();
+            let evil = Impostor::start(move |peer| {
+                // Behind a refusal a server that is only preferred to have TLS is tried in the clear.
+                let first = peer.hear_startup()?;
+                if first == [4, 210, 22, 47] {
+                    if is_slow {
+                        peer.slow_down();
+                    }
+                    peer.say(&bytes)?;
+                }
+                peer.hear_out()
+            });
+            writeln!(entries, "c{number}{slow} = host=127.0.0.1 port={} user=ann password=right", evil.port)
+                .expect("writing to a String cannot fail");
+        }
+    }
+    let names: Vec<String> = cases.iter().map(|(name, _)| (*name).to_owned()).collect();
+    for mode in ["require", "prefer"] {
+        let pooler = pooler(&stage, &entries, &format!("server_tls_sslmode = {mode}"));
+        run(pooler, &names, &format!("instead of a yes to TLS, server_tls_sslmode = {mode},"));
+    }
 }
 
 /// Hashing takes seconds of a processor, refused or not: the other pools are served meanwhile.
@@ -377,11 +434,16 @@ fn costly_hashes_are_nobody_elses_trouble() {
     let firsts = counts.map(|count| format!("r=NONCEabc,s=c2FsdHNhbHRzYWx0c2FsdA==,i={count}"));
     let cases = firsts.map(|first| case(first.clone(), move |peer| challenge(peer, first.as_bytes())));
     let evil = Impostor::start(move |peer| play(&cases, peer));
-    let pooler = pooler(&stage, evil.port, "server_tls_sslmode = disable");
+    let pooler = pooler(&stage, &all_by(evil.port), "server_tls_sslmode = disable");
     let cpu = pooler.cpu();
     let (told, took) = beside(&pooler, || {
         thread::scope(|scope| {
-            let asked = [0, 1, 2, 3].map(|number| (number, { let pooler = &pooler; scope.spawn(move || told(pooler, &format!("c{number}"))) }));
+            let asked = [0, 1, 2, 3].map(|number| {
+                (number, {
+                    let pooler = &pooler;
+                    scope.spawn(move || told(pooler, &format!("c{number}")))
+                })
+            });
             asked.map(|(number, asked)| (number, asked.join().expect("it ends")))
         })
     });
