@@ -1,7 +1,6 @@
 //! Certificates that are not good, on both sides of the program: the verdict is PostgreSQL's on clients', and libpq's on servers'.
 
 use std::fs;
-use std::thread;
 
 use outer::{Authority, Pooler, Stage, eventually};
 
@@ -59,6 +58,9 @@ fn certificates_of_clients_that_are_not_good() {
     println!("10 certificates of clients: {let_in} is let in, by PostgreSQL and by the pooler");
 }
 
+/// Whether a connection to PostgreSQL is encrypted.
+const ENCRYPTED: &str = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+
 /// Whether psql and the pooler reach a server with this certificate, by `sslmode` and the same `server_tls_sslmode`.
 #[test]
 fn certificates_of_servers_that_are_not_good() {
@@ -73,17 +75,28 @@ fn certificates_of_servers_that_are_not_good() {
     theirs.sign("good", "postgres", &hosts);
     let (ca, crl) = (ours.path("ca.crt"), ours.path("revoked.crl"));
     let port = stage.cluster.port();
+    let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+    // Without a CA, whoever only requires TLS checks nothing.
+    let ways: Vec<_> =
+        modes.into_iter().map(|mode| (mode, true)).chain([("prefer", false), ("require", false)]).collect();
+    let pooler = |(mode, checks): &(&str, bool)| {
+        let files = format!("server_tls_ca_file = {ca}\nserver_tls_crl_file = {crl}\n");
+        let ini = format!(
+            "[databases]\n* = host=localhost port={port} dbname=postgres user=ann password=right\n[pgbouncer]\n\
+             listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = any\n\
+             server_login_retry = 1\nquery_wait_timeout = 1\nserver_tls_sslmode = {mode}\n{}",
+            if *checks { files.as_str() } else { "" }
+        );
+        Pooler::start_with(&ini, &[])
+    };
+    let poolers: Vec<Pooler> = ways.iter().map(pooler).collect();
     let mut reached = 0;
     let all = ["good", "elsewhere", "expired", "revoked", "itself"].map(|file| (&ours, file));
-    for (authority, file) in all.into_iter().chain([(&theirs, "good")]) {
+    for (number, (authority, file)) in all.into_iter().chain([(&theirs, "good")]).enumerate() {
         for (name, end) in [("ssl_cert_file", "crt"), ("ssl_key_file", "key")] {
             let _ = stage.direct(&format!("alter system set {name} = '{}'", authority.path(&format!("{file}.{end}"))));
         }
         assert_eq!(stage.direct("select pg_reload_conf()"), "t");
-        let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
-        // Without a CA, whoever only requires TLS checks nothing.
-        let ways = modes.into_iter().map(|mode| (mode, true)).chain([("prefer", false), ("require", false)]);
-        let ways: Vec<_> = ways.collect();
         let direct: Vec<Result<String, String>> = ways
             .iter()
             .map(|(mode, checks)| {
@@ -92,33 +105,18 @@ fn certificates_of_servers_that_are_not_good() {
                 let target = format!(
                     "host=localhost port={port} user=ann password=right dbname=postgres sslmode={mode} {roots}"
                 );
-                let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-                outer::psql(&stage, &["-d", &target, "-Atc", sql]).map(|(out, _)| out.trim().to_owned())
+                outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]).map(|(out, _)| out.trim().to_owned())
             })
             .collect();
-        let stage = &stage;
-        let through: Vec<(Result<String, String>, String)> = thread::scope(|scope| {
-            let asked: Vec<_> = ways
-                .iter()
-                .map(|(mode, checks)| {
-                    let files = format!("server_tls_ca_file = {ca}\nserver_tls_crl_file = {crl}\n");
-                    let ini = format!(
-                        "[databases]\npostgres = host=localhost port={port} user=ann password=right\n[pgbouncer]\n\
-                         listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = any\n\
-                         server_login_retry = 1\nquery_wait_timeout = 2\nserver_tls_sslmode = {mode}\n{}",
-                        if *checks { files.as_str() } else { "" }
-                    );
-                    scope.spawn(move || {
-                        let pooler = Pooler::start_with(&ini, &[]);
-                        let target = format!("host=127.0.0.1 port={} user=ann dbname=postgres", pooler.port);
-                        let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-                        let printed = outer::psql(stage, &["-d", &target, "-Atc", sql]);
-                        (printed.map(|(out, _)| out.trim().to_owned()), pooler.log())
-                    })
-                })
-                .collect();
-            asked.into_iter().map(|asked| asked.join().expect("it starts")).collect()
-        });
+        // A database of its own for each certificate, so that no server is there already.
+        let through: Vec<_> = poolers
+            .iter()
+            .map(|pooler| {
+                let target = format!("host=127.0.0.1 port={} user=ann dbname=c{number}", pooler.port);
+                let printed = outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]);
+                (printed.map(|(out, _)| out.trim().to_owned()), pooler.log())
+            })
+            .collect();
         for (((mode, checks), direct), (through, log)) in ways.iter().zip(&direct).zip(&through) {
             let what = format!(
                 "{file} of {}, {mode}, a CA: {checks}",
