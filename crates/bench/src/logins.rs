@@ -10,7 +10,6 @@
 
 use std::time::Duration;
 
-use measure::interrupt;
 use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use measure::statistics::Seeded;
@@ -84,20 +83,10 @@ pub fn all(
     let mut whole = true;
     for login in &plan.logins {
         eprintln!("{}", login.about);
-        let mut result = json!({ "name": login.name, "about": login.about, "kind": "login", "crowd": clients(login) });
-        match measure(place, contestants, plan, login) {
-            Ok((counted, rounds)) => {
-                result["counted"] = counted;
-                result["rounds"] = json!(rounds);
-            }
-            Err(error) => {
-                interrupt::report(&error);
-                result["error"] = json!(error);
-                whole = false;
-            }
-        }
-        record.add(result)?;
-        interrupt::check()?;
+        let part = json!({ "name": login.name, "about": login.about, "kind": "login", "crowd": clients(login) });
+        let measured = measure(place, contestants, plan, login);
+        whole &= record
+            .add_part(part, measured.map(|(counted, rounds)| [("counted", counted), ("rounds", json!(rounds))]))?;
     }
     Ok((record, whole))
 }

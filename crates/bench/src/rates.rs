@@ -109,21 +109,13 @@ pub fn all(
     for (limited, rate) in plan.limits() {
         let setting = limited.setting();
         eprintln!("{setting}={rate}");
-        let mut result = json!({ "name": format!("{setting}-{rate}"), "kind": "rates", "limited": setting });
-        result["per_second"] = json!(rate);
-        result["burst"] = json!(burst(rate));
-        result["workers"] = json!(WORKERS);
-        result["clients"] = json!(clients(limited));
-        match rounds(place, pgweir, plan, (limited, rate)) {
-            Ok(rounds) => result["rounds"] = rounds,
-            Err(error) => {
-                interrupt::report(&error);
-                result["error"] = json!(error);
-                whole = false;
-            }
-        }
-        record.add(result)?;
-        interrupt::check()?;
+        let mut part = json!({ "name": format!("{setting}-{rate}"), "kind": "rates", "limited": setting });
+        part["per_second"] = json!(rate);
+        part["burst"] = json!(burst(rate));
+        part["workers"] = json!(WORKERS);
+        part["clients"] = json!(clients(limited));
+        let measured = rounds(place, pgweir, plan, (limited, rate));
+        whole &= record.add_part(part, measured.map(|rounds| [("rounds", rounds)]))?;
     }
     Ok((record, whole))
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use measure::interrupt;
 use serde_json::{Value, json};
 
 use crate::contestant::Contestant;
@@ -59,6 +60,25 @@ impl Record {
             all.push(scenario);
         }
         self.write()
+    }
+
+    /// Adds a part with what was measured of it, or with the reason why nothing was, which is told too. Whether it was measured.
+    pub fn add_part<const N: usize>(
+        &mut self,
+        mut part: Value,
+        measured: Result<[(&str, Value); N], String>,
+    ) -> Result<bool, String> {
+        let is_measured = measured.is_ok();
+        match measured {
+            Ok(values) => values.into_iter().for_each(|(key, value)| part[key] = value),
+            Err(error) => {
+                interrupt::report(&error);
+                part["error"] = json!(error);
+            }
+        }
+        self.add(part)?;
+        interrupt::check()?;
+        Ok(is_measured)
     }
 
     /// Sets a value of the whole run.

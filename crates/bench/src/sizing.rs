@@ -155,16 +155,7 @@ pub fn all(
         let mut result = json!({ "name": part.name(), "about": about, "clients": part.clients, "kind": "sizing" });
         result["postgresql"] = cluster.described();
         let bench = Slices { place, cluster: &cluster, pgweir, part, measured: plan.measured };
-        match bench.rounds(plan) {
-            Ok(rounds) => result["rounds"] = rounds,
-            Err(error) => {
-                interrupt::report(&error);
-                result["error"] = json!(error);
-                whole = false;
-            }
-        }
-        record.add(result)?;
-        interrupt::check()?;
+        whole &= record.add_part(result, bench.rounds(plan).map(|rounds| [("rounds", rounds)]))?;
     }
     Ok((record, whole))
 }

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use measure::interrupt;
 use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use measure::statistics::{Seeded, quantile};
@@ -84,19 +83,11 @@ pub fn all(
     for storm in &plan.storms {
         for contestant in contestants {
             eprintln!("{}, {}", storm.about, contestant.name);
-            let mut result = json!({
+            let part = json!({
                 "name": storm.name, "about": storm.about, "kind": "storm", "crowd": CROWD, "contestant": contestant.name,
             });
-            match measure(place, contestant, plan, storm) {
-                Ok(rounds) => result["rounds"] = json!(rounds),
-                Err(error) => {
-                    interrupt::report(&error);
-                    result["error"] = json!(error);
-                    whole = false;
-                }
-            }
-            record.add(result)?;
-            interrupt::check()?;
+            let measured = measure(place, contestant, plan, storm);
+            whole &= record.add_part(part, measured.map(|rounds| [("rounds", json!(rounds))]))?;
         }
     }
     Ok((record, whole))
