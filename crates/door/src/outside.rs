@@ -4,7 +4,7 @@
 //! ```text
 //!   password ─► Action::Ask ─► Asking ─► Event::Answered ─┬─ Confirmed ─────────────────► on to the coordinator
 //!   token ────────┘   └ none ─┐                           ├─ Known, and the map lets it ─►
-//!                             ▼                           ├─ Exchanged ─► its next message of GSSAPI's, or whose ticket it is
+//!                             │                           ├─ Exchanged ─► its next message of GSSAPI's, or whose ticket it is
 //!                             ▼                           └─ Denied, Unreachable ─► refused; of a token:
 //!                           Refused ◄── where tokens are to be had ◄─────────────────────────┘
 //!                             └─ the client's ^A ─► refused
