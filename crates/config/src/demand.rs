@@ -1,12 +1,14 @@
 //! How many connections each PostgreSQL must allow at worst: the sum of the pools, held against the limits.
 //!
 //! Promises an upper bound that no setting lets the pooler exceed. Several hosts of one database count in full for each
-//! of them, since all connections may end up at one. Not counted: databases that `*` makes, whose number clients choose.
+//! of them, since all connections may end up at one. Not counted, but told apart: databases that `*` makes, whose number clients
+//! choose, and the pools of users who stand in no file.
 
 use std::collections::BTreeMap;
 
 use auth::Secret;
 use connections::databases::{Address, Database};
+use hba::{Method, Rule};
 use machine::Settings;
 use settings::{AuthType, PoolSize};
 
@@ -19,6 +21,52 @@ pub struct Demand {
     pub databases: Vec<String>,
     /// What each further name adds that a client makes up, if `*` leads there.
     pub each_further_name: Option<u64>,
+    /// What each further user adds at most whom auth_file does not name, if such users may log in and nothing limits their sum.
+    pub each_further_user: Option<u64>,
+}
+
+/// Whether users may log in to this database whom auth_file does not name, each to a pool of its own: who they are is looked up, or known
+/// to others.
+#[must_use]
+pub(crate) fn is_open(settings: &Settings, database: &Database) -> bool {
+    let auth_type = settings.auth_type(&database.name);
+    database.forced_user.is_none() && (looks_up(settings, database) || others_know(settings, auth_type))
+}
+
+/// Whether users of a database need not be in auth_file.
+#[must_use]
+pub(crate) fn looks_up(settings: &Settings, database: &Database) -> bool {
+    settings.global.login.auth_user.is_some() || database.auth_user.is_some()
+}
+
+/// Whether by this method users are known to others.
+#[must_use]
+pub(crate) fn others_know(settings: &Settings, auth_type: AuthType) -> bool {
+    let is_theirs = |rule: &Rule| matches!(rule.method, Method::Ldap | Method::OAuth | Method::Pam | Method::Gss);
+    match auth_type {
+        AuthType::Ldap | AuthType::OAuth | AuthType::Pam => true,
+        AuthType::Hba => settings.hba.as_slice().iter().any(is_theirs),
+        AuthType::Any | AuthType::Trust | AuthType::Plain | AuthType::Md5 => false,
+        AuthType::Scram | AuthType::Cert | AuthType::Peer => false,
+    }
+}
+
+/// `None` if there can be none, or their sum has a limit that `connections` has taken into account.
+fn each_further_user(settings: &Settings, databases: &[&Database]) -> Option<u64> {
+    let unlimited =
+        databases.iter().filter(|database| is_open(settings, database) && limit_of(settings, database) == 0);
+    let each: u64 = unlimited.map(|database| size_for_further_user(settings, database)).sum();
+    (each > 0 && settings.global.pools.max_server_connections == 0).then_some(each)
+}
+
+/// The pool of a user of whom nothing is said.
+#[must_use]
+pub(crate) fn size_for_further_user(settings: &Settings, database: &Database) -> u64 {
+    capped(pool_size(settings, database, ""), settings.global.pools.max_user_connections)
+}
+
+fn limit_of(settings: &Settings, database: &Database) -> u32 {
+    database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections)
 }
 
 /// One entry for each address, in the order of addresses.
@@ -45,6 +93,7 @@ pub(crate) fn worst(settings: &Settings) -> Vec<Demand> {
         connections: bound(settings, &databases),
         databases: databases.iter().map(|database| database.name.clone()).collect(),
         each_further_name,
+        each_further_user: each_further_user(settings, &databases),
     });
     demands.collect()
 }
@@ -65,8 +114,7 @@ pub(crate) fn at_most(settings: &Settings, enough: u64) -> u64 {
 }
 
 fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) -> u64 {
-    let enough =
-        capped(enough, database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections));
+    let enough = capped(enough, limit_of(settings, database));
     let mut sum = 0;
     let mut suffices = |user: &str| {
         sum += pool_size(settings, database, user);
@@ -74,7 +122,7 @@ fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) ->
     };
     match &database.forced_user {
         Some(user) => _ = suffices(user),
-        None if settings.auth_type(&database.name) == AuthType::Any => {}
+        None if is_open(settings, database) => return enough,
         None => _ = settings.secrets.iter().any(|(user, secret)| may_log_in(settings, secret) && suffices(user)),
     }
     sum.min(enough)
@@ -139,13 +187,23 @@ pub(crate) fn size_of(settings: &Settings, database: &Database, user: Option<Poo
 }
 
 fn of_database(settings: &Settings, database: &Database) -> u64 {
+    let limit = limit_of(settings, database);
+    if is_open(settings, database) && limit > 0 {
+        return u64::from(limit);
+    }
     let pools = pools(settings, database).into_iter().map(|(_, size)| size).sum();
-    capped(pools, database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections))
+    capped(pools, limit)
 }
 
 fn bound(settings: &Settings, databases: &[&Database]) -> u64 {
-    let bound = by_databases(settings, databases).min(by_users(settings, databases));
-    capped(bound, settings.global.pools.max_server_connections)
+    let most = settings.global.pools.max_server_connections;
+    // Of further users nobody knows how many there are.
+    if databases.iter().any(|database| is_open(settings, database)) {
+        let is_unlimited = |database: &&Database| is_open(settings, database) && limit_of(settings, database) == 0;
+        let unlimited = databases.iter().any(is_unlimited);
+        return if unlimited && most > 0 { most.into() } else { capped(by_databases(settings, databases), most) };
+    }
+    capped(by_databases(settings, databases).min(by_users(settings, databases)), most)
 }
 
 fn by_databases(settings: &Settings, databases: &[&Database]) -> u64 {

@@ -197,10 +197,17 @@ fn pool_words(settings: &Settings, database: &Database) -> String {
         (Some(least), Some(most)) => {
             let _ = write!(words, "{least} to {most} connections");
         }
+        _ if demand::is_open(settings, database) => {}
         _ => return format!("{mode} mode, no pool: nobody can log in"),
     }
     let own = |name: &str| settings.users.get(name).and_then(|user| user.pool_size);
-    let found = pools.iter().any(|(name, _)| demand::size_of(settings, database, own(name)) == PoolSize::Auto);
+    let is_open = demand::is_open(settings, database);
+    if is_open {
+        let size = demand::size_for_further_user(settings, database);
+        words = format!("{mode} mode, for each user a pool of {}", counted(size, "connection"));
+    }
+    let found = pools.iter().any(|(name, _)| demand::size_of(settings, database, own(name)) == PoolSize::Auto)
+        || is_open && demand::size_of(settings, database, None) == PoolSize::Auto;
     if found {
         let _ = write!(words, " at most (auto{}: SHOW SIZING tells)", auto_words(settings, database));
     }
@@ -319,19 +326,26 @@ fn connections(page: &mut Page, settings: &Settings) {
         "Connections that PostgreSQL must allow at worst (its max_connections, without those it keeps for itself)",
     );
     let demands = demand::worst(settings);
-    for Demand { address: at, connections, databases, each_further_name } in &demands {
+    for Demand { address: at, connections, databases, each_further_name, each_further_user } in &demands {
         let names: Vec<&str> = databases.iter().map(String::as_str).collect();
         let at = address(at);
-        match each_further_name {
-            None => page.line(format_args!("{at}: {connections} ({})", some(&names))),
-            Some(more) if names.is_empty() => {
-                page.line(format_args!("{at}: {more} for each database name that clients use"))
+        let mut words = match each_further_name {
+            None => format!("{at}: {connections} ({})", some(&names)),
+            Some(more) if names.is_empty() => format!("{at}: {more} for each database name that clients use"),
+            Some(more) => {
+                format!(
+                    "{at}: {connections} ({}), and {more} for each further database name that clients use",
+                    some(&names)
+                )
             }
-            Some(more) => page.line(format_args!(
-                "{at}: {connections} ({}), and {more} for each further database name that clients use",
-                some(&names)
-            )),
+        };
+        if let Some(more) = each_further_user {
+            let _ = write!(
+                words,
+                ", and {more} for each user who is not in auth_file (max_db_connections would limit them)"
+            );
         }
+        page.line(format_args!("{words}"));
     }
     if demands.is_empty() {
         page.line(format_args!("none"));

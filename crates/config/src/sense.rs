@@ -4,9 +4,9 @@
 //! classes and rules (`reach` does), nor what is not supported yet (`support` does).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use connections::databases::{CONSOLE_DATABASE, Database};
-use hba::{Method, Rule};
 use machine::Settings;
 use settings::{AuthType, PoolSize};
 
@@ -47,11 +47,8 @@ fn place_of(values: &Values, key: Key) -> Place {
 }
 
 fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
-    if looks_up(settings) || others_know(settings) {
-        return None;
-    }
     let able = |secret| demand::may_log_in(settings, secret);
-    if settings.uses(AuthType::Any) || settings.secrets.values().any(able) {
+    if strangers_may(settings) || settings.secrets.values().any(able) {
         return None;
     }
     let found = "no user who can log in".to_owned();
@@ -59,22 +56,23 @@ fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
     Some(Problem::warning(&place_of(values, Key::auth_file), "auth_file", found, expected))
 }
 
-/// Whether users need not be in auth_file.
-fn looks_up(settings: &Settings) -> bool {
+/// Whether users may come whom auth_file does not name.
+fn strangers_may(settings: &Settings) -> bool {
     let mut databases = settings.databases.values().chain(&settings.fallback);
-    settings.global.login.auth_user.is_some() || databases.any(|database| database.auth_user.is_some())
+    let own = |database: &Arc<Database>| {
+        demand::looks_up(settings, database) || demand::others_know(settings, settings.auth_type(&database.name))
+    };
+    settings.uses(AuthType::Any) || databases.any(own) || console_is_open(settings)
 }
 
-/// Whether others are asked about users that auth_file does not name.
-fn others_know(settings: &Settings) -> bool {
-    let is_theirs = |rule: &Rule| matches!(rule.method, Method::Ldap | Method::OAuth | Method::Pam | Method::Gss);
-    let by_line = settings.uses(AuthType::Hba) && settings.hba.as_slice().iter().any(is_theirs);
-    by_line || [AuthType::Ldap, AuthType::OAuth, AuthType::Pam].iter().any(|theirs| settings.uses(*theirs))
+/// The same of the console, which is no database.
+fn console_is_open(settings: &Settings) -> bool {
+    settings.global.login.auth_user.is_some() || demand::others_know(settings, settings.global.login.auth_type)
 }
 
 /// Names that may use the console, and cannot come in.
 fn console_users(settings: &Settings, values: &Values) -> Vec<Problem> {
-    if settings.uses(AuthType::Any) || settings.global.login.auth_user.is_some() || others_know(settings) {
+    if strangers_may(settings) {
         return Vec::new();
     }
     let lists = [
