@@ -3,6 +3,7 @@
 //! ```text
 //!   secret.rs   what auth_file or a lookup holds for a user
 //!   verify.rs   a clear or md5 password against any secret
+//!   mark.rs     what tells two proofs of a password apart
 //!   md5.rs      the md5 answer, both to check and to give
 //!   bearer.rs   OAUTHBEARER: the messages that show a token
 //!   scram/      SCRAM-SHA-256 and -PLUS: keys, verifier, server side, client side
@@ -16,11 +17,13 @@
 //! method a client must use, or hiding how long a slow hash takes. What is slow says so; run it off the event loop.
 
 pub mod bearer;
+mod mark;
 pub mod md5;
 pub mod scram;
 pub mod secret;
 pub mod verify;
 
+pub use mark::Mark;
 pub use md5::Md5Hash;
 pub use scram::{
     Challenge, ClientBinding, ClientExchange, Keys, Mock, MockSeed, ScramError, ServerBinding, ServerDone,

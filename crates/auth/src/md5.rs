@@ -29,6 +29,10 @@ impl Md5Hash {
     }
 
     /// Reads "md5" and 32 lower-case hexadecimal digits, as stored by PostgreSQL; None for all else.
+    pub(crate) fn digits(&self) -> &[u8] {
+        &self.0
+    }
+
     pub fn parse(text: &str) -> Option<Md5Hash> {
         let hash: [u8; 32] = text.strip_prefix(PREFIX)?.as_bytes().try_into().ok()?;
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

@@ -21,6 +21,22 @@ use wire::{SqlState, frontend};
 use crate::Broken;
 use crate::databases::{Address, Host};
 
+/// Whether connections to this address that were opened by the old settings are encrypted as the new ones ask for. What the
+/// files hold is not compared: a connection keeps the certificates that it began with.
+#[must_use]
+pub fn is_alike(new: &TlsSettings, old: &TlsSettings, address: &Address) -> bool {
+    let ways = |settings: &TlsSettings| {
+        (settings.server_tls_sslmode, settings.server_tls_sslnegotiation, settings.server_channel_binding)
+    };
+    matches!(address.host, Host::Unix(_))
+        || ways(new) == ways(old)
+            && new.server_tls_ca_file == old.server_tls_ca_file
+            && new.server_tls_crl_file == old.server_tls_crl_file
+            && new.server_tls_cert_file == old.server_tls_cert_file
+            && new.server_tls_key_file == old.server_tls_key_file
+            && new.server_tls_protocols == old.server_tls_protocols
+}
+
 /// What to do with the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {

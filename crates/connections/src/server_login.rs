@@ -8,7 +8,7 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 //! //= pg18 sasl-authentication
 
-use auth::{Challenge, ClientExchange, Keys, Md5Hash, Password, Secret};
+use auth::{Challenge, ClientExchange, Keys, Mark, Md5Hash, Password, Secret};
 use session_state::parameters::Reported;
 use units::limits;
 use units::random::Random;
@@ -35,7 +35,7 @@ pub const WRONG_PASSWORD_TYPE: &str = "wrong password type";
 pub struct ServerLogin {
     scram: Option<ClientExchange>,
     /// The challenge that a hashing thread works on; its answer continues the exchange.
-    computing: Option<Challenge>,
+    computing: Option<(Challenge, Password)>,
     /// The server has proved that it knows the keys too.
     verified: bool,
     authenticated: bool,
@@ -43,6 +43,8 @@ pub struct ServerLogin {
     pub reported: Reported,
     /// Valid once the login is complete.
     pub key: BackendKey,
+    /// Of what a client has proved, if the server was shown that.
+    pub mark: Option<Mark>,
 }
 
 /// The backend's process id, and the secret to cancel its queries.
@@ -57,12 +59,35 @@ pub struct BackendKey {
 pub struct Credentials<'a> {
     pub user: &'a str,
     pub secret: Option<&'a Secret>,
-    /// Keys that were derived from the secret for this challenge.
-    pub derived: Option<&'a (Challenge, Keys)>,
+    /// A client has shown the secret, or it was looked up for one.
+    pub is_clients: bool,
+    /// Keys that were derived before.
+    pub derived: Option<&'a Derived>,
     /// Keys from a client's own SCRAM proof, used where the secret is no password.
     pub client_keys: Option<&'a Keys>,
     /// What SCRAM can be bound to.
     pub channel: Channel<'a>,
+}
+
+impl Credentials<'_> {
+    /// Of the secret, if it is a client's.
+    fn mark(&self) -> Option<Mark> {
+        self.secret.filter(|_| self.is_clients).map(Mark::of_secret)
+    }
+}
+
+/// Keys that were derived from a password for a challenge: good for both of them, and for no other.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    challenge: Challenge,
+    password: Password,
+    keys: Keys,
+}
+
+impl Derived {
+    fn fits(&self, challenge: &Challenge, secret: Option<&Secret>) -> bool {
+        self.challenge == *challenge && matches!(secret, Some(Secret::Plain(password)) if *password == self.password)
+    }
 }
 
 /// The state of a login after reading.
@@ -170,6 +195,7 @@ impl ServerLogin {
             Authentication::CleartextPassword => {
                 credentials.channel.allow_unbound()?;
                 let Some(Secret::Plain(password)) = credentials.secret else { return Err(wrong_password_type()) };
+                self.mark = credentials.mark();
                 PasswordMessage { password: password.as_str().as_bytes() }.encode(out);
             }
             Authentication::Md5Password { salt } => {
@@ -179,6 +205,7 @@ impl ServerLogin {
                     Some(Secret::Md5(hash)) => hash.clone(),
                     _ => return Err(wrong_password_type()),
                 };
+                self.mark = credentials.mark();
                 PasswordMessage { password: auth::md5::response(&hash, salt).as_bytes() }.encode(out);
             }
             Authentication::Sasl { mechanisms } => {
@@ -215,29 +242,36 @@ impl ServerLogin {
     ) -> Result<Progress<'b>, Broken> {
         let scram = self.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
         let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
-        let derived = credentials.derived.filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
+        let derived = credentials.derived.filter(|derived| derived.fits(&challenge, credentials.secret));
         let keys = match (derived, credentials.secret) {
-            (Some(keys), _) => keys,
+            (Some(derived), _) => &derived.keys,
             (None, Some(Secret::Plain(password))) => {
                 let (salt, iterations) = (challenge.salt.clone(), challenge.iterations);
-                self.computing = Some(challenge);
+                self.computing = Some((challenge, password.clone()));
+                self.mark = credentials.mark();
                 return Ok(Progress::Derive { password: password.clone(), salt, iterations });
             }
             (None, _) => credentials.client_keys.ok_or_else(wrong_password_type)?,
+        };
+        self.mark = match derived {
+            Some(_) => credentials.mark(),
+            None => Some(Mark::of_keys(keys)),
         };
         respond(scram, keys, out)?;
         Ok(Progress::Open)
     }
 
-    /// The keys of [`Progress::Derive`] have been derived. Returns the challenge that they are for; `None`: the login does
+    /// The keys of [`Progress::Derive`] have been derived. Returns them with what they are good for; `None`: the login does
     /// not wait for keys, because the server has sent a second challenge, which the first keys have answered.
     ///
     /// # Errors
     /// The exchange has failed.
-    pub fn go_on_with(&mut self, keys: &Keys, out: &mut Vec<u8>) -> Result<Option<Challenge>, Broken> {
-        let (Some(challenge), Some(scram)) = (self.computing.take(), self.scram.as_mut()) else { return Ok(None) };
-        respond(scram, keys, out)?;
-        Ok(Some(challenge))
+    pub fn go_on_with(&mut self, keys: Keys, out: &mut Vec<u8>) -> Result<Option<Derived>, Broken> {
+        let (Some((challenge, password)), Some(scram)) = (self.computing.take(), self.scram.as_mut()) else {
+            return Ok(None);
+        };
+        respond(scram, &keys, out)?;
+        Ok(Some(Derived { challenge, password, keys }))
     }
 }
 
@@ -282,7 +316,14 @@ mod tests {
     }
 
     fn with(secret: Option<&Secret>) -> Credentials<'_> {
-        Credentials { user: "ann", secret, derived: None, client_keys: None, channel: Channel::default() }
+        Credentials {
+            user: "ann",
+            secret,
+            is_clients: false,
+            derived: None,
+            client_keys: None,
+            channel: Channel::default(),
+        }
     }
 
     fn message(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -339,8 +380,8 @@ mod tests {
         assert!(out.is_empty(), "nothing is sent before the keys are there");
         let keys = Keys::derive(password.as_str(), &salt, iterations);
         let mut out = Vec::new();
-        let challenge = login.go_on_with(&keys, &mut out).expect("a challenge").expect("it was asked for");
-        assert_eq!(login.go_on_with(&keys, &mut out), Ok(None), "keys answer one challenge");
+        let derived = login.go_on_with(keys.clone(), &mut out).expect("a challenge").expect("it was asked for");
+        assert!(login.go_on_with(keys, &mut out).is_ok_and(|again| again.is_none()), "keys answer one challenge");
         let last = SaslResponse::decode(&out[HEADER_LEN..]).expect("ours");
         let done = exchange.finish(last.response).expect("the password is right");
         let early = read(&mut login, &request(Authentication::Ok), with(None));
@@ -351,13 +392,17 @@ mod tests {
         let ready = message(|out| ReadyForQuery { status: Status::Idle }.encode(out));
         assert_eq!(read(&mut login, &ready, with(None)), Ok((Progress::Ready, Vec::new())));
         // The next login with the same challenge has the keys already.
-        let derived = (challenge, keys);
         let credentials = Credentials { derived: Some(&derived), ..with(Some(&secret)) };
         let (exchange, progress) = challenged(&mut ServerLogin::default(), credentials);
         let (progress, out) = progress.expect("keys are at hand");
         assert_eq!(progress, Progress::Open);
         let last = SaslResponse::decode(&out[HEADER_LEN..]).expect("ours");
         assert!(exchange.finish(last.response).is_ok());
+        // Another password needs its own, whatever the challenge.
+        let other = Secret::Plain(Password::new("another"));
+        let credentials = Credentials { derived: Some(&derived), ..with(Some(&other)) };
+        let (_, progress) = challenged(&mut ServerLogin::default(), credentials);
+        assert!(matches!(progress, Ok((Progress::Derive { .. }, _))), "{progress:?}");
     }
 
     #[test]

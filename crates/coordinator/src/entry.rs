@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use machine::Settings;
 use machine::sabotage::{Fault, does};
+use machine::{Marks, Settings};
 use queueing::classes::ClassSet;
 use units::{PoolKey, Time, WorkerId};
 
@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) life: Life,
     pub(crate) emptying: Emptying,
     pub(crate) failures: Failures,
+    /// Of what clients have proved last.
+    pub(crate) marks: Marks,
     pub(crate) announced: Announced,
 }
 
@@ -62,6 +64,7 @@ impl Entry {
             life: Life::Used,
             emptying: Emptying::default(),
             failures: Failures::default(),
+            marks: Marks::default(),
             announced: Announced::default(),
         };
         entry.configure(settings);

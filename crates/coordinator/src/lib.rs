@@ -49,7 +49,7 @@ use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
-use machine::{Settings, Violation};
+use machine::{Proved, Settings, Violation};
 use pools::Pools;
 use queueing::board::Board;
 use queueing::limiting::Limit;
@@ -217,7 +217,7 @@ impl Coordinator {
 
     /// A client that has logged in gets a home, or an error.
     fn place(&mut self, application: Application, actions: &mut Actions) {
-        let Application { login, door, key, user, console, exempt, peer, class: _ } = application;
+        let Application { login, door, key, user, console, exempt, peer, class: _, proved } = application;
         let is_new = !console && self.pools.id_of(&key).is_none();
         let is_first = is_new && self.pools.by_database().of(&key.database) == 0;
         let answer = match self.admit(&key, &user, console, exempt) {
@@ -226,6 +226,7 @@ impl Coordinator {
                 if is_first {
                     self.log_database(login, &key, peer, actions);
                 }
+                self.note_proved(pool, &proved, actions);
                 let worker = self.place_session(pool, &user);
                 let homes = self.pools[pool].homes.len() as u16;
                 let (life, serial) = (self.renewals.life(worker), self.serial.advance());
@@ -233,6 +234,20 @@ impl Coordinator {
             }
         };
         actions.post_to_door(door, answer);
+    }
+
+    /// Tells all homes of a pool if its user has another password now.
+    fn note_proved(&mut self, pool: PoolId, proved: &Arc<Proved>, actions: &mut Actions) {
+        if pool == CONSOLE || proved.is_empty() {
+            return;
+        }
+        let entry = &mut self.pools[pool];
+        if entry.marks.learn(proved.marks()) {
+            let tell = |home: &WorkerId| {
+                actions.post_to_worker(*home, ToWorker::OtherPassword { pool, proved: Arc::clone(proved) });
+            };
+            entry.homes.iter().for_each(tell);
+        }
     }
 
     /// No client has named this database before: it may be one of `*`.

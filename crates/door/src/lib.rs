@@ -40,7 +40,7 @@ use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
-use machine::{CancelSecret, Settings};
+use machine::{CancelSecret, Proved, Settings};
 use method::Method;
 pub use method::SystemUsers;
 use penalties::{Failure, Penalties};
@@ -74,7 +74,7 @@ enum Phase {
     /// The client is authenticating.
     Proving(Proof),
     /// The coordinator chooses a worker for a client of this pool, whatever the settings say of its database meanwhile.
-    Applying(PoolKey),
+    Applying { key: PoolKey, proved: Arc<Proved> },
     /// Its password was wrong; it is told so later.
     Delayed { refused: Refused, until: Time },
     /// The error was sent; closed at the end of the round.
@@ -229,7 +229,7 @@ impl Door {
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(now, conn, actions),
                 Phase::Queued | Phase::Securing | Phase::LookingUp { .. } => return,
-                Phase::Proving(_) | Phase::Applying(_) => return,
+                Phase::Proving(_) | Phase::Applying { .. } => return,
                 Phase::Delayed { .. } | Phase::Leaving => return,
             };
             match step {
@@ -332,7 +332,11 @@ impl Door {
             None => wish.key(&self.settings)?,
         };
         wish.check_parameters(&self.settings)?;
-        login.phase = Phase::Applying(key.clone());
+        let (keys, source) = (login.keys.take(), std::mem::take(&mut login.source));
+        let proved = Arc::new(Proved { keys, secret: source.into_password() });
+        login.phase = Phase::Applying { key: key.clone(), proved: Arc::clone(&proved) };
+        // With a forced user, the client's password is not the server's.
+        let is_own = key.user == wish.user;
         let application = Application {
             login: conn,
             door: self.id,
@@ -342,6 +346,7 @@ impl Door {
             exempt: wish.console == Some(ConsoleRights::Admin),
             peer: login.peer,
             class: wish.class(&self.settings),
+            proved: if is_own { proved } else { Arc::default() },
         };
         actions.post_to_coordinator(ToCoordinator::Apply(Box::new(application)));
         Ok(())
@@ -361,7 +366,9 @@ impl Door {
         let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
             return;
         };
-        let Phase::Applying(key) = login.phase else { unreachable!("only a login that has applied is placed") };
+        let Phase::Applying { key, proved } = login.phase else {
+            unreachable!("only a login that has applied is placed")
+        };
         let Login { name, peer, since: connected_at, .. } = login;
         let encryption = login.encryption.facts().cloned();
         let (database, user) = (wish.database, wish.user);
@@ -379,8 +386,7 @@ impl Door {
             stable_backend_pid: wish.stable_backend_pid,
             deadline_ms: wish.deadline_ms,
             reports_limits: wish.reports_limits,
-            keys: login.keys,
-            secret: login.source.into_password(),
+            proved,
             leftover: login.inbox,
         };
         let mail = Mail::ToWorker(worker, ToWorker::Arrive(Box::new(arrival)));
@@ -440,7 +446,7 @@ impl Door {
     /// A login ends before the coordinator or a lookup has answered it: withdraws it from the queue there.
     fn withdraw(&mut self, conn: ConnId, actions: &mut Actions) {
         match self.logins.get(conn).map(|login| &login.phase) {
-            Some(Phase::Applying(_)) => actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn }),
+            Some(Phase::Applying { .. }) => actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn }),
             Some(Phase::LookingUp { .. }) => self.lookups.leave(conn),
             _ => {}
         }
@@ -487,7 +493,7 @@ impl Door {
     fn delivered(&mut self, now: Time, mail: ToDoor, actions: &mut Actions) {
         match mail {
             ToDoor::Placed { login, pool, homes, worker, life, user, serial } => {
-                if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying(_))) {
+                if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying { .. })) {
                     self.placed(login, pool, homes, (worker, life), serial, actions);
                 } else {
                     // The client left meanwhile: its place at the worker is not used.
@@ -501,7 +507,7 @@ impl Door {
                 let secrets = &self.settings.secrets;
                 self.verifiers
                     .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
-                self.look_up(now, actions, |lookups, turn| lookups.configure(turn));
+                self.look_up(now, actions, |lookups, turn| lookups.configure(turn, &old.global.tls));
                 self.strangers.configure(&self.settings, self.lookups.kinds());
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);

@@ -14,8 +14,9 @@ use super::startup::Wish;
 use super::{Login, Refused};
 
 /// Where a login's secret comes from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Source {
+    #[default]
     AuthFile,
     LookedUp(Secret),
     /// A lookup has found no secret that can be used.

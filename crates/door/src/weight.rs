@@ -42,7 +42,7 @@ impl Door {
         let waits = match &login.phase {
             Phase::Greeting | Phase::Securing => true,
             Phase::Proving(proof) => proof.is_waiting(),
-            Phase::Queued | Phase::LookingUp { .. } | Phase::Applying(_) => false,
+            Phase::Queued | Phase::LookingUp { .. } | Phase::Applying { .. } => false,
             Phase::Delayed { .. } | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
@@ -151,7 +151,8 @@ impl Login {
             Phase::Proving(proof) => proof.weight(user),
             Phase::LookingUp { .. } => LOOKUP + heap::of_name(user),
             Phase::Delayed { refused: Refused(_, text), .. } => heap::taken(text.capacity()) + DELAYED,
-            Phase::Greeting | Phase::Queued | Phase::Securing | Phase::Applying(_) | Phase::Leaving => 0,
+            Phase::Applying { proved, .. } => proved.weight(),
+            Phase::Greeting | Phase::Queued | Phase::Securing | Phase::Leaving => 0,
         };
         let wish = wish.as_ref().map_or(0, |wish| wish.weight());
         EMPTY

@@ -1,11 +1,11 @@
 //! The parts of a pool: fields that change together.
 
 use std::collections::BTreeMap;
-use std::mem::discriminant;
 use std::sync::Arc;
 
-use auth::{Challenge, Keys, Secret};
 use connections::databases::{Address, Database, LoadBalanceHosts};
+use connections::server_login::Derived;
+use machine::Proved;
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
 use queueing::queue::ClassQueue;
@@ -33,32 +33,13 @@ pub struct Opening {
     pub spare_after: Time,
     /// The index of the next host.
     next_host: usize,
-    /// Keys that proved the password to PostgreSQL, so that a login derives them once.
-    pub keys: Option<(Challenge, Keys)>,
-    /// Keys from a client's own SCRAM proof.
-    pub(crate) client_keys: Option<Keys>,
-    /// The secret of the pool's user, where it was looked up at a client's login or shown by the client.
-    pub(crate) client_secret: Option<Secret>,
+    /// Keys that a login has derived, so that the next one need not.
+    pub derived: Option<Derived>,
+    /// What a client has proved last, good for its user's servers.
+    pub proved: Arc<Proved>,
 }
 
 impl Opening {
-    /// Takes what the pool's user has proved or shown last: an older one may be of a password that has changed. True: it is of
-    /// another password than the last one was.
-    pub fn learn(&mut self, keys: Option<Keys>, secret: Option<Secret>) -> bool {
-        let is_new = match (&self.client_keys, &keys, &self.client_secret, &secret) {
-            (Some(before), Some(now), ..) => before != now,
-            (_, _, Some(before), Some(now)) => discriminant(before) == discriminant(now) && before != now,
-            _ => false,
-        };
-        (self.client_keys, self.client_secret) = (keys, secret);
-        is_new
-    }
-
-    /// The password has changed: nothing that was proved before is good for it.
-    pub fn forget_clients(&mut self) {
-        (self.client_keys, self.client_secret) = (None, None);
-    }
-
     /// No server is opened for now, because a login has failed.
     #[inline]
     pub fn is_paused(&self, now: Time) -> bool {

@@ -68,6 +68,7 @@ impl ServerLogin<'_, '_> {
                 }
                 Progress::Ready => {
                     let key = std::mem::take(&mut login.key);
+                    self.server.identity.mark = login.mark;
                     self.server.backend = key;
                     return Ok(End::Ready);
                 }
@@ -96,9 +97,9 @@ pub fn go_on_with(
     // By now the login may be complete.
     let Some(login) = server.login_mut() else { return Ok(()) };
     let mut answered = Ok(None);
-    step.actions.send_new(conn, |out| answered = login.go_on_with(&keys, out));
-    if let Some(challenge) = answered? {
-        pool.opening.keys = Some((challenge, keys));
+    step.actions.send_new(conn, |out| answered = login.go_on_with(keys, out));
+    if let Some(derived) = answered? {
+        pool.opening.derived = Some(derived);
     }
     Ok(())
 }
@@ -117,24 +118,27 @@ pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) 
     pool.welcome.report = Some(Arc::new(LoginReport::new(reported, parameters, &caches.tracked)));
 }
 
-/// The secret that this pool logs in to PostgreSQL with.
-fn own_secret<'a>(pool: &'a Pool, settings: &'a Settings) -> Option<&'a Secret> {
+/// The secret that this pool logs in to PostgreSQL with, and whether it is a client's.
+fn own_secret<'a>(pool: &'a Pool, settings: &'a Settings) -> (Option<&'a Secret>, bool) {
     let database: &Database = &pool.database;
     let known = database.password.as_ref().or_else(|| settings.secrets.get(&*pool.key.user));
-    let by_client = pool.opening.client_secret.as_ref();
+    let by_client = pool.opening.proved.secret.as_ref();
     // A password that a client has shown is good for whatever PostgreSQL asks for; a hash in auth_file is not.
-    match known {
-        Some(Secret::Md5(_) | Secret::Scram(_)) => by_client.or(known),
-        _ => known.or(by_client),
-    }
+    let is_clients = match known {
+        Some(Secret::Plain(_)) => false,
+        Some(Secret::Md5(_) | Secret::Scram(_)) | None => by_client.is_some(),
+    };
+    (if is_clients { by_client } else { known }, is_clients)
 }
 
 fn credentials<'a>(pool: &'a Pool, settings: &'a Settings, facts: Option<&'a Facts>) -> Credentials<'a> {
+    let (secret, is_clients) = own_secret(pool, settings);
     Credentials {
         user: &pool.key.user,
-        secret: own_secret(pool, settings),
-        derived: pool.opening.keys.as_ref(),
-        client_keys: pool.opening.client_keys.as_ref(),
+        secret,
+        is_clients,
+        derived: pool.opening.derived.as_ref(),
+        client_keys: pool.opening.proved.keys.as_ref(),
         channel: Channel::of(&pool.database, &settings.global.tls, facts),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use auth::{Keys, Secret};
 use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::cancel_secret::CancelSecret;
 use crate::encryption::Secured;
 use crate::observe::Peer;
+use crate::proved::Proved;
 use crate::startup_parameters::StartupParameters;
 
 /// A client's identity. Set at login and never changed.
@@ -69,10 +69,7 @@ pub struct Arrival {
     pub deadline_ms: u32,
     /// Whether it has requested reports of how much its limits leave.
     pub reports_limits: bool,
-    /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
-    pub keys: Option<Keys>,
-    /// The user's password or its md5 hash, where it was looked up, or shown by the client, and not read from auth_file.
-    pub secret: Option<Secret>,
+    pub proved: Arc<Proved>,
     /// What the client sent beyond its login already.
     pub leftover: Vec<u8>,
 }

@@ -19,6 +19,7 @@ use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 use crate::Settings;
 use crate::arrival::Arrival;
 use crate::observe::Peer;
+use crate::proved::Proved;
 use crate::snapshot::LimitCounts;
 
 /// A machine's address.
@@ -297,6 +298,12 @@ pub enum ToWorker {
     Vacate {
         pool: PoolId,
     },
+    /// A client has proved another password of the pool's user than those before: servers are logged in to with this one from now on,
+    /// and those of another one are closed.
+    OtherPassword {
+        pool: PoolId,
+        proved: Arc<Proved>,
+    },
     /// Nobody uses this pool any more: forget it, and say so.
     Forget {
         pool: PoolId,
@@ -380,6 +387,7 @@ impl ToWorker {
             | ToWorker::Dropped { .. }
             | ToWorker::Shrink { .. }
             | ToWorker::Vacate { .. }
+            | ToWorker::OtherPassword { .. }
             | ToWorker::Forget { .. }
             | ToWorker::Allow(_)
             | ToWorker::CallBack(_)
@@ -473,6 +481,8 @@ pub struct Application {
     pub peer: Peer,
     /// Of its session before its first statement.
     pub class: ClassId,
+    /// What it has proved, if that is good for the pool's user.
+    pub proved: Arc<Proved>,
 }
 
 /// Why a login gets no home.

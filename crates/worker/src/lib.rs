@@ -27,7 +27,9 @@ mod traffic;
 
 use std::sync::Arc;
 
+use connections::encryption;
 use connections::flow::Flow;
+use connections::server::Server;
 use link::pool::Rules;
 use machine::action::{Action, Actions};
 use machine::event::Event;
@@ -228,6 +230,7 @@ impl Worker {
             ToWorker::Dropped { pool, count, reserve } => capacity::dropped(&mut self.tables, pool, count, reserve),
             ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.tables, step, pool),
             ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.tables, step, pool),
+            ToWorker::OtherPassword { pool, proved } => reloads::take_password(&mut self.tables, step, pool, proved),
             ToWorker::Count { pool, with_wait_events: waits } => {
                 wait_samples::count(&mut self.tables, step, pool, waits)
             }
@@ -315,15 +318,13 @@ impl Worker {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
             let found = self.tables.settings.database(&pool.key.database);
-            // Its password may have changed.
-            pool.opening.keys = None;
             match found {
                 Some(_) => pool.restore(),
                 None => pool.remove(),
             }
             let other_password = reloads::has_another_password(pool, &self.tables.settings, &before);
             if other_password {
-                pool.opening.forget_clients();
+                pool.opening.proved = Arc::default();
             }
             let concerned = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             let changed = concerned || other_password;
@@ -346,6 +347,13 @@ impl Worker {
                     false => PASSWORD_CHANGED,
                 };
                 closed_servers::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
+            } else {
+                let new = Arc::clone(&self.tables.settings);
+                let is_old = |server: &Server| {
+                    let address = &server.identity.address;
+                    server.pool == id && !encryption::is_alike(&new.global.tls, &before.global.tls, address)
+                };
+                closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
             }
             self.tables.agenda.feed(id);
             timers::arm_pool(&mut self.tables, step, id);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use auth::Mark;
 use session_state::parameters::{Parameters, Reported};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
@@ -29,6 +30,8 @@ pub struct Identity {
     pub address: Arc<Address>,
     /// How its bytes are encrypted.
     pub encryption: Encryption,
+    /// Of what a client has proved, if the server was shown that.
+    pub mark: Option<Mark>,
     /// The settings it was opened with: it may be on its way to another worker while they change.
     pub opened_for: Arc<Database>,
     pub connected_at: Time,

@@ -15,7 +15,7 @@ use connections::Broken;
 use connections::databases::{Address, Database};
 use connections::encryption::Encryption;
 use connections::flow::Flow;
-use connections::server_login::{Credentials, Progress, ServerLogin};
+use connections::server_login::{Credentials, Derived, Progress, ServerLogin};
 use settings::TlsSettings;
 use units::random::Random;
 use units::{Time, limits};
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     /// The keys of [`News::Derive`]. Returns the challenge that they are for.
-    pub(super) fn go_on_with(&mut self, keys: &Keys, out: &mut Vec<u8>) -> Result<Option<auth::Challenge>, Broken> {
+    pub(super) fn go_on_with(&mut self, keys: Keys, out: &mut Vec<u8>) -> Result<Option<Derived>, Broken> {
         match &mut self.state {
             State::LoggingIn(login) => login.go_on_with(keys, out),
             State::Connecting | State::Ready(_) => Ok(None),

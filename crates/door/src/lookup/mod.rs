@@ -29,16 +29,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Challenge, Keys, Secret};
+use auth::Secret;
 use connections::Broken;
 use connections::channel::Channel;
 use connections::databases::{Address, Database};
-use connections::server_login::{Credentials, WRONG_PASSWORD_TYPE};
+use connections::encryption::is_alike;
+use connections::server_login::{Credentials, Derived, WRONG_PASSWORD_TYPE};
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::work::{Done, Job};
+use settings::TlsSettings;
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, Time, limits};
@@ -128,7 +130,7 @@ struct Site {
     /// What `auth_user` logs in with.
     secret: Option<Secret>,
     /// Keys derived from it.
-    derived: Option<(Challenge, Keys)>,
+    derived: Option<Derived>,
     waiting: Waiting,
     conn: Option<ConnId>,
     health: Health,
@@ -412,6 +414,7 @@ impl Lookups {
         let credentials = Credentials {
             user: &target.user,
             secret: site.secret.as_ref(),
+            is_clients: false,
             derived: site.derived.as_ref(),
             client_keys: None,
             channel: Channel::of(&site.database, &turn.settings.global.tls, facts.as_ref()),
@@ -476,11 +479,11 @@ impl Lookups {
         // It may have been closed meanwhile.
         let Some(connection) = self.connections.get_mut(conn) else { return };
         let mut answered = Ok(None);
-        turn.actions.send_new(conn, |out| answered = connection.go_on_with(&keys, out));
+        turn.actions.send_new(conn, |out| answered = connection.go_on_with(*keys, out));
         match answered {
-            Ok(Some(challenge)) => {
+            Ok(Some(derived)) => {
                 let site = self.sites.get_mut(&connection.target).expect("a connection has its site");
-                site.derived = Some((challenge, *keys));
+                site.derived = Some(derived);
             }
             Ok(None) => {}
             Err(Broken(why)) => self.lost(turn, conn, &why, Loss::Broken),
@@ -533,13 +536,16 @@ impl Lookups {
         self.connections.remove(conn);
     }
 
-    /// Takes new settings: a lookup database that is another one now is asked anew.
-    pub(super) fn configure(&mut self, turn: &mut Turn<'_>) {
+    /// Takes new settings, `old` those of TLS before: a lookup database that is another one now, or has to be reached in another way,
+    /// is asked anew.
+    pub(super) fn configure(&mut self, turn: &mut Turn<'_>, old: &TlsSettings) {
         for target in self.sites.keys().cloned().collect::<Vec<_>>() {
             let site = &self.sites[&target];
             let found = turn.settings.database(&target.database);
             let is_same = found.is_some_and(|found| {
-                is_same_place(&found, &site.database) && secret_of(&target, &found, turn.settings) == site.secret
+                is_same_place(&found, &site.database)
+                    && secret_of(&target, &found, turn.settings) == site.secret
+                    && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
             });
             if is_same {
                 self.arm(turn, &target);

@@ -270,7 +270,8 @@ impl World {
             2 => {}
             _ => {
                 self.settings.secrets.insert("asker".to_owned(), Secret::parse(&format!("{}", self.now.0)));
-                return self.step(|lookups, turn| lookups.configure(turn));
+                let tls = self.settings.global.tls.clone();
+                return self.step(|lookups, turn| lookups.configure(turn, &tls));
             }
         }
         for conn in self.peers.keys().copied().collect::<Vec<_>>() {

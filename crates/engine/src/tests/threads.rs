@@ -154,8 +154,7 @@ fn arriving() -> Mail {
         stable_backend_pid: None,
         deadline_ms: 0,
         reports_limits: false,
-        keys: None,
-        secret: None,
+        proved: Arc::default(),
         leftover: Vec::new(),
     };
     Mail::ToWorker(WorkerId(0), ToWorker::Arrive(Box::new(arrival)))

@@ -61,6 +61,7 @@ impl Stage {
             exempt: false,
             peer,
             class: queueing::classes::DEFAULT,
+            proved: Arc::default(),
         };
         stage.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Apply(Box::new(application)))));
         (0..WORKERS).for_each(|worker| stage.ask(WorkerId(worker)));

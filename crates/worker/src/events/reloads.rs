@@ -1,13 +1,17 @@
 //! What a reload changes for existing sessions and servers.
 
+use std::sync::Arc;
+
 use connections::databases::Database;
+use connections::server::Server;
 use link::pool::Pool;
 use link::session::State;
-use machine::Settings;
 use machine::sabotage::{Fault, does};
-use units::{ConnId, limits};
+use machine::{Proved, Settings, Step};
+use units::{ConnId, PoolId, limits};
 
-use crate::tables::notices::DATABASE_REMOVED;
+use crate::servers::closed_servers;
+use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
@@ -33,10 +37,21 @@ pub(crate) fn concerns_servers(new: &Database, old: &Database) -> bool {
         || new.password != old.password
         || new.connect_query != old.connect_query
         || new.startup != old.startup
+        || new.settings.channel_binding != old.settings.channel_binding
 }
 
 /// Whether the password of the pool's user, as auth_file has it, is another one now. The database's own goes before it.
 pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) -> bool {
     let user = &*pool.key.user;
     pool.database.password.is_none() && new.secrets.get(user) != old.secrets.get(user)
+}
+
+/// A client has proved another password of the pool's user than those before.
+pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, proved: Arc<Proved>) {
+    // It may have been forgotten meanwhile.
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let marks = proved.marks();
+    pool.opening.proved = proved;
+    let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
+    closed_servers::retire_servers(tables, step, is_old, PASSWORD_CHANGED);
 }

@@ -67,6 +67,7 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
         local: None,
         address: Arc::clone(&address),
         encryption: Encryption::new(&tables.settings.global.tls, &address),
+        mark: None,
         opened_for,
         connected_at: step.now,
     };

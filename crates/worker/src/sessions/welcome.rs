@@ -23,9 +23,9 @@ use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::classes;
-use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
+use crate::servers::{disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, waiters};
-use crate::tables::notices::{PASSWORD_CHANGED, write_notice};
+use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -73,22 +73,17 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if !is_expected {
         return faults::turn_away(tables, step, conn);
     }
-    let mut other_password = false;
     if let Some(entry) = tables.pools.get_mut(pool) {
         entry.counts.sessions += 1;
         entry.counts.totals.logins += 1;
-        // With a forced user, the client's password is not the server's.
-        if own_user && (arrival.keys.is_some() || arrival.secret.is_some()) {
-            let is_new = entry.opening.learn(arrival.keys, arrival.secret);
-            // What auth_file says is compared at a reload.
-            other_password = is_new && !tables.settings.secrets.contains_key(&*entry.key.user);
+        // With a forced user, the client's password is not the server's. The latest proof counts: an older one may be of a
+        // password that has changed.
+        if own_user && !arrival.proved.is_empty() {
+            entry.opening.proved = arrival.proved;
         }
         if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
             tables.agenda.publish(pool);
         }
-    }
-    if other_password {
-        closed_servers::retire_servers(tables, step, |server| server.pool == pool, PASSWORD_CHANGED);
     }
     backpressure::stash(tables, step, conn, &arrival.leftover);
     if arrival.console.is_some() {
