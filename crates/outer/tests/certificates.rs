@@ -65,14 +65,7 @@ const ENCRYPTED: &str = "select ssl from pg_stat_ssl where pid = pg_backend_pid(
 #[test]
 fn certificates_of_servers_that_are_not_good() {
     let (stage, ours) = Stage::encrypted();
-    let theirs = Authority::new(&stage, "theirs");
-    let hosts = ["localhost"];
-    ours.sign("good", "postgres", &hosts);
-    ours.sign("elsewhere", "postgres", &["db.example.org"]);
-    ours.sign_expired("expired", "postgres", &hosts);
-    ours.sign_and_revoke("revoked", "postgres", &hosts);
-    ours.sign_by_itself("itself", "postgres", &hosts);
-    theirs.sign("good", "postgres", &hosts);
+    let theirs = sign_for_servers(&stage, &ours);
     let (ca, crl) = (ours.path("ca.crt"), ours.path("revoked.crl"));
     let port = stage.cluster.port();
     let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
@@ -136,4 +129,17 @@ fn certificates_of_servers_that_are_not_good() {
     }
     println!("6 certificates of servers by 8 settings: {reached} of 48 reach it, by libpq and by the pooler");
     assert!((20..48).contains(&reached), "both verdicts occur");
+}
+
+/// Makes all that servers show; the other CA that has signed one.
+fn sign_for_servers(stage: &Stage, ours: &Authority) -> Authority {
+    let theirs = Authority::new(stage, "theirs");
+    let hosts = ["localhost"];
+    ours.sign("good", "postgres", &hosts);
+    ours.sign("elsewhere", "postgres", &["db.example.org"]);
+    ours.sign_expired("expired", "postgres", &hosts);
+    ours.sign_and_revoke("revoked", "postgres", &hosts);
+    ours.sign_by_itself("itself", "postgres", &hosts);
+    theirs.sign("good", "postgres", &hosts);
+    theirs
 }

@@ -378,6 +378,18 @@ fn whatever_else_a_server_says_before_it_is_ready() {
     run_all(other_cases);
 }
 
+/// Behind a refusal a server that is only preferred to have TLS is tried in the clear: then it says nothing.
+fn answer_request(peer: &mut Peer, bytes: &[u8], is_slow: bool) -> io::Result<()> {
+    if peer.hear_startup()? != [4, 210, 22, 47] {
+        return peer.hear_out();
+    }
+    if is_slow {
+        peer.slow_down();
+    }
+    peer.say(bytes)?;
+    peer.hear_out()
+}
+
 /// What a server may answer to an SSLRequest: only a yes with nothing behind it is one.
 #[test]
 fn cve_2021_23222_cve_2021_43767_bytes_behind_a_servers_yes_to_tls() {
@@ -404,17 +416,7 @@ fn cve_2021_23222_cve_2021_43767_bytes_behind_a_servers_yes_to_tls() {
     for (number, (_, bytes)) in cases.iter().enumerate() {
         for (slow, is_slow) in [("", false), ("s", true)] {
             let bytes = bytes.clone();
-            let evil = Impostor::start(move |peer| {
-                // Behind a refusal a server that is only preferred to have TLS is tried in the clear.
-                let first = peer.hear_startup()?;
-                if first == [4, 210, 22, 47] {
-                    if is_slow {
-                        peer.slow_down();
-                    }
-                    peer.say(&bytes)?;
-                }
-                peer.hear_out()
-            });
+            let evil = Impostor::start(move |peer| answer_request(peer, &bytes, is_slow));
             writeln!(entries, "c{number}{slow} = host=127.0.0.1 port={} user=ann password=right", evil.port)
                 .expect("writing to a String cannot fail");
         }

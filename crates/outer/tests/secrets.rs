@@ -164,19 +164,20 @@ fn cve_2023_22332_no_secret_is_shown_by_anything() {
 
     let mut told = String::new();
     let (mut let_in, mut refused) = (0, 0);
-    for database in ["plain", "md5", "scram", "own", "refused", "ldap", "nowhere", "pgbouncer"] {
-        for user in ["filed", "hashed", "kept", "looked", "oldlooked", "asker", "nobody"] {
-            for password in [format!("{user}-secret"), format!("of-{user}-secret"), "wrong-secret".to_owned()] {
-                for mode in ["disable", "require"] {
-                    let target = format!(
-                        "host=localhost port={} user={user} password={password} dbname={database} sslmode={mode}",
-                        pooler.port
-                    );
-                    match outer::psql(&stage, &["-d", &target, "-Atc", "show server_version"]) {
-                        Ok((out, err)) => (let_in, told) = (let_in + 1, told + &out + &err),
-                        Err(why) => (refused, told) = (refused + 1, told + &why),
-                    }
-                }
+    let users = ["filed", "hashed", "kept", "looked", "oldlooked", "asker", "nobody"];
+    let databases = ["plain", "md5", "scram", "own", "refused", "ldap", "nowhere", "pgbouncer"];
+    let pairs = databases.into_iter().flat_map(|database| users.map(|user| (database, user)));
+    for (database, user) in pairs {
+        let passwords = [format!("{user}-secret"), format!("of-{user}-secret"), "wrong-secret".to_owned()];
+        let ways = passwords.iter().flat_map(|password| ["disable", "require"].map(|mode| (password, mode)));
+        for (password, mode) in ways {
+            let target = format!(
+                "host=localhost port={} user={user} password={password} dbname={database} sslmode={mode}",
+                pooler.port
+            );
+            match outer::psql(&stage, &["-d", &target, "-Atc", "show server_version"]) {
+                Ok((out, err)) => (let_in, told) = (let_in + 1, told + &out + &err),
+                Err(why) => (refused, told) = (refused + 1, told + &why),
             }
         }
     }
@@ -197,7 +198,7 @@ fn cve_2023_22332_no_secret_is_shown_by_anything() {
         Command::new(outer::binary()).arg("check").arg(pooler.dir().join("pooler.ini")).output().expect("it runs");
     let checked = [check.stdout, check.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     let log = pooler.log();
-    assert!(log.contains("filed") && shown.contains("filed") && checked.contains("5432") | !checked.is_empty());
+    assert!(log.contains("filed") && shown.contains("filed") && !checked.is_empty());
     for (place, text) in [("the log", &log), ("SHOW", &shown), ("errors and answers", &told), ("check", &checked)] {
         println!("{place}: {} bytes", text.len());
         let found = secrets.in_text(text);
