@@ -130,7 +130,7 @@ impl Facts<'_> {
     fn by_certificate(&self, map: Option<&str>, which: ClientName) -> Result<Method, Refused> {
         let name = self.certificate().and_then(|names| match which {
             ClientName::CommonName => names.common_name.as_deref(),
-            ClientName::DistinguishedName => Some(&*names.distinguished_name),
+            ClientName::DistinguishedName => Some(&*names.distinguished_name).filter(|name| !name.is_empty()),
         });
         let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
         if is_allowed { Ok(Method::Trust) } else { Err(self.failed("certificate")) }

@@ -9,7 +9,7 @@
 //!
 //! Promises that clients which do not answer hold nobody up for long: while others wait, a login counts for [`PATIENCE`] and as
 //! long as its password is hashed. What else it waits for, its client, a lookup or a directory, costs nothing here and has
-//! bounds of its own. Cancel requests and the console's owner need no turn.
+//! bounds of its own. Cancel requests in the clear and the console's owner need no turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

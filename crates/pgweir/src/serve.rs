@@ -44,12 +44,7 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if let Err(error) = keytab::name(&config.pooling.global.login.auth_gss_keytab) {
         return complain::fatal(&format!("could not start again with auth_gss_keytab: {error}"));
     }
-    let mut running = config.clone();
-    let reload = move || {
-        running = settings::reload(&running)?;
-        Ok(running.clone())
-    };
-    serve(config, flags, None, |_, _| {}, reload)
+    serve(config, flags, None, |_, _| {}, settings::reload)
 }
 
 /// Serves one upstream, without a file.
@@ -68,8 +63,7 @@ pub(crate) fn serve_url(url: &str, listen: Option<&str>, pool_size: PoolSize, fl
         Err(problem) => return complain::fatal(&problem.to_string()),
     };
     let fallback_user = demo::unprivileged().map(|account| account.name);
-    let again = config.clone();
-    serve(config, flags, fallback_user, upstream::look, move || Ok(again.clone()))
+    serve(config, flags, fallback_user, upstream::look, |running| Ok(running.clone()))
 }
 
 /// The password file, unless others can read it too.
@@ -93,7 +87,7 @@ fn serve(
     flags: &Flags,
     fallback_user: Option<String>,
     begun: fn(&Config, &Handle),
-    again: impl FnMut() -> Result<Config, Vec<Problem>>,
+    again: fn(&Config) -> Result<Config, Vec<Problem>>,
 ) -> ExitCode {
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
@@ -191,7 +185,7 @@ fn run(
     signals: Signals,
     config: &Config,
     flags: &Flags,
-    again: impl FnMut() -> Result<Config, Vec<Problem>>,
+    again: fn(&Config) -> Result<Config, Vec<Problem>>,
     pidfile: Option<Pidfile>,
 ) -> ExitCode {
     let handle = engine.handle();
@@ -203,7 +197,7 @@ fn run(
     let questions = engine.questions().expect("nobody took them before");
     let steward = Steward::new(
         EnginePlane::new(handle.clone()),
-        reload(handle.clone(), watcher, flags.clone(), again),
+        reload(handle.clone(), watcher, flags.clone(), config.clone(), again),
         settings::loaded(config),
     );
     let ended = watch(engine, signals, questions, sender).and_then(|end| {
@@ -276,9 +270,10 @@ fn reload(
     handle: Handle,
     watcher: Watcher,
     flags: Flags,
-    mut again: impl FnMut() -> Result<Config, Vec<Problem>>,
+    mut running: Config,
+    again: fn(&Config) -> Result<Config, Vec<Problem>>,
 ) -> impl FnMut() -> Result<Loaded, Vec<String>> {
-    move || match again() {
+    move || match again(&running) {
         Ok(mut config) => {
             // Threads are as many as they were at start.
             config.pooling.workers = handle.workers();
@@ -294,7 +289,10 @@ fn reload(
             watcher.follow(tls);
             handle.set_tcp(settings::tcp(&config.pooling.global));
             handle.log().reopen(&settings::log(&config.pooling.global, &flags));
-            Ok(settings::loaded(&config))
+            let loaded = settings::loaded(&config);
+            // Only now: files that are wrong the next time leave what holds, and not what was refused.
+            running = config;
+            Ok(loaded)
         }
         Err(problems) => Err(problems.iter().map(Problem::to_string).collect()),
     }

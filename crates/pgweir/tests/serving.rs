@@ -284,6 +284,23 @@ fn a_reload_takes_up_a_good_file_and_leaves_a_bad_one() {
     assert!(running.wait().success());
 }
 
+/// A file that could not be read leaves the users as they were: those that have held, not those of a reload that was refused.
+#[test]
+fn a_refused_reload_leaves_nothing_behind() {
+    let place = Place::new();
+    let _running = place.start();
+    let mut console = place.console("adm");
+    fs::write(place.path("other.txt"), "\"adm\" \"\"\n").expect("it is ours");
+    let other = place.path("other.txt").display().to_string();
+    place.write_ini(&format!(
+        "auth_file = {other}\nclient_tls_sslmode = allow\nclient_tls_cert_file = /none\nclient_tls_key_file = /none"
+    ));
+    assert_eq!(console.ask("reload"), ["F0000 RELOAD failed, see logs for additional details"]);
+    place.write_ini("auth_file = /none");
+    assert_eq!(console.ask("reload"), ["RELOAD"]);
+    assert_eq!(place.console("sta").ask("show version").len(), 2, "it is a user still");
+}
+
 #[test]
 fn the_soft_signals_end_what_has_no_clients() {
     let table = [

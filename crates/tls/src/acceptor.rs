@@ -82,7 +82,7 @@ impl Acceptor {
             (Some(ca), _) => {
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca)?.store), provider);
                 let verifier = match &files.revocations {
-                    Some(list) => verifier.with_crls(revocations(list)?).allow_unknown_revocation_status(),
+                    Some(list) => verifier.with_crls(revocations(list)?).enforce_revocation_expiration(),
                     None => verifier,
                 };
                 let verifier = match certificates {

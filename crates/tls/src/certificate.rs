@@ -11,7 +11,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 pub struct Names {
     /// The common name, if there is exactly one, without NUL bytes.
     pub common_name: Option<String>,
-    /// The whole distinguished name as RFC 2253 writes it, most special part first.
+    /// The whole distinguished name as OpenSSL writes it by RFC 2253, most special part first; empty if a part of it is no text.
     pub distinguished_name: String,
     /// The distinguished name of who has signed it.
     pub issuer: String,
@@ -44,21 +44,24 @@ fn text(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
     attribute.as_str().ok().map(str::to_owned)
 }
 
-/// RFC 2253, section 2: the parts from last to first, joined by commas.
+/// RFC 2253, section 2: the parts from last to first, joined by commas. As `openssl x509 -nameopt RFC2253` has it, by which the manual
+/// tells people to write their maps. Empty if a part is no text: it is then nobody's name.
+//= pg18 auth-pg-hba-conf
 fn in_rfc2253(name: &X509Name<'_>) -> String {
-    let parts: Vec<_> = name.iter_rdn().collect();
+    let parts: Vec<Vec<_>> = name.iter_rdn().map(|part| part.iter().collect()).collect();
     let mut written = String::new();
     for part in parts.iter().rev() {
         if !written.is_empty() {
             written.push(',');
         }
-        for (index, attribute) in part.iter().enumerate() {
+        for (index, attribute) in part.iter().rev().enumerate() {
             if index > 0 {
                 written.push('+');
             }
             written.push_str(&key_of(attribute));
             written.push('=');
-            escape(&text(attribute).unwrap_or_default(), &mut written);
+            let Some(value) = text(attribute) else { return String::new() };
+            escape(&value, &mut written);
         }
     }
     written
@@ -91,6 +94,11 @@ fn escape(value: &str, written: &mut String) {
     let last = value.chars().count().saturating_sub(1);
     for (index, letter) in value.chars().enumerate() {
         let at_an_end = (index == 0 && (letter == ' ' || letter == '#')) || (index == last && letter == ' ');
+        if letter.is_control() || !letter.is_ascii() {
+            let bytes = letter.to_string();
+            bytes.bytes().for_each(|byte| _ = write!(written, "\\{byte:02X}"));
+            continue;
+        }
         if at_an_end || matches!(letter, ',' | '+' | '"' | '\\' | '<' | '>' | ';') {
             written.push('\\');
         }

@@ -70,7 +70,7 @@ impl Connector {
                 let roots = roots(ca)?;
                 let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots.store), provider);
                 let verifier = match &files.revocations {
-                    Some(list) => verifier.with_crls(revocations(list)?).allow_unknown_revocation_status(),
+                    Some(list) => verifier.with_crls(revocations(list)?).enforce_revocation_expiration(),
                     None => verifier,
                 };
                 let verifier = verifier.build().map_err(|error| unusable("CA file", error))?;

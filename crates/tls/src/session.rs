@@ -78,6 +78,10 @@ fn words(error: &CertificateError) -> String {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it is not valid yet",
         CertificateError::Revoked => "it was revoked",
+        CertificateError::UnknownRevocationStatus => "no list of the revocation lists is of the CA that has signed it",
+        CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. } => {
+            "the revocation list has expired"
+        }
         CertificateError::UnknownIssuer => "no CA of the CA file has signed it",
         CertificateError::BadSignature => "its signature is wrong",
         CertificateError::BadEncoding => "it cannot be read",

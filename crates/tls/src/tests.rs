@@ -198,7 +198,7 @@ fn a_clients_certificate_is_checked_if_there_is_one() {
 fn a_revoked_certificate_is_refused_on_both_sides() {
     let authority = Authority::new("ca");
     let (server, client) = (authority.sign("db", &["db.example"]), authority.sign("ann", &[]));
-    let list = |revoked: &[&Signed]| {
+    let list = |by: &Authority, until: i32, revoked: &[&Signed]| {
         let serials = revoked.iter().map(|signed| {
             let text = String::from_utf8(signed.certificate.clone()).expect("PEM");
             let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes()).expect("PEM");
@@ -212,17 +212,17 @@ fn a_revoked_certificate_is_refused_on_both_sides() {
         });
         let params = rcgen::CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2020, 1, 1),
-            next_update: rcgen::date_time_ymd(2090, 1, 1),
+            next_update: rcgen::date_time_ymd(until, 1, 1),
             crl_number: rcgen::SerialNumber::from(1_u64),
             issuing_distribution_point: None,
             revoked_certs: revoked_certs.collect(),
             key_identifier_method: rcgen::KeyIdMethod::Sha256,
         };
-        params.signed_by(&authority.issuer).expect("signed").pem().expect("PEM").into_bytes()
+        params.signed_by(&by.issuer).expect("signed").pem().expect("PEM").into_bytes()
     };
-    let outcome = |revoked: &[&Signed]| {
+    let outcome = |revocations: Vec<u8>| {
         let ca = Some(authority.pem());
-        let revocations = Some(list(revoked));
+        let revocations = Some(revocations);
         let certificate = (client.certificate.clone(), client.key.clone());
         let files = AcceptorFiles {
             certificate: server.certificate.clone(),
@@ -235,11 +235,16 @@ fn a_revoked_certificate_is_refused_on_both_sides() {
         let connector = Connector::new(&files, ServerCheck::Full, Versions::ALL).expect("they fit");
         Pair::new(&acceptor, &connector, "db.example").settle(1000).map_err(|why| why.0)
     };
-    assert_eq!(outcome(&[]), Ok(()));
+    assert_eq!(outcome(list(&authority, 2090, &[])), Ok(()));
     for revoked in [&server, &client] {
-        let error = outcome(&[revoked]).expect_err("revoked");
+        let error = outcome(list(&authority, 2090, &[revoked])).expect_err("revoked");
         assert_eq!(error, "certificate verify failed: it was revoked");
     }
+    // As in OpenSSL with CRL_CHECK_ALL: what a list does not tell, or no longer, is not taken for good.
+    let error = outcome(list(&authority, 2021, &[])).expect_err("old");
+    assert_eq!(error, "certificate verify failed: the revocation list has expired");
+    let error = outcome(list(&Authority::new("another"), 2090, &[])).expect_err("of another CA");
+    assert_eq!(error, "certificate verify failed: no list of the revocation lists is of the CA that has signed it");
 }
 
 #[test]
@@ -334,4 +339,17 @@ fn files_that_do_not_fit_say_what_is_wrong() {
     let encrypted = b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     assert!(problem(&one.certificate, encrypted, None).starts_with("key: it is encrypted"));
     assert_eq!(problem(&one.certificate, &one.key, Some(b"")), "CA file: it holds no certificate in PEM");
+}
+
+/// As `openssl x509 -noout -subject -nameopt RFC2253` prints it.
+#[test]
+fn a_distinguished_name_is_written_as_the_manual_says() {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "Größe + Co");
+    params.distinguished_name.push(DnType::CommonName, " J\u{fc}rgen\n");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("signed");
+    let names = crate::certificate::Names::of(certificate.der()).expect("a certificate");
+    assert_eq!(names.distinguished_name, "CN=\\ J\\C3\\BCrgen\\0A,O=Gr\\C3\\B6\\C3\\9Fe \\+ Co");
 }

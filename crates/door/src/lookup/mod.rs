@@ -32,7 +32,7 @@ use std::time::Duration;
 use auth::Secret;
 use connections::Broken;
 use connections::channel::Channel;
-use connections::databases::{Address, Database};
+use connections::databases::Database;
 use connections::encryption::is_alike;
 use connections::server_login::{Credentials, Derived, WRONG_PASSWORD_TYPE};
 use machine::Settings;
@@ -50,7 +50,8 @@ use crate::kinds::Kinds;
 use answer::{Answer, Fault, Found};
 use cache::Cache;
 use connection::{Connection, News};
-use target::{Route, Target};
+
+use target::{Route, Target, is_same_place};
 use waiting::Waiting;
 
 /// What comes of a lookup for one login.
@@ -591,12 +592,4 @@ fn is_final(code: SqlState) -> bool {
 fn connect_timeout(site: &Site, settings: &Settings) -> Duration {
     let most = if site.database.hosts.len() > 1 { limits::LOOKUP_WAIT / 2 } else { limits::LOOKUP_WAIT };
     settings.global.servers.server_connect_timeout.map_or(most, |timeout| timeout.min(most))
-}
-
-/// Whether a connection to one of them is as good as one to the other.
-fn is_same_place(a: &Database, b: &Database) -> bool {
-    let place = |database: &Database| -> (Vec<Address>, String) {
-        (database.hosts.clone(), database.name_at_server().to_owned())
-    };
-    place(a) == place(b)
 }

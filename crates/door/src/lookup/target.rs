@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use connections::databases::CONSOLE_DATABASE;
+use connections::databases::{Address, CONSOLE_DATABASE, Database};
 use machine::Settings;
 use settings::AUTH_QUERY;
 
@@ -59,6 +59,14 @@ impl Route {
         let query = if query == AUTH_QUERY { QUALIFIED } else { query };
         Route::To(Target { database: name.into(), user: user.as_str().into(), query: query.into() })
     }
+}
+
+/// Whether a connection to one of them is as good as one to the other.
+pub(super) fn is_same_place(a: &Database, b: &Database) -> bool {
+    let place = |database: &Database| -> (Vec<Address>, String) {
+        (database.hosts.clone(), database.name_at_server().to_owned())
+    };
+    place(a) == place(b)
 }
 
 #[cfg(test)]
