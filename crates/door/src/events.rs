@@ -37,15 +37,14 @@ impl machine::Machine for Door {
                 self.close(conn, false, actions);
             }
             // It may have been given up meanwhile.
-            Event::Secured { conn, outcome } => match self.logins.get_mut(conn).map(|login| login.secured(outcome)) {
-                Some(Err(why)) => {
+            Event::Secured { conn, outcome } => {
+                if let Some(Err(why)) = self.logins.get_mut(conn).map(|login| login.secured(outcome)) {
                     let text = format!("closing because: TLS handshake failed: {why}");
                     self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
                     self.close(conn, true, actions);
                 }
-                Some(Ok(())) => self.weigh(now, conn, actions),
-                None => {}
-            },
+                self.weigh(now, conn, actions);
+            }
             Event::Weighed { conn, bytes } => {
                 if let Some(login) = self.logins.get_mut(conn) {
                     login.tls_weight = bytes;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use connections::databases::Host;
+use connections::databases::{Address, Host};
 use units::limits::LOOKUP_WAIT;
 use wire::backend::{self, Authentication, BackendKeyData, Column, Status, oid};
 use wire::frontend::{Startup, parse_startup, tag};
