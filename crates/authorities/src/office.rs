@@ -169,7 +169,7 @@ fn check(inquiry: &Inquiry, until: Instant, remembered: &Remembered) -> Verdict 
     let Remembered { trust, keys, .. } = remembered;
     match &inquiry.outside {
         Outside::Ldap(directory) => ldap::check(directory, inquiry, until, trust),
-        Outside::OAuth(provider) => token::check(provider, inquiry, until, trust, keys),
+        Outside::OAuth(provider) => token::check(provider, inquiry, until, keys),
         #[cfg(feature = "pam")]
         Outside::Pam(service) => crate::pam::check(service, inquiry),
         // Refused when the file is read.

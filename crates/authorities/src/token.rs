@@ -15,7 +15,6 @@ use machine::{Inquiry, Verdict};
 use serde_json::{Map, Value};
 
 use crate::keys::Keys;
-use crate::trust::Trust;
 
 /// How far clocks may be apart, in seconds.
 const LEEWAY: u64 = 5;
@@ -24,7 +23,7 @@ const LEN_MAX: usize = 65_535;
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
 /// Whether the token is good, and who it says that the client is.
-pub(crate) fn check(provider: &Provider, inquiry: &Inquiry, until: Instant, trust: &Trust, keys: &Keys) -> Verdict {
+pub(crate) fn check(provider: &Provider, inquiry: &Inquiry, until: Instant, keys: &Keys) -> Verdict {
     let token = inquiry.given.text();
     if token.len() > LEN_MAX {
         return Verdict::Denied("the token is too long".to_owned());
@@ -40,7 +39,7 @@ pub(crate) fn check(provider: &Provider, inquiry: &Inquiry, until: Instant, trus
         return Verdict::Denied("the token has extensions that have to be understood".to_owned());
     }
     let source = (&*provider.jwks, inquiry.ca_file.as_ref());
-    let key = match keys.find(source, header.kid.as_deref(), header.alg, until, trust) {
+    let key = match keys.find(source, header.kid.as_deref(), header.alg, until) {
         Ok(Some(key)) => key,
         Ok(None) => {
             return Verdict::Denied("the token is signed with a key that the provider does not have".to_owned());

@@ -3,7 +3,7 @@
 //! What was read is used for [`KEPT`]: reading the system's hundred and fifty CAs for each login would take longer than all
 //! the rest of it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::crypto::CryptoProvider;
@@ -29,21 +29,14 @@ impl Trust {
     /// # Errors
     /// There are no certificates, in words for the log.
     pub(crate) fn config(&self, file: Option<&Arc<str>>) -> Result<Arc<ClientConfig>, String> {
-        let mut kept = self.0.lock().expect("nothing panics while it holds this lock");
+        // It is replaced whole: should reading a file panic, what was kept before is still good.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Kept { config, .. }) = kept.as_ref().filter(|kept| kept.is_of(file)) {
             return Ok(Arc::clone(config));
         }
-        let config = Arc::new(made_of(self.certificates(file)?)?);
+        let config = Arc::new(made_of(certificates(file.map(|file| &**file))?)?);
         *kept = Some(Kept { file: file.cloned(), until: Instant::now() + KEPT, config: Arc::clone(&config) });
         Ok(config)
-    }
-
-    /// The certificates themselves, read anew.
-    ///
-    /// # Errors
-    /// There are none, in words for the log.
-    pub(crate) fn certificates(&self, file: Option<&Arc<str>>) -> Result<Vec<CertificateDer<'static>>, String> {
-        certificates(file.map(|file| &**file))
     }
 }
 
@@ -53,7 +46,11 @@ impl Kept {
     }
 }
 
-fn certificates(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
+/// The certificates themselves, read anew.
+///
+/// # Errors
+/// There are none, in words for the log.
+pub(crate) fn certificates(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
     let (certificates, whose): (Vec<_>, _) = match file {
         Some(name) => {
             let bytes = std::fs::read(name).map_err(|error| format!("auth_tls_ca_file \"{name}\": {error}"))?;
