@@ -136,7 +136,13 @@ impl Shared {
             let found = catch_unwind(AssertUnwindSafe(|| check(&inquiry, until, &self.remembered)));
             // A panic is a bug in a method, and no reason to let anybody in.
             answer(found.unwrap_or_else(|_| Verdict::Unreachable("the question has failed".to_owned())));
-            self.lock().keeps = self.remembered.sweep();
+            // Looked up under the lock: who looks before another and writes after it would write what no longer holds.
+            let mut queue = self.lock();
+            let kept_before = std::mem::replace(&mut queue.keeps, self.remembered.sweep());
+            if queue.keeps && !kept_before {
+                // One that is idle must not sleep past what it has to sweep; this thread may be busy by then.
+                self.has_more.notify_one();
+            }
         }
     }
 
