@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use machine::{Inquiry, Outside, Verdict};
-use units::limits::INQUIRIES_MAX;
+use units::heap;
+use units::limits::{INQUIRIES_MAX, INQUIRY_BYTES_MAX};
 
 use crate::keys::Keys;
 use crate::trust::Trust;
@@ -59,6 +60,8 @@ impl Remembered {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Question>,
+    /// What those that wait weigh.
+    bytes: usize,
     threads: usize,
     idle: usize,
     is_closed: bool,
@@ -83,23 +86,20 @@ impl Office {
     /// Asks. `answer` gets the verdict, on another thread or at once; not if nobody waits for it any more.
     pub fn ask(&self, inquiry: Inquiry, answer: Answer) {
         let until = Instant::now() + inquiry.within;
-        let question = Question { inquiry, until, answer };
-        if let Err(refused) = self.take(question) {
-            let (question, verdict) = *refused;
+        let mut removed = Vec::new();
+        self.take(Question { inquiry, until, answer }, &mut removed);
+        for (question, verdict) in removed {
             (question.answer)(verdict);
         }
     }
 
-    /// Queues a question, and starts a thread if there are too few; or says why not.
-    fn take(&self, question: Question) -> Result<(), Box<(Question, Verdict)>> {
+    /// Queues a question, and starts a thread if there are too few. `removed`: those that are not asked, and why.
+    fn take(&self, question: Question, removed: &mut Vec<(Question, Verdict)>) {
         let mut queue = self.shared.lock();
-        if queue.waiting.len() >= INQUIRIES_MAX {
-            return Err(Box::new((question, Verdict::Busy)));
-        }
-        queue.waiting.push_back(question);
+        queue.push(question, removed);
         if queue.idle >= queue.waiting.len() || queue.threads >= self.threads_max {
             self.shared.has_more.notify_one();
-            return Ok(());
+            return;
         }
         let shared = Arc::clone(&self.shared);
         match thread::Builder::new().name(NAME.to_owned()).spawn(move || shared.work()) {
@@ -107,12 +107,54 @@ impl Office {
             // Those that are there have one more to do.
             Err(_) if queue.threads > 0 => {}
             Err(error) => {
-                let question = queue.waiting.pop_back().expect("it was pushed above");
                 let verdict = Verdict::Unreachable(format!("there is no thread to ask on: {error}"));
-                return Err(Box::new((question, verdict)));
+                while let Some(question) = queue.pop() {
+                    removed.push((question, verdict.clone()));
+                }
             }
         }
-        Ok(())
+    }
+}
+
+impl Queue {
+    /// Adds a question. What is then too much gives way: at first those of clients who have left, who hear nothing of it;
+    /// then the heaviest, of several the last one, so that a few long passwords do not keep others from asking.
+    fn push(&mut self, question: Question, removed: &mut Vec<(Question, Verdict)>) {
+        self.bytes += question.weight();
+        self.waiting.push_back(question);
+        if !self.is_too_much() {
+            return;
+        }
+        self.waiting.retain(|question| question.inquiry.is_awaited());
+        self.bytes = self.waiting.iter().map(Question::weight).sum();
+        while self.is_too_much() {
+            let last = self.waiting.len() - 1;
+            let heaviest = (0..=last).max_by_key(|&index| self.waiting[index].weight()).unwrap_or(last);
+            let index = if self.bytes > INQUIRY_BYTES_MAX { heaviest } else { last };
+            let question = self.waiting.remove(index).expect("too much is something");
+            self.bytes -= question.weight();
+            removed.push((question, Verdict::Busy));
+        }
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.waiting.len() > INQUIRIES_MAX || self.bytes > INQUIRY_BYTES_MAX
+    }
+
+    fn pop(&mut self) -> Option<Question> {
+        let question = self.waiting.pop_front()?;
+        self.bytes -= question.weight();
+        Some(question)
+    }
+}
+
+impl Question {
+    /// The memory that it takes. Names that it shares with its login count, too: they stay when that has left.
+    fn weight(&self) -> usize {
+        let Inquiry { user, database, given, ca_file, .. } = &self.inquiry;
+        let names = [Some(user), Some(database), ca_file.as_ref()].into_iter().flatten();
+        let names: usize = names.map(|name| heap::of_name(name)).sum();
+        size_of::<Question>() + heap::taken(given.text().len() + given.message().len()) + names
     }
 }
 
@@ -153,7 +195,7 @@ impl Shared {
             if queue.is_closed {
                 return None;
             }
-            if let Some(question) = queue.waiting.pop_front() {
+            if let Some(question) = queue.pop() {
                 return Some(question);
             }
             queue.idle += 1;
@@ -193,7 +235,7 @@ mod tests {
     use auth::Password;
     use machine::Evidence;
     use std::net::TcpListener;
-    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
     use super::*;
 
@@ -272,6 +314,60 @@ mod tests {
         assert!(kept.iter().all(|(answers, _)| answers.try_recv().is_err()));
         let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).try_recv();
         assert_eq!(verdict, Ok(Verdict::Busy));
+    }
+
+    /// Keeps the one thread busy.
+    fn busy(office: &Office, listener: &TcpListener, port: u16, asker: &Arc<()>) -> (Receiver<Verdict>, impl Sized) {
+        let answers = ask(office, inquiry(port, asker, Duration::from_secs(30)));
+        (answers, listener.accept().expect("the first is asked about"))
+    }
+
+    fn with_password(port: u16, asker: &Arc<()>, len: usize) -> Inquiry {
+        let given = Evidence::Text(Password::new("x".repeat(len)));
+        Inquiry { given, ..inquiry(port, asker, Duration::from_secs(30)) }
+    }
+
+    #[test]
+    fn who_has_left_takes_no_room_in_the_queue() {
+        let ((listener, port), office, asker) = (silent(), Office::new(1), Arc::new(()));
+        let _first = busy(&office, &listener, port, &asker);
+        let leaves = Arc::new(());
+        let left: Vec<_> = (0..INQUIRIES_MAX).map(|_| ask(&office, with_password(port, &leaves, 1))).collect();
+        drop(leaves);
+        let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).try_recv();
+        assert_eq!(verdict, Err(TryRecvError::Empty), "it waits for its turn");
+        assert!(left.iter().all(|answers| answers.try_recv() == Err(TryRecvError::Disconnected)));
+    }
+
+    #[test]
+    fn the_queue_is_bounded_by_bytes_and_the_heaviest_gives_way() {
+        let ((listener, port), office, asker) = (silent(), Office::new(1), Arc::new(()));
+        let _first = busy(&office, &listener, port, &asker);
+        let light = ask(&office, with_password(port, &asker, 10));
+        let heavy: Vec<_> = (0..INQUIRIES_MAX / 2).map(|_| ask(&office, with_password(port, &asker, 65_530))).collect();
+        let heavier = ask(&office, with_password(port, &asker, 65_535 * 2)).try_recv();
+        assert_eq!(heavier, Ok(Verdict::Busy));
+        let waits = |answers: &&Receiver<Verdict>| answers.try_recv() == Err(TryRecvError::Empty);
+        let kept = heavy.iter().filter(waits).count();
+        assert!((40..INQUIRY_BYTES_MAX / 65_536).contains(&kept), "{kept}");
+        let another = ask(&office, with_password(port, &asker, 10));
+        assert_eq!((waits(&&light), waits(&&another)), (true, true));
+        let queue = office.shared.lock();
+        let bytes: usize = queue.waiting.iter().map(Question::weight).sum();
+        assert_eq!((queue.bytes, bytes <= INQUIRY_BYTES_MAX), (bytes, true));
+    }
+
+    #[test]
+    fn passwords_of_those_who_have_left_are_bounded() {
+        let ((listener, port), office, asker) = (silent(), Office::new(1), Arc::new(()));
+        let _first = busy(&office, &listener, port, &asker);
+        for _ in 0..INQUIRIES_MAX {
+            // It connects, sends a password and closes.
+            _ = ask(&office, with_password(port, &Arc::new(()), 65_535));
+        }
+        let kept =
+            office.shared.lock().waiting.iter().map(|question| question.inquiry.given.text().len()).sum::<usize>();
+        assert!(kept <= INQUIRY_BYTES_MAX, "{kept}");
     }
 
     #[test]

@@ -252,6 +252,11 @@ const _: () = assert!(NOTIFICATIONS_LEN_MAX + CHUNK_LEN_MAX < BACKLOG_LEN_MAX);
 /// longer than a minute, which is when their clients are given up.
 pub const INQUIRIES_MAX: usize = 1000;
 
+/// Bytes of such questions, passwords and tokens and all. Of clients that are there the door counts them too ([`LOGIN_BYTES_MAX`]);
+/// of those who have left they stay until somebody needs the room. So that the two stay below the 40 MB that strangers may cost,
+/// this is what they leave: 1.5 times 24 MiB is 36 MB, and this is 3. A thousand tokens of 3 kB find room.
+pub const INQUIRY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
 /// Messages of GSSAPI's that a login may take: Kerberos needs one, and two with its mechanism negotiated.
 pub const GSS_MESSAGES_MAX: u32 = 16;
 /// About what a half-done exchange of GSSAPI's takes in its library, besides what it keeps of the messages.
