@@ -46,8 +46,10 @@ impl Tenant for Door {
     fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
         if let Peer::Unix { uid, .. } = peer
             && self.system_users.is_needed(uid)
+            // If the system cannot tell, this login is refused, and the next one asks again.
+            && let Ok(name) = system_users::name(uid)
         {
-            self.system_users.learn(uid, system_users::name(uid));
+            self.system_users.learn(uid, name);
         }
         Door::accept(self, now, peer)
     }
