@@ -5,11 +5,15 @@
 //!   bind as ldapbinddn ─▶ search below ldapbasedn ─▶ one entry ─▶ bind as that
 //! ```
 //!
-//! Promises that a name stands for itself, in a filter and in an entry's name, whatever is in it; that no password is an empty
-//! one, by which a directory lets anybody in as nobody; and that servers are asked in their order, the next one only if one
-//! could not be reached or did not answer.
+//! Promises that a name stands for itself, whatever is in it, in a filter, and in an entry's name where the prefix ends in `=`:
+//! after another prefix (`ann@example.org`, `EXAMPLE\ann`) what is sent is no entry's name that we could write; that no password
+//! is an empty one, by which a directory lets anybody in as nobody; and that servers are asked in their order, the next one only
+//! if one could not be reached or did not answer.
 //!
-//! Does not follow referrals, and does not look servers up in DNS (`SRV`).
+//! Does not follow referrals, and does not look servers up in DNS (`SRV`). Does not bound the look-up of a server's address:
+//! the system's resolver knows no deadline and holds this thread for as long as its own settings say (resolv.conf: 5 s, twice,
+//! for each name server by default). The client is told by its login's deadline all the same. An address instead of a name, or
+//! a line in /etc/hosts, needs no resolver.
 //!
 //! //= pg18 auth-ldap
 //! //= rfc4513#section-5.1.2
