@@ -281,9 +281,14 @@ fn auth_setup_makes_what_auth_query_needs() {
         let setting = Setting::new(&[("auth_query", BY_SETUP)]);
         // Somebody was there first.
         setting.change(
-            "create schema pgweir authorization ann; set role ann;
+            "create role \"odd \"\" one\"; create schema pgweir authorization ann; set role ann;
              create function pgweir.user_lookup(text) returns table(name text, secret text, valid_until timestamptz)
-                 language sql as $$ select 'postgres', 'known', null::timestamptz $$",
+                 language sql as $$ select 'postgres', 'known', null::timestamptz $$;
+             grant all on schema pgweir to old with grant option; grant all on function pgweir.user_lookup to old with grant option;
+             set role old;
+             grant usage on schema pgweir to public, \"odd \"\" one\";
+             grant execute on function pgweir.user_lookup to \"odd \"\" one\"; reset role;
+             alter default privileges grant execute on functions to later",
         );
         for _ in 0..2 {
             let script =
@@ -299,6 +304,13 @@ fn auth_setup_makes_what_auth_query_needs() {
         assert!(may("select pgweir.user_lookup('old')").is_err(), "nobody else may call it");
         assert!(may("drop function pgweir.user_lookup").is_err(), "nor remove it, though she made it first");
         assert!(may("create function pgweir.other() returns int language sql as 'select 1'").is_err());
+        let others = "select string_agg(distinct grantee::regrole::text, ' ') from (
+                select (aclexplode(nspacl)).* from pg_namespace where nspname = 'pgweir'
+                union select (aclexplode(proacl)).* from pg_proc where pronamespace = 'pgweir'::regnamespace) as granted";
+        assert_eq!(setting.stage.direct(others), "asker postgres", "what was granted before is taken back");
+        let as_old = setting
+            .psql(&url(setting.stage.cluster.port(), "postgres", "old", "right"), "select pgweir.user_lookup('ann')");
+        assert!(as_old.is_err_and(|text| text.contains("permission denied")), "nobody else may call it");
         let found = setting.stage.direct(
             "set role asker; select count(*) from pgweir.user_lookup('postgres');
              select count(*) from pgweir.user_lookup('asker'); select count(*) from pgweir.user_lookup('ann')",

@@ -1,7 +1,7 @@
 //! `pgweir auth-setup`: what lets the pooler look users up without a superuser's password.
 //!
 //! Promises SQL that can be run again, and that the role it makes can do nothing but call one function; that the function
-//! knows no superusers and no replication roles; and that nobody else may call or replace it. Sets no password: the script goes through
+//! knows no superusers and no replication roles; and that nobody else may call or replace it, whatever was there before. Sets no password: the script goes through
 //! terminals and logs.
 
 use std::process::ExitCode;
@@ -56,11 +56,13 @@ fn statements(role: &str) -> Vec<String> {
              THEN\n    CREATE ROLE {role};\n  END IF;\nEND $do$"
         ),
         format!("ALTER ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS"),
+        // Whoever owns the database may have been here first, and have let others in: what they made goes, and what they granted.
         format!("CREATE SCHEMA IF NOT EXISTS {SCHEMA}"),
         format!("ALTER SCHEMA {SCHEMA} OWNER TO CURRENT_USER"),
         format!("REVOKE ALL ON SCHEMA {SCHEMA} FROM PUBLIC"),
+        format!("DROP FUNCTION IF EXISTS {function}"),
         format!(
-            "CREATE OR REPLACE FUNCTION {function}\n  \
+            "CREATE FUNCTION {function}\n  \
              RETURNS TABLE (name pg_catalog.text, secret pg_catalog.text, valid_until pg_catalog.timestamptz)\n  \
              LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$\n  \
              SELECT rolname::pg_catalog.text, rolpassword, rolvaliduntil FROM pg_catalog.pg_authid\n  \
@@ -68,12 +70,32 @@ fn statements(role: &str) -> Vec<String> {
              AND NOT rolsuper AND NOT rolreplication AND NOT rolbypassrls\n    \
              AND rolname::pg_catalog.text OPERATOR(pg_catalog.<>) {literal}\n$body$"
         ),
-        format!("ALTER FUNCTION {function} OWNER TO CURRENT_USER"),
         format!("REVOKE ALL ON FUNCTION {function} FROM PUBLIC"),
+        withdrawal(&function),
         format!("GRANT USAGE ON SCHEMA {SCHEMA} TO {role}"),
         format!("GRANT EXECUTE ON FUNCTION {function} TO {role}"),
         "COMMIT".to_owned(),
     ]
+}
+
+/// Takes all rights to the schema and the function from everybody but their owner: those that were granted before, and those
+/// that default privileges give.
+fn withdrawal(function: &str) -> String {
+    format!(
+        "DO $do$ DECLARE held pg_catalog.record; BEGIN\n  FOR held IN\n    \
+         SELECT 'SCHEMA {SCHEMA}' AS what, entry.grantee\n    \
+         FROM pg_catalog.pg_namespace, LATERAL pg_catalog.aclexplode(nspacl) AS entry\n    \
+         WHERE oid OPERATOR(pg_catalog.=) '{SCHEMA}'::pg_catalog.regnamespace\n      \
+         AND entry.grantee OPERATOR(pg_catalog.<>) nspowner\n    \
+         UNION SELECT 'FUNCTION {function}', entry.grantee\n    \
+         FROM pg_catalog.pg_proc, LATERAL pg_catalog.aclexplode(proacl) AS entry\n    \
+         WHERE oid OPERATOR(pg_catalog.=) '{function}'::pg_catalog.regprocedure\n      \
+         AND entry.grantee OPERATOR(pg_catalog.<>) proowner\n  \
+         LOOP\n    EXECUTE pg_catalog.concat('REVOKE ALL ON ', held.what, ' FROM ',\n      \
+         CASE WHEN held.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' \
+         ELSE held.grantee::pg_catalog.regrole::pg_catalog.text END, ' CASCADE');\n  \
+         END LOOP;\nEND $do$"
+    )
 }
 
 fn script(role: &str, database: &str, applied: bool) -> String {
