@@ -50,6 +50,7 @@ pub(crate) fn read(
         take(Key::auth_hba_file, old.is_some(), mistakes);
         old.unwrap_or_default()
     });
+    settings.join_rules_and_provider();
     let file = values.text(Key::auth_ident_file);
     let maps = if file.is_empty() { Ok(Maps::default()) } else { hba::read_maps(file, read) };
     settings.ident = maps.map(Arc::new).unwrap_or_else(|mistakes| {
@@ -73,6 +74,7 @@ pub(crate) fn outside(settings: &mut Settings, values: &Values) -> Vec<Problem> 
         }),
     ];
     (settings.ldap, settings.provider) = (ldap.map(Arc::new), provider.map(Arc::new));
+    settings.join_rules_and_provider();
     problems.into_iter().flatten().collect()
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hba::{ClientCert, ClientName, Connection, Directory, Encryption, Principals, Provider};
+use hba::{ClientCert, ClientName, Connection, Encryption};
 use machine::observe::Peer;
 use machine::{CertificateNames, Outside, Secured, Settings};
 use settings::AuthType;
@@ -70,8 +70,8 @@ impl Facts<'_> {
             AuthType::Peer => self.by_system_user(None),
             AuthType::Cert => self.by_certificate(None, ClientName::CommonName),
             AuthType::Hba => self.by_rules(),
-            AuthType::Ldap => self.by_directory(self.settings.ldap.as_ref()),
-            AuthType::OAuth => self.by_provider(None),
+            AuthType::Ldap => self.by_share(self.settings.ldap.as_ref(), Outside::Ldap),
+            AuthType::OAuth => self.by_share(self.settings.provider.as_ref(), Outside::OAuth),
             AuthType::Pam => Ok(by_modules(PAM_SERVICE)),
         }
     }
@@ -104,10 +104,13 @@ impl Facts<'_> {
             hba::Method::Md5 => Ok(Method::Md5),
             hba::Method::Scram => Ok(Method::Scram),
             hba::Method::Peer => self.by_system_user(rule.options.map.as_deref()),
-            hba::Method::Ldap => self.by_directory(options.ldap.as_ref()),
-            hba::Method::OAuth => self.by_provider(Some(options)),
-            hba::Method::Pam => Ok(by_modules(options.pam_service.as_deref().unwrap_or(PAM_SERVICE_OF_LINES))),
-            hba::Method::Gss => Ok(Method::Outside(Outside::Gss(Arc::new(Principals::new(options))))),
+            hba::Method::Ldap => self.by_share(options.ldap.as_ref(), Outside::Ldap),
+            hba::Method::OAuth => self.by_share(rule.provider.as_ref(), Outside::OAuth),
+            hba::Method::Pam => match &options.pam_service {
+                Some(service) => Ok(Method::Outside(Outside::Pam(Arc::clone(service)))),
+                None => Ok(by_modules(PAM_SERVICE_OF_LINES)),
+            },
+            hba::Method::Gss => self.by_share(rule.principals.as_ref(), Outside::Gss),
         }
     }
 
@@ -136,23 +139,11 @@ impl Facts<'_> {
         if is_allowed { Ok(Method::Trust) } else { Err(self.failed("certificate")) }
     }
 
-    /// A file without one is refused when it is read.
-    fn by_directory(&self, directory: Option<&Arc<Directory>>) -> Result<Method, Refused> {
-        let directory = directory.ok_or_else(|| self.unbuilt())?;
-        Ok(Method::Outside(Outside::Ldap(Arc::clone(directory))))
-    }
-
-    /// By a token of the provider of the settings. A line says for itself what the token has to allow, and which map counts.
-    fn by_provider(&self, line: Option<&hba::Options>) -> Result<Method, Refused> {
-        let provider = self.settings.provider.as_ref().ok_or_else(|| self.unbuilt())?;
-        let Some(line) = line else { return Ok(Method::Outside(Outside::OAuth(Arc::clone(provider)))) };
-        // Another issuer is refused when the file is read.
-        if line.oauth_issuer.as_ref() != Some(&provider.issuer) {
-            return Err(self.unbuilt());
-        }
-        let (scope, map) = (line.oauth_scope.clone().unwrap_or_default(), line.map.clone());
-        let provider = Provider { scope, map, ..Provider::clone(provider) };
-        Ok(Method::Outside(Outside::OAuth(Arc::new(provider))))
+    /// Who others ask, and how. It was made when the file was read: of a login it is a share and no copy, so it weighs nothing. A
+    /// file that lacks it, or names another issuer, is refused when it is read.
+    fn by_share<T>(&self, whole: Option<&Arc<T>>, outside: fn(Arc<T>) -> Outside) -> Result<Method, Refused> {
+        let whole = whole.ok_or_else(|| self.unbuilt())?;
+        Ok(Method::Outside(outside(Arc::clone(whole))))
     }
 
     fn address(&self) -> Option<IpAddr> {
@@ -233,5 +224,55 @@ impl SystemUsers {
 
     fn name(&self, uid: u32) -> Option<&str> {
         self.names.get(&uid).and_then(|name| name.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::startup::tests::read;
+    use super::*;
+
+    /// The methods of two logins.
+    fn twice(settings: &Settings) -> [Outside; 2] {
+        let wish = read(&[("user", "ann"), ("database", "shop")], |_| ()).expect("it asks for nothing else");
+        let peer = Peer::Tcp { from: ([10, 0, 0, 1], 1).into(), to: ([10, 0, 0, 2], 2).into() };
+        let system_users = SystemUsers::default();
+        [(); 2].map(|()| {
+            let facts = Facts { settings, system_users: &system_users, peer, encryption: None, wish: &wish };
+            match facts.method() {
+                Ok(Method::Outside(outside)) => outside,
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+
+    #[test]
+    fn logins_share_what_the_file_says() {
+        let mut settings = Settings::default();
+        settings.global.login.auth_type = AuthType::Hba;
+        let provider =
+            hba::read_provider("issuer=https://a audience=b jwks=/keys scope=all map=its").expect("it is one");
+        settings.provider = Some(Arc::new(provider));
+        let mut with = |line: &str| {
+            let read = hba::read_rules("hba", &[], &|_| Ok(format!("host all all all {line}").into_bytes()));
+            settings.hba = Arc::new(read.expect("a good line"));
+            settings.join_rules_and_provider();
+            twice(&settings)
+        };
+        match with("oauth issuer=https://a scope=some") {
+            [Outside::OAuth(one), Outside::OAuth(other)] => {
+                assert!(Arc::ptr_eq(&one, &other));
+                assert_eq!((&*one.scope, &one.map), ("some", &None), "the line says both for itself");
+            }
+            other => panic!("{other:?}"),
+        }
+        match with("gss krb_realm=A") {
+            [Outside::Gss(one), Outside::Gss(other)] => assert!(Arc::ptr_eq(&one, &other)),
+            other => panic!("{other:?}"),
+        }
+        match with("pam pamservice=shop") {
+            [Outside::Pam(one), Outside::Pam(other)] => assert!(Arc::ptr_eq(&one, &other)),
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -341,12 +341,15 @@ fn split_options(options: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::net::SocketAddr;
     use wire::frontend::{Startup, encode_startup, parse_startup};
 
-    fn read(parameters: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Result<Wish, String> {
+    pub(in super::super) fn read(
+        parameters: &[(&str, &str)],
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Wish, String> {
         let mut packet = Vec::new();
         encode_startup(&mut packet, parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
         let mut settings = Settings::default();

@@ -39,7 +39,7 @@ pub struct Options {
     pub client_name: ClientName,
     /// Who checks the password, of `ldap`.
     pub ldap: Option<Arc<Directory>>,
-    pub pam_service: Option<String>,
+    pub pam_service: Option<Arc<str>>,
     pub pam_use_hostname: bool,
     pub oauth_issuer: Option<String>,
     pub oauth_scope: Option<String>,
@@ -107,7 +107,7 @@ impl Options {
                     _ => return Err(Wrong::new(quoted(value), "clientname=CN or clientname=DN")),
                 }
             }
-            "pamservice" => self.pam_service = text(),
+            "pamservice" => self.pam_service = text().map(Into::into),
             "pam_use_hostname" => self.pam_use_hostname = value == "1",
             "issuer" => self.oauth_issuer = text(),
             "scope" => self.oauth_scope = text(),

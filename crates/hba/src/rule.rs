@@ -8,6 +8,7 @@
 //! //= pg18 auth-pg-hba-conf
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::Read;
 use crate::address::{Addresses, Interface, only};
@@ -15,6 +16,8 @@ use crate::method::{Method, named};
 use crate::mistake::{MISTAKES_MAX, Mistake, Wrong, quoted};
 use crate::names::{Budget, Names};
 use crate::options::Options;
+use crate::principals::Principals;
+use crate::provider::Provider;
 use crate::text::{self, Field, Line};
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -68,6 +71,10 @@ pub struct Rule {
     addresses: Addresses,
     pub method: Method,
     pub options: Options,
+    /// Of `gss`: which tickets are good. Made here, so that a login has a share of it and no copy.
+    pub principals: Option<Arc<Principals>>,
+    /// Of `oauth`: whose tokens are good. `None` until [`Rules::with_provider`] has said it, or if that is another issuer.
+    pub provider: Option<Arc<Provider>>,
 }
 
 /// All lines of the file, in its order.
@@ -79,6 +86,20 @@ impl Rules {
     #[must_use]
     pub fn first(&self, connection: &Connection<'_>) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.matches(connection))
+    }
+
+    /// The same rules with what their lines of `oauth` make of a provider: a line says for itself what the token has to allow,
+    /// and which map counts. To be called again with another provider.
+    #[must_use]
+    pub fn with_provider(&self, provider: Option<&Provider>) -> Rules {
+        let mut rules = self.clone();
+        for rule in rules.0.iter_mut().filter(|rule| rule.method == Method::OAuth) {
+            let Options { oauth_issuer, oauth_scope, map, .. } = &rule.options;
+            let its = provider.filter(|provider| oauth_issuer.as_ref() == Some(&provider.issuer));
+            let (scope, map) = (oauth_scope.clone().unwrap_or_default(), map.clone());
+            rule.provider = its.map(|its| Arc::new(Provider { scope, map, ..its.clone() }));
+        }
+        rules
     }
 
     #[must_use]
@@ -128,7 +149,9 @@ impl Rule {
         // On a line for all of TCP `cert` refuses who comes without TLS; PgBouncer's files have that.
         let may_have_cert = transport == Transport::HostSsl || method == Method::Cert;
         let options = Options::read(fields.flatten().collect(), method, may_have_cert)?;
-        Ok(Rule { file, line: number, transport, databases, users, addresses, method, options })
+        let principals = (method == Method::Gss).then(|| Arc::new(Principals::new(&options)));
+        let provider = None;
+        Ok(Rule { file, line: number, transport, databases, users, addresses, method, options, principals, provider })
     }
 }
 

@@ -67,6 +67,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Tells the rules which provider there is. To be called when either has changed.
+    pub fn join_rules_and_provider(&mut self) {
+        if self.hba.as_slice().iter().any(|rule| rule.method == hba::Method::OAuth) {
+            self.hba = Arc::new(self.hba.with_provider(self.provider.as_deref()));
+        }
+    }
+
     /// What holds for one database and user.
     #[must_use]
     pub fn effective(&self, database: &Database, user: &str) -> Effective {

@@ -85,6 +85,7 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
         settings.secrets.insert(user.to_owned(), Secret::parse(&words.string("the secret")?));
     } else if words.eat("hba") {
         settings.hba = Arc::new(read_file(&mut words, |read| hba::read_rules("hba.conf", &[], read))?);
+        settings.join_rules_and_provider();
     } else if words.eat("ident") {
         settings.ident = Arc::new(read_file(&mut words, |read| hba::read_maps("ident.conf", read))?);
     } else if words.eat("ldap") {
@@ -93,6 +94,7 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
     } else if words.eat("oauth") {
         let read = hba::read_provider(&words.string("the options")?);
         settings.provider = Some(Arc::new(read.map_err(|(found, _)| found)?));
+        settings.join_rules_and_provider();
     } else if words.eat("no secret") {
         settings.secrets.remove(words.bare("the user's name")?);
     } else {
