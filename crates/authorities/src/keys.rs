@@ -49,10 +49,10 @@ type Source<'a> = (&'a str, Option<&'a Arc<str>>);
 
 /// The keys that were read last.
 #[derive(Default)]
-pub(crate) struct Keys(Arc<Shared>);
+pub(crate) struct Keys(Arc<Reading>);
 
 #[derive(Default)]
-struct Shared {
+struct Reading {
     kept: Mutex<KeySet>,
     has_tried: Condvar,
 }
@@ -90,8 +90,8 @@ impl Keys {
         algorithm: Algorithm,
         until: Instant,
     ) -> Result<Option<DecodingKey>, String> {
-        let Keys(shared) = self;
-        let mut kept = shared.lock();
+        let Keys(reading) = self;
+        let mut kept = reading.lock();
         kept.turn_to(source.0);
         let tries = kept.tries;
         // One try more than were is enough, whatever it has brought.
@@ -101,7 +101,7 @@ impl Keys {
                 Some(since) => since,
                 None if kept.pause_until.is_some_and(|until| now < until) => break,
                 None => {
-                    kept.failure = Shared::begin(shared, source).err();
+                    kept.failure = Reading::begin(reading, source).err();
                     if kept.failure.is_some() {
                         break;
                     }
@@ -114,7 +114,7 @@ impl Keys {
             if left.is_zero() {
                 break;
             }
-            let woken = shared.has_tried.wait_timeout(kept, left);
+            let woken = reading.has_tried.wait_timeout(kept, left);
             kept = woken.unwrap_or_else(PoisonError::into_inner).0;
             // Meanwhile there may be other settings, and who came under these.
             kept.turn_to(source.0);
@@ -126,7 +126,7 @@ impl Keys {
     }
 }
 
-impl Shared {
+impl Reading {
     /// What is kept is whole after each statement that changes it: a panic between two of them is no reason to refuse all
     /// tokens from then on.
     fn lock(&self) -> MutexGuard<'_, KeySet> {
@@ -134,15 +134,15 @@ impl Shared {
     }
 
     /// Starts a thread that reads the keys. Who waits for it may have less time than it needs, so it is none of theirs.
-    fn begin(shared: &Arc<Shared>, (name, ca_file): Source<'_>) -> Result<(), String> {
-        let (shared, name, ca_file) = (Arc::clone(shared), name.to_owned(), ca_file.cloned());
+    fn begin(reading: &Arc<Reading>, (name, ca_file): Source<'_>) -> Result<(), String> {
+        let (reading, name, ca_file) = (Arc::clone(reading), name.to_owned(), ca_file.cloned());
         let work = move || {
             let began = Instant::now();
             // A panic is a bug in what reads, and must not look like a try that goes on.
             let found = catch_unwind(AssertUnwindSafe(|| read((&name, ca_file.as_ref()))));
             let found = found.unwrap_or_else(|_| Err("reading them has failed".to_owned()));
-            shared.lock().take(&name, found, began.elapsed());
-            shared.has_tried.notify_all();
+            reading.lock().take(&name, found, began.elapsed());
+            reading.has_tried.notify_all();
         };
         let started = thread::Builder::new().name("keys".to_owned()).spawn(work);
         started.map(|_| ()).map_err(|error| format!("there is no thread to read them: {error}"))

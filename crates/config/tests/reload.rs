@@ -243,3 +243,33 @@ fn rules_are_asked_for_on_the_console_only_where_there_are_some() {
         .expect("there are rules");
     assert_eq!(config.pooling.hba.as_slice().len(), 1);
 }
+
+#[test]
+fn rules_that_stay_know_the_provider_that_there_is_now() {
+    let files = |jwks: &str, hba: &'static str| {
+        let ini = format!(
+            "[pgbouncer]\nauth_type = hba\nauth_hba_file = hba.conf\nauth_file = users.txt\n\
+             auth_oauth_options = issuer=https://a audience=b jwks={jwks} scope=all map=its\n[databases]\na ="
+        );
+        move |name: &str| match name {
+            "weir.ini" => Ok(ini.clone().into_bytes()),
+            "hba.conf" => Ok(hba.as_bytes().to_vec()),
+            "users.txt" => Ok(b"\"ann\" \"secret\"".to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    };
+    let told = |config: &Config| {
+        let provider = config.pooling.hba.as_slice()[0].provider.clone().expect("it is the line's issuer");
+        (provider.jwks.clone(), provider.scope.clone(), provider.map.clone())
+    };
+    let line = "host all all all oauth issuer=https://a scope=some";
+    let running = config::load_with("weir.ini", 4, config::Built::default(), &files("/one", line));
+    let running = running.expect("the file is sound");
+    assert_eq!(told(&running), ("/one".to_owned(), "some".to_owned(), None));
+    let again = running.reload_with(&files("/two", "host all all all")).expect("the lines of before stay");
+    assert_eq!(told(&again), ("/two".to_owned(), "some".to_owned(), None));
+    let set = again.set("auth_oauth_options", "issuer=https://a audience=b jwks=/three").expect("it can be set");
+    assert_eq!(told(&set).0, "/three");
+    let other = again.set("auth_oauth_options", "issuer=https://b audience=b jwks=/three").expect("it can be set");
+    assert_eq!(other.pooling.hba.as_slice()[0].provider, None, "the line is about another issuer");
+}
