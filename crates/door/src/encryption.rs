@@ -87,9 +87,9 @@ pub(super) fn is_offered(settings: &Settings, peer: Peer) -> bool {
 }
 
 impl Login {
-    /// Whether what it has sent begins TLS at once.
-    pub(super) fn begins_directly(&self) -> bool {
-        matches!(self.encryption, Encryption::Fresh) && self.inbox.first() == Some(&HANDSHAKE)
+    /// Whether these bytes, the first it sends, begin TLS at once.
+    pub(super) fn begins_directly(&self, front: &[u8]) -> bool {
+        matches!(self.encryption, Encryption::Fresh) && front.first() == Some(&HANDSHAKE)
     }
 
     /// Begins direct TLS.

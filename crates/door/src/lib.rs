@@ -15,6 +15,7 @@
 
 mod encryption;
 mod events;
+mod inbox;
 mod kinds;
 mod lookup;
 mod method;
@@ -51,7 +52,7 @@ use secrets::Source;
 use session_state::parameters::Tracked;
 use startup::Wish;
 use strangers::Strangers;
-use turns::{LoginTurn, Turns};
+use turns::{LoginTurn, Turns, Use};
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
@@ -210,12 +211,11 @@ impl Door {
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
         // A client that leaves is not read any more. What one sends that waits for its refusal is thrown away.
         let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_refused()) else { return };
-        if login.inbox.try_reserve_exact(bytes.len()).is_err() {
+        if login.put_in(bytes).is_err() {
             let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
             self.withdraw(conn, actions);
             return self.refuse(now, conn, &refused, actions);
         }
-        login.inbox.extend_from_slice(bytes);
         self.progress(now, conn, actions);
         self.weigh(now, conn, actions);
     }
@@ -243,7 +243,7 @@ impl Door {
     /// Reads one startup packet. False: not all of it is there, or the login is over.
     fn greet(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         let login = &mut self.logins[conn];
-        if login.begins_directly() {
+        if login.begins_directly(&login.inbox) {
             if encryption::is_offered(&self.settings, login.peer) {
                 if !self.turns.delay(now, conn, login) {
                     login.secure_directly(conn, actions);
@@ -305,8 +305,8 @@ impl Door {
     fn take_turns(&mut self, now: Time, actions: &mut Actions) {
         let Door { turns, logins, .. } = self;
         let mut begun = Vec::new();
-        let counts = |conn| logins.get(conn).is_some_and(Login::is_computing);
-        turns.next(now, counts, |conn, turn| begun.push((conn, turn)));
+        let use_of = |conn| logins.get(conn).map_or(Use::Nothing, Login::use_of_turn);
+        turns.next(now, use_of, |conn, turn| begun.push((conn, turn)));
         for (conn, turn) in begun {
             let login = &mut self.logins[conn];
             login.turn = turn;

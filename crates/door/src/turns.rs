@@ -2,24 +2,28 @@
 //!
 //! ```text
 //!   NotAsked ─ SSLRequest, ClientHello or startup packet ─► Waits ─► Has ─► Over: proved, refused or gone
-//!                                                                     └ after PATIENCE: it no longer counts
+//!                                                                     └ after PATIENCE ─► Lingers ─ after LINGERING ─► Over
 //! ```
 //!
 //! Without turns all of a storm of logins would end late, at about the same time, and many of their clients would have given up by then.
 //!
 //! Promises that clients which do not answer hold nobody up for long: while others wait, a login counts for [`PATIENCE`] and as
 //! long as its password is hashed. What else it waits for, its client, a lookup or a directory, costs nothing here and has
-//! bounds of its own. Cancel requests in the clear and the console's owner need no turn.
+//! bounds of its own. TLS costs memory, too: [`limits::LOGINS_BEGUN_MAX`] have begun it and are not over, unless the oldest has
+//! lingered for [`LINGERING`]. Cancel requests in the clear and the console's owner need no turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use units::{ConnId, Time};
+use units::{ConnId, Time, limits};
 
 use super::{Login, Phase};
 
 /// How long a login may wait for others before the next one has its turn: some round trips in one data centre.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
+
+/// How long it counts among those that take memory: many round trips to a client far away that is busy.
+const LINGERING: Duration = Duration::from_secs(1);
 
 /// At most so many logins get their turn in one step: each may be a TLS handshake, some 0.3 ms.
 const BEGUN_AT_ONCE: usize = 4;
@@ -33,18 +37,32 @@ pub(super) enum LoginTurn {
     Waits(u64),
     /// Since when, and its number.
     Has(Time, u64),
-    /// It does not count any more, or never did.
+    /// It has had its turn, and takes memory. Since when, and its number.
+    Lingers(Time, u64),
+    /// It does not count any more.
     Over,
+}
+
+/// What a login has its turn for, once [`PATIENCE`] is over.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A thread hashes its password.
+    Hashing,
+    /// It waits for others, in the midst of TLS.
+    Memory,
+    /// It waits for others, and takes little.
+    Nothing,
 }
 
 /// All logins that wait for their turn or have it.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// `max_login_concurrency`; `None`: all at once.
+    /// `max_login_concurrency`; `None`: as many as there is memory for.
     most: Option<usize>,
     count: u64,
     waiting: BTreeMap<u64, ConnId>,
     having: BTreeMap<(Time, u64), ConnId>,
+    lingering: BTreeMap<(Time, u64), ConnId>,
 }
 
 impl Turns {
@@ -76,9 +94,6 @@ impl Turns {
     }
 
     fn ask(&mut self, now: Time, conn: ConnId) -> LoginTurn {
-        if self.most.is_none() && self.waiting.is_empty() {
-            return LoginTurn::Over;
-        }
         self.count += 1;
         if self.waiting.is_empty() && self.is_free() {
             return self.give(now, conn, self.count);
@@ -91,26 +106,34 @@ impl Turns {
         match turn {
             LoginTurn::Waits(number) => _ = self.waiting.remove(&number),
             LoginTurn::Has(since, number) => _ = self.having.remove(&(since, number)),
+            LoginTurn::Lingers(since, number) => _ = self.lingering.remove(&(since, number)),
             LoginTurn::NotAsked | LoginTurn::Over => {}
         }
     }
 
-    /// The logins whose turn it is now. Those that have had theirs for longer than [`PATIENCE`] are asked whether they still count.
+    /// The logins whose turn it is now. Of those that have had theirs for longer than [`PATIENCE`], `use_of` says what for.
     pub(super) fn next(
         &mut self,
         now: Time,
-        mut counts: impl FnMut(ConnId) -> bool,
-        mut begin: impl FnMut(ConnId, LoginTurn),
+        use_of: impl Fn(ConnId) -> Use,
+        mut change: impl FnMut(ConnId, LoginTurn),
     ) {
         if self.waiting.is_empty() {
             return;
         }
-        while let Some((&(since, number), &conn)) = self.having.first_key_value()
-            && since + PATIENCE <= now
-        {
-            self.having.remove(&(since, number));
-            let turn = if counts(conn) { self.give(now, conn, number) } else { LoginTurn::Over };
-            begin(conn, turn);
+        while let Some(((since, number), conn)) = pop_older(&mut self.having, now, PATIENCE) {
+            let turn = match use_of(conn) {
+                Use::Hashing => self.give(now, conn, number),
+                Use::Memory => {
+                    self.lingering.insert((since, number), conn);
+                    LoginTurn::Lingers(since, number)
+                }
+                Use::Nothing => LoginTurn::Over,
+            };
+            change(conn, turn);
+        }
+        while let Some((_, conn)) = pop_older(&mut self.lingering, now, LINGERING) {
+            change(conn, LoginTurn::Over);
         }
         for _ in 0..BEGUN_AT_ONCE {
             if !self.is_free() {
@@ -118,7 +141,7 @@ impl Turns {
             }
             let Some((number, conn)) = self.waiting.pop_first() else { return };
             let turn = self.give(now, conn, number);
-            begin(conn, turn);
+            change(conn, turn);
         }
     }
 
@@ -130,17 +153,25 @@ impl Turns {
         if self.is_free() {
             return Some(Time::ZERO);
         }
-        self.having.first_key_value().map(|(&(since, _), _)| since + PATIENCE)
+        let first = |turns: &BTreeMap<(Time, u64), ConnId>, later| turns.keys().next().map(|&(since, _)| since + later);
+        [first(&self.having, PATIENCE), first(&self.lingering, LINGERING)].into_iter().flatten().min()
     }
 
     fn is_free(&self) -> bool {
         self.most.is_none_or(|most| self.having.len() < most)
+            && self.having.len() + self.lingering.len() < limits::LOGINS_BEGUN_MAX
     }
 
     fn give(&mut self, now: Time, conn: ConnId, number: u64) -> LoginTurn {
         self.having.insert((now, number), conn);
         LoginTurn::Has(now, number)
     }
+}
+
+/// The oldest of them, if it is that old.
+fn pop_older(turns: &mut BTreeMap<(Time, u64), ConnId>, now: Time, age: Duration) -> Option<((Time, u64), ConnId)> {
+    let (&(since, _), _) = turns.first_key_value()?;
+    if since + age > now { None } else { turns.pop_first() }
 }
 
 #[cfg(test)]
@@ -159,19 +190,54 @@ mod tests {
 
     /// Those whose turn it is, and the turns that have changed.
     fn next(turns: &mut Turns, now: Time, computing: &[ConnId]) -> Vec<(ConnId, LoginTurn)> {
+        let use_of = |conn| if computing.contains(&conn) { Use::Hashing } else { Use::Memory };
+        next_of(turns, now, use_of)
+    }
+
+    fn next_of(turns: &mut Turns, now: Time, use_of: impl Fn(ConnId) -> Use) -> Vec<(ConnId, LoginTurn)> {
         let mut changed = Vec::new();
-        turns.next(now, |conn| computing.contains(&conn), |conn, turn| changed.push((conn, turn)));
+        turns.next(now, use_of, |conn, turn| changed.push((conn, turn)));
         changed
     }
 
     #[test]
-    fn without_a_limit_nobody_waits_and_nobody_is_kept() {
+    fn one_that_takes_little_does_not_linger() {
+        let mut turns = Turns::new(1);
+        conns(0..2).for_each(|conn| _ = turns.ask(at(0), conn));
+        let changed = next_of(&mut turns, at(10), |_| Use::Nothing);
+        assert_eq!(changed, [(conn(0), LoginTurn::Over), (conn(1), LoginTurn::Has(at(10), 2))]);
+        assert!(turns.lingering.is_empty());
+    }
+
+    fn conns(numbers: std::ops::Range<usize>) -> impl Iterator<Item = ConnId> {
+        numbers.map(|number| conn(u32::try_from(number).expect("it is small")))
+    }
+
+    #[test]
+    fn without_a_limit_memory_is_the_limit() {
         let mut turns = Turns::new(0);
-        assert_eq!(
-            (0..100).map(|number| turns.ask(at(0), conn(number))).filter(|turn| *turn != LoginTurn::Over).count(),
-            0
-        );
-        assert!(turns.having.is_empty() && turns.next_deadline().is_none());
+        let most = limits::LOGINS_BEGUN_MAX;
+        let given: Vec<LoginTurn> = conns(0..most).map(|conn| turns.ask(at(0), conn)).collect();
+        assert!(given.iter().all(|turn| matches!(turn, LoginTurn::Has(..))));
+        assert_eq!(turns.next_deadline(), None, "nobody waits");
+        for conn in conns(most..most + 3) {
+            assert!(matches!(turns.ask(at(1), conn), LoginTurn::Waits(_)));
+        }
+        turns.leave(given[7]);
+        assert_eq!(next(&mut turns, at(1), &[]).len(), 1);
+        // They have had their turn, and linger.
+        assert_eq!(turns.next_deadline(), Some(at(10)));
+        assert_eq!(next(&mut turns, at(10), &[]).len(), most - 1);
+        assert_eq!(turns.next_deadline(), Some(at(11)), "the one that came later");
+        assert_eq!(next(&mut turns, at(11), &[]).len(), 1);
+        assert_eq!(turns.next_deadline(), Some(at(1000)));
+        assert_eq!(next(&mut turns, at(999), &[]), []);
+        turns.leave(LoginTurn::Lingers(at(0), 1));
+        assert!(matches!(next(&mut turns, at(999), &[])[..], [(_, LoginTurn::Has(..))]), "one is proved");
+        let changed = next(&mut turns, at(1000), &[]);
+        assert_eq!(changed.iter().filter(|(_, turn)| *turn == LoginTurn::Over).count(), most - 2);
+        assert!(matches!(changed[..], [.., (_, LoginTurn::Has(..))]), "nobody is held up for longer");
+        assert_eq!(turns.next_deadline(), None);
     }
 
     #[test]
@@ -205,7 +271,7 @@ mod tests {
         let changed = next(&mut turns, at(10), &[conn(0)]);
         assert_eq!(
             changed,
-            [(conn(0), LoginTurn::Has(at(10), 1)), (conn(1), LoginTurn::Over), (conn(2), LoginTurn::Has(at(10), 3))]
+            [(conn(0), LoginTurn::Has(at(10), 1)), (conn(1), LoginTurn::Lingers(at(0), 2)), (conn(2), LoginTurn::Has(at(10), 3))]
         );
         // Nobody waits: nobody has to stop.
         assert_eq!(next(&mut turns, at(100), &[]), []);

@@ -10,7 +10,7 @@ use machine::action::Actions;
 use units::{ConnId, Time, heap, limits};
 use wire::sqlstate;
 
-use super::{Door, Login, Phase, Proof, Refused};
+use super::{Door, Login, Phase, Proof, Refused, Use};
 
 /// A connection that has sent nothing yet: its entries in the table of logins, among the turns and deadlines, and in the engine.
 pub(super) const EMPTY: usize = size_of::<Login>() + 200;
@@ -37,7 +37,7 @@ impl Door {
         let Some(login) = self.logins.get_mut(conn).filter(|login| login.stands()) else {
             return;
         };
-        heap::fit(&mut login.inbox);
+        login.fit_inbox();
         // A client that has sent ahead is not read until another machine has answered.
         let waits = match &login.phase {
             Phase::Greeting | Phase::Securing => true,
@@ -116,9 +116,13 @@ impl Login {
         !matches!(self.phase, Phase::Leaving)
     }
 
-    /// Whether a hashing thread works for it.
-    pub(super) fn is_computing(&self) -> bool {
-        matches!(self.phase, Phase::Proving(Proof::Computing { .. }))
+    /// What it has its turn for, some milliseconds after that has begun.
+    pub(super) fn use_of_turn(&self) -> Use {
+        match self.phase {
+            Phase::Proving(Proof::Computing { .. }) => Use::Hashing,
+            _ if self.tls_weight > 0 => Use::Memory,
+            _ => Use::Nothing,
+        }
     }
 
     /// Whether nothing that it sends is read any more.
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn the_oldest_falls_first() {
         let mut stage = Stage::new();
-        stage.door.set_weight_max(115_000);
+        stage.door.set_weight_max(340_000);
         let conns: Vec<ConnId> = (0..5).map(|number| stage.arrive_at(Time(5 - number))).collect();
         for &conn in &conns {
             stage.send(conn, &startup(4000));
@@ -339,12 +343,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_came_whole() {
+    fn nothing_is_kept_of_what_came_whole_and_room_is_made_for_what_has_begun() {
         let mut stage = Stage::new();
         let conn = stage.arrive();
         stage.send(conn, &startup(10));
         assert_eq!(stage.held(), 0);
         stage.send(conn, &[b'p', 0, 0, 255, 255, b'x']);
-        assert_eq!(stage.held(), 6);
+        assert_eq!(stage.held(), 65_536, "room for all of it");
     }
 }

@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use machine::{Action, Actions, Event, Hangup, Piece};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
-use units::{ConnId, Kind};
+use units::{ConnId, Kind, limits};
 
 use crate::carry::GATHER_MAX;
 use crate::connect::outcome;
@@ -32,7 +32,8 @@ impl Host {
         // Taken out so that the machine can be stepped with its bytes. A panic loses it, and `recover` makes another.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.counters.recvs += 1;
-        match recv(fd, &mut buffer[..], RecvFlags::DONTWAIT) {
+        let most = if conn.kind() == Kind::Login { limits::LOGIN_CHUNK_LEN_MAX } else { buffer.len() };
+        match recv(fd, &mut buffer[..most], RecvFlags::DONTWAIT) {
             // The end of an encrypted connection is announced inside it; without that it was cut off.
             Ok((0, _)) => self.hang_up(conn, if is_encrypted { Hangup::Broken } else { Hangup::Closed }),
             Ok((count, _)) if is_encrypted => self.receive_encrypted(resident, conn, &mut buffer[..count]),

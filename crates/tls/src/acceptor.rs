@@ -47,6 +47,7 @@ pub struct Acceptor {
     pub(crate) negotiated: Arc<ServerConfig>,
     /// `tls-server-end-point` of our certificate.
     pub(crate) end_point: Option<Arc<[u8]>>,
+    pub(crate) asks_for_certificate: bool,
 }
 
 impl fmt::Debug for Acceptor {
@@ -92,16 +93,16 @@ impl Acceptor {
                 builder.with_client_cert_verifier(verifier.build().map_err(|error| unusable("CA file", error))?)
             }
         };
-        let asks = files.ca.is_some() && certificates != ClientCertificates::Unwanted;
+        let asks_for_certificate = files.ca.is_some() && certificates != ClientCertificates::Unwanted;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| refused(&error))?;
         config.alpn_protocols = vec![crate::ALPN.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        if asks {
+        if asks_for_certificate {
             config.send_tls13_tickets = 0;
         } else {
             config.ticketer = Ticketer::new().map_err(|error| unusable("tickets", error))?;
             config.send_tls13_tickets = 1;
         }
-        Ok(Acceptor { negotiated: Arc::new(config), end_point })
+        Ok(Acceptor { negotiated: Arc::new(config), end_point, asks_for_certificate })
     }
 }

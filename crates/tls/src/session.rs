@@ -23,6 +23,13 @@ use crate::connector::Connector;
 /// No more received bytes are kept: the longest handshake message, and the records that it comes in.
 const HELD_MAX: usize = 80 * 1024;
 
+/// No more of clients that are not asked for a certificate: anybody can begin a handshake. A ClientHello has some hundred bytes, and
+/// 2 kB with a post-quantum key share.
+const HELD_OF_CLIENT_MAX: usize = RECORD_LEN_MAX + 512;
+
+/// The header of a record: its type, a version, its length (RFC 8446, section 5.1).
+const HEADER_LEN: usize = 5;
+
 /// The plain bytes of a full record.
 const RECORD_LEN_MAX: usize = 16 * 1024;
 
@@ -136,6 +143,7 @@ pub struct Session {
     side: Side,
     /// Received bytes of an incomplete record or handshake message.
     held: Vec<u8>,
+    held_max: usize,
     is_open: bool,
     /// The handshake began without SSLRequest, so both sides have to name the protocol.
     is_direct: bool,
@@ -157,7 +165,8 @@ impl Session {
     pub fn accept(acceptor: &Acceptor, is_direct: bool) -> Result<Session, Failure> {
         let connection = UnbufferedServerConnection::new(Arc::clone(&acceptor.negotiated))?;
         let end_point = acceptor.end_point.clone();
-        Ok(Session { side: Side::Server(connection), held: Vec::new(), is_open: false, is_direct, end_point })
+        let held_max = if acceptor.asks_for_certificate { HELD_MAX } else { HELD_OF_CLIENT_MAX };
+        Ok(Session { side: Side::Server(connection), held: Vec::new(), held_max, is_open: false, is_direct, end_point })
     }
 
     /// Begins a handshake with a server. `host` is its name or address, as it was configured; a name is sent as SNI.
@@ -169,7 +178,8 @@ impl Session {
             .map_err(|_| Failure(format!("\"{host}\" cannot be the name of a host in a certificate")))?;
         let connection = UnbufferedClientConnection::new(Arc::clone(&connector.config), name)?;
         let side = Side::Client(connection);
-        let mut session = Session { side, held: Vec::new(), is_open: false, is_direct, end_point: None };
+        let mut session =
+            Session { side, held: Vec::new(), held_max: HELD_MAX, is_open: false, is_direct, end_point: None };
         session.receive(&mut [], &mut Vec::new(), out)?;
         Ok(session)
     }
@@ -194,10 +204,11 @@ impl Session {
         let was_open = self.is_open;
         let outcome = if self.held.is_empty() {
             let (used, outcome) = take_in(&mut self.side, bytes, plain, out);
-            self.held.extend_from_slice(&bytes[used..]);
+            self.hold(&bytes[used..]);
             outcome
         } else {
             let mut held = std::mem::take(&mut self.held);
+            held.reserve_exact(bytes.len());
             held.extend_from_slice(bytes);
             let (used, outcome) = take_in(&mut self.side, &mut held, plain, out);
             if used < held.len() {
@@ -207,7 +218,7 @@ impl Session {
             outcome
         };
         let closed = outcome?;
-        if self.held.len() > HELD_MAX {
+        if self.held.len() > self.held_max {
             return Err(Failure("a message of the handshake is too long".to_owned()));
         }
         self.is_open = self.is_open || !self.common().is_handshaking();
@@ -215,6 +226,17 @@ impl Session {
             return Err(Failure("direct TLS without the protocol's name (ALPN)".to_owned()));
         }
         Ok(Received { opened: self.is_open && !was_open, closed })
+    }
+
+    /// Keeps the beginning of a record, with room for all of it: memory that grows piece by piece passes through many sizes, and the
+    /// allocator keeps what it leaves of each.
+    fn hold(&mut self, bytes: &[u8]) {
+        let announced = match *bytes {
+            [_, _, _, high, low, ..] => HEADER_LEN + usize::from(u16::from_be_bytes([high, low])),
+            _ => 0,
+        };
+        self.held.reserve_exact(announced.min(HELD_OF_CLIENT_MAX).max(bytes.len()));
+        self.held.extend_from_slice(bytes);
     }
 
     /// Encrypts plain bytes. Only once the handshake is done.

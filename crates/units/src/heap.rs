@@ -17,8 +17,16 @@ pub fn taken(len: usize) -> usize {
 /// Moves bytes to a smaller allocation if there is one that fits. An allocator that is asked to shrink one in place does not
 /// do so for less than half of it.
 pub fn fit(bytes: &mut Vec<u8>) {
-    if taken(bytes.capacity()) > taken(bytes.len()) {
-        *bytes = bytes.as_slice().to_vec();
+    fit_to(bytes, bytes.len());
+}
+
+/// The same, with room for `len` bytes.
+pub fn fit_to(bytes: &mut Vec<u8>, len: usize) {
+    let len = len.max(bytes.len());
+    if taken(bytes.capacity()) > taken(len) {
+        let mut fitting = Vec::with_capacity(len);
+        fitting.extend_from_slice(bytes);
+        *bytes = fitting;
     }
 }
 

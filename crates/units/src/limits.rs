@@ -6,6 +6,9 @@ use std::time::Duration;
 /// results want large reads: at 64 kB the system call no longer shows beside the copy.
 pub const CHUNK_LEN_MAX: usize = 64 * 1024;
 
+/// What one read of a client that has not logged in brings at most: more than the longest startup packet, and as much as a TLS record.
+pub const LOGIN_CHUNK_LEN_MAX: usize = 16 * 1024;
+
 /// A backlog longer than this is a bug: reading is paused as soon as there is any, and one step adds at most what was
 /// read, what had been waiting, and what we put in between.
 pub const BACKLOG_LEN_MAX: usize = 4 * CHUNK_LEN_MAX;
@@ -108,10 +111,13 @@ pub const LOGIN_LINE_MAX: usize = 10_000;
 /// [`LOGIN_WEIGHT_ORDINARY`], which is some times what drivers send. With what the allocator and the reading of a full socket add, a
 /// process grows by less than 40 MB: with a bound of 24 MiB half passwords of 64 kB made it 51 MB and half ClientHellos 64 MB, with this
 /// one 24 and 21.
-pub const LOGIN_BYTES_MAX: usize = 12 * 1024 * 1024;
+pub const LOGIN_BYTES_MAX: usize = 24 * 1024 * 1024;
 pub const LOGIN_WEIGHT_ORDINARY: usize = 3 * 1024;
 /// And what TLS takes in the midst of its handshake: a client's first message and the keys.
 pub const TLS_WEIGHT_ORDINARY: usize = 8 * 1024;
+
+/// Logins that have begun and are not over: with TLS they take half of [`LOGIN_BYTES_MAX`]. The others wait, and weigh little.
+pub const LOGINS_BEGUN_MAX: usize = LOGIN_BYTES_MAX / 2 / TLS_WEIGHT_ORDINARY;
 
 /// Wrong passwords whose answers wait at a door (`auth_failure_delay`); of more, the one that is due first is answered at once. A
 /// sixth of [`LOGINS_MAX`], so that they leave room for those who log in.
