@@ -23,7 +23,7 @@ use super::{Login, Phase};
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// How long it counts among those that take memory: many round trips to a client far away that is busy.
-const LINGERING: Duration = Duration::from_secs(1);
+const LINGERING: Duration = Duration::from_millis(250);
 
 /// At most so many logins get their turn in one step: each may be a TLS handshake, some 0.3 ms.
 const BEGUN_AT_ONCE: usize = 4;
@@ -271,7 +271,11 @@ mod tests {
         let changed = next(&mut turns, at(10), &[conn(0)]);
         assert_eq!(
             changed,
-            [(conn(0), LoginTurn::Has(at(10), 1)), (conn(1), LoginTurn::Lingers(at(0), 2)), (conn(2), LoginTurn::Has(at(10), 3))]
+            [
+                (conn(0), LoginTurn::Has(at(10), 1)),
+                (conn(1), LoginTurn::Lingers(at(0), 2)),
+                (conn(2), LoginTurn::Has(at(10), 3))
+            ]
         );
         // Nobody waits: nobody has to stop.
         assert_eq!(next(&mut turns, at(100), &[]), []);

@@ -18,6 +18,7 @@ use machine::{CertificateNames, Hangup, Secure, Secured};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use tls::{Acceptor, Connector, Failure, Outgoing, Session};
+use units::heap;
 
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
@@ -108,7 +109,7 @@ impl Layer {
 
     /// What it weighs, if that is not what its machine was told last.
     pub(crate) fn news_of_weight(&mut self) -> Option<usize> {
-        let weight = self.session.weight() + self.unsent.capacity();
+        let weight = self.session.weight() + heap::taken(self.unsent.capacity());
         (weight != std::mem::replace(&mut self.told_weight, weight)).then_some(weight)
     }
 

@@ -60,6 +60,9 @@ impl ServerLogin<'_, '_> {
             self.step.actions.send_new(self.conn, |out| {
                 progress = login.read(bytes, at, credentials, self.random, out);
             });
+            // At once: the password may change before the login is complete.
+            let mark = login.mark;
+            self.server.identity.mark = mark;
             match progress? {
                 Progress::Open => return Ok(End::Open),
                 Progress::Derive { password, salt, iterations } => {
@@ -67,8 +70,7 @@ impl ServerLogin<'_, '_> {
                     self.step.actions.push(Action::Compute { conn: self.conn, job });
                 }
                 Progress::Ready => {
-                    let key = std::mem::take(&mut login.key);
-                    self.server.identity.mark = login.mark;
+                    let key = std::mem::take(&mut logging_in(self.server).key);
                     self.server.backend = key;
                     return Ok(End::Ready);
                 }

@@ -20,7 +20,7 @@ const GROWTH_KB_MAX: u64 = 40 * 1024;
 const LEFT_KB_MAX: u64 = 10 * 1024;
 
 /// The longest handshake message that rustls takes, and PostgreSQL's longest password.
-const HELLO_LEN: usize = 0xffff;
+const HELLO_LEN_MAX: usize = 0xffff;
 const PASSWORD_LEN: u32 = 65_535;
 
 /// Threads that play the strangers.
@@ -115,7 +115,8 @@ fn pooler(stage: &Stage, ours: &Authority, rules: &str, more: &str) -> Pooler {
          client_tls_sslmode = allow\nclient_tls_cert_file = {}\nclient_tls_key_file = {}\n",
         ours.path("pooler.crt"),
         ours.path("pooler.key"),
-    );
+    )
+    .replace("{ca}", &ours.path("ca.crt"));
     let rules = format!("host honest all all scram-sha-256\n{rules}\n");
     let users = "\"ann\" \"right\"\n\"asker\" \"right\"\n".to_owned();
     Pooler::start_with(&ini, &[("users.txt", users), ("hba.conf", rules)])
@@ -134,23 +135,37 @@ fn asked(scene: &Scene, manner: Manner, startup: &[u8]) -> io::Result<Line> {
     Ok(line)
 }
 
+/// A ClientHello of that length, without its last byte. A handshake message that is longer than a record goes on in the next.
+fn half_a_hello(len: usize) -> Vec<u8> {
+    let [_, high, middle, low] = u32::try_from(len - 4).expect("64 kB").to_be_bytes();
+    let body = [&[1, high, middle, low][..], &vec![3; len - 5]].concat();
+    let of_record = |part: &[u8]| u16::try_from(part.len().max(len.min(0x4000))).expect("16 kB").to_be_bytes();
+    body.chunks(0x4000).flat_map(|part| [&[22, 3, 1][..], &of_record(part), part].concat()).collect()
+}
+
+fn sends_half_a_hello(scene: &Scene, number: usize, hello: &[u8]) -> io::Result<Line> {
+    let mut line = Line::open(scene.pooler.address(), false)?;
+    if number % 2 == 0 {
+        line.send(&SSL_REQUEST)?;
+        line.hear(1)?;
+    }
+    line.send_bare(hello)?;
+    Ok(line)
+}
+
+#[test]
+fn half_a_client_hello_of_a_whole_record() {
+    let hello = half_a_hello(0x4000);
+    let attack = |scene: &Scene, number| sends_half_a_hello(scene, number, &hello);
+    Scene::set("", "[pgbouncer]").attack("half a ClientHello", attack);
+}
+
+/// Clients that may show certificates may send more.
 #[test]
 fn half_a_client_hello_as_large_as_tls_allows() {
-    // A handshake message that is longer than a record goes on in the next.
-    let body = [&[1, 0, 0xff, 0xff - 4][..], &vec![3; HELLO_LEN - 8]].concat();
-    let records: Vec<u8> = body
-        .chunks(0x4000)
-        .flat_map(|part| [&[22, 3, 1][..], &u16::try_from(part.len()).expect("16 kB").to_be_bytes(), part].concat())
-        .collect();
-    Scene::set("", "[pgbouncer]").attack("half a ClientHello", |scene, number| {
-        let mut line = Line::open(scene.pooler.address(), false)?;
-        if number % 2 == 0 {
-            line.send(&SSL_REQUEST)?;
-            line.hear(1)?;
-        }
-        line.send_bare(&records)?;
-        Ok(line)
-    });
+    let hello = half_a_hello(HELLO_LEN_MAX);
+    let attack = |scene: &Scene, number| sends_half_a_hello(scene, number, &hello);
+    Scene::set("", "[pgbouncer]\nclient_tls_ca_file = {ca}").attack("half a ClientHello of 64 kB", attack);
 }
 
 #[test]

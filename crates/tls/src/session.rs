@@ -16,6 +16,8 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus, WriteTraffic};
 use rustls::{CertificateError, CommonState, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
+use units::heap;
+
 use crate::acceptor::Acceptor;
 use crate::certificate::{Names, end_point_hash};
 use crate::connector::Connector;
@@ -193,7 +195,7 @@ impl Session {
     /// Bytes of memory that it takes.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.held.capacity() + if self.is_open { WEIGHT } else { WEIGHT_OF_HANDSHAKE }
+        heap::taken(self.held.capacity()) + if self.is_open { WEIGHT } else { WEIGHT_OF_HANDSHAKE }
     }
 
     /// Takes received bytes, which it changes. Plain bytes are appended to `plain`, answers to `out`, even if it fails.
