@@ -80,7 +80,8 @@ impl Entry {
         let rules = &mut self.rules;
         rules.reserve = own.reserve_pool_size;
         rules.lifetime = own.server_lifetime;
-        rules.min = own.min_pool_size;
+        rules.is_paused = settings.orders.of(&self.key.database).paused;
+        rules.min = if rules.is_paused { 0 } else { own.min_pool_size };
         rules.min -= u32::from(rules.min > 0 && does(settings, Fault::OneTooFew));
         rules.forced = database.forced_user.is_some();
         rules.max_db = own.max_db_connections;

@@ -12,4 +12,6 @@ pub(crate) struct Rules {
     pub(crate) max_db: u32,
     pub(crate) max_user: u32,
     pub(crate) lifetime: Duration,
+    /// Nothing is opened, and what is counted says nothing of its size.
+    pub(crate) is_paused: bool,
 }

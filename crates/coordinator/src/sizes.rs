@@ -88,7 +88,7 @@ impl Sizes {
             let Some(auto) = entry.auto.as_mut().filter(|auto| auto.look_at.is_some_and(|at| at <= now)) else {
                 continue;
             };
-            if auto.awaited > 0 && now.since(auto.asked_at) < ANSWER_MAX {
+            if entry.rules.is_paused || auto.awaited > 0 && now.since(auto.asked_at) < ANSWER_MAX {
                 auto.look_at = Some(now + LOOK);
                 continue;
             }

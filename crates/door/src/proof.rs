@@ -166,6 +166,10 @@ impl Door {
                 return Ok(());
             }
             Begun::NoLookup => {}
+            Begun::Disabled(name) => {
+                let text = format!("authentication database \"{}\" is disabled", shown(&name));
+                return Err(Refused(sqlstate::CANNOT_CONNECT_NOW, text));
+            }
             Begun::Now(outcome) => _ = settle(&mut self.logins[conn], outcome)?,
             Begun::Misconfigured(why) => {
                 self.tell(conn, Level::Error, Topic::PoolerErrors, &why, actions);

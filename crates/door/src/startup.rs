@@ -293,6 +293,10 @@ impl Wish {
                 format!("no such database: {}", shown(&self.database)),
             ));
         };
+        if settings.orders.of(&entry).disabled || settings.orders.of(&self.database).disabled {
+            let text = format!("database \"{}\" is disabled", shown(&self.database));
+            return Err(Refused(sqlstate::CANNOT_CONNECT_NOW, text));
+        }
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
             // The client has not authenticated as this user.

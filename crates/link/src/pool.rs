@@ -48,12 +48,17 @@ pub struct Rules {
     pub max_pinned: u32,
     /// Whether one connection may listen for all sessions: at least one other must remain.
     pub shares_listener: bool,
+    /// PAUSE: servers are closed when they are free, and none is opened.
+    pub is_paused: bool,
+    /// How often RECONNECT was ordered: servers that were opened before the last one are closed when they are free.
+    pub reconnects: u32,
 }
 
 impl Rules {
     pub fn new(key: &PoolKey, database: &Database, settings: &Settings) -> Rules {
         let global = &settings.global;
         let own = settings.effective(database, &key.user);
+        let orders = settings.orders.of(&key.database);
         let mapped = own.pool_mode != PoolMode::Session;
         let waiting =
             [own.query_wait_timeout, own.query_timeout, own.client_idle_timeout, global.waiting.query_wait_notify];
@@ -67,6 +72,8 @@ impl Rules {
             fidelity: if mapped { own.pool_fidelity } else { Fidelity::Classic },
             stable_backend_pid: own.stable_backend_pid,
             shares_listener: least > 1 && own.max_db_connections != 1 && own.max_user_connections != 1,
+            is_paused: orders.paused,
+            reconnects: orders.reconnects,
             query_wait_timeout: own.query_wait_timeout,
             query_timeout: own.query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),

@@ -363,6 +363,11 @@ pub enum ToWorker {
     // From the control plane.
     Configure(Arc<Settings>),
     Stop(Stop),
+    /// Ends this session, if it is still that one.
+    KillClient {
+        conn: ConnId,
+        serial: Serial,
+    },
     /// Show me yourself: `Action::Report` with the same ticket.
     Look {
         ticket: u64,
@@ -405,6 +410,7 @@ impl ToWorker {
             | ToWorker::Settled { .. }
             | ToWorker::Configure(_)
             | ToWorker::Stop(_)
+            | ToWorker::KillClient { .. }
             | ToWorker::Look { .. }
             | ToWorker::Answer { .. } => false,
         }

@@ -12,6 +12,8 @@ use hba::{Directory, Maps, Provider, Rules};
 use queueing::classes::Classes;
 use settings::{AuthType, Effective, Global, UserSettings};
 
+use crate::orders::Orders;
+
 /// All of them. `Default` is the table's, with no databases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -37,6 +39,8 @@ pub struct Settings {
     pub auto_pool_size_start: u32,
     /// Classes: how clients share servers.
     pub classes: Arc<Classes>,
+    /// What was ordered at the console.
+    pub orders: Orders,
     /// Whether side effects are read from the database. Off only in tests of something else.
     pub reads_catalogue: bool,
     /// A deliberate fault, for tests of the tests.
@@ -59,6 +63,7 @@ impl Default for Settings {
             workers: 1,
             auto_pool_size_start: 4,
             classes: Arc::default(),
+            orders: Orders::default(),
             reads_catalogue: true,
             #[cfg(feature = "sabotage")]
             sabotage: None,

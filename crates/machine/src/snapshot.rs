@@ -97,6 +97,9 @@ pub struct PoolSnapshot {
     pub mode: PoolMode,
     pub clients: ClientCounts,
     pub servers: ServerCounts,
+    /// All servers here, in whatever state, and those of them that are closed when they are free.
+    pub open_servers: u32,
+    pub closing_servers: u32,
     /// Age of the oldest waiter, in microseconds; 0: nobody waits.
     pub maxwait_us: u64,
     pub totals: Totals,
@@ -151,6 +154,8 @@ impl PoolSnapshot {
             mode,
             clients: ClientCounts::default(),
             servers: ServerCounts::default(),
+            open_servers: 0,
+            closing_servers: 0,
             maxwait_us: 0,
             totals: Totals::default(),
             fidelity: FidelitySnapshot::default(),

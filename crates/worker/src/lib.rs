@@ -42,7 +42,7 @@ use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 use crate::chaos::chaos;
 use crate::events::reloads::concerns_servers;
 use crate::events::{
-    due, forgotten_pools, loans_received, placement, reloads, renewals, rounds, server_logins, sockets, stops,
+    due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds, server_logins, sockets, stops,
 };
 use crate::limits::limiters::Limiters;
 use crate::limits::{admission, classes, permits};
@@ -51,7 +51,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -259,6 +259,7 @@ impl Worker {
                 self.definitions.settle(self.tables.pools.iter_mut(), step.now, server, lost)
             }
             ToWorker::Stop(stop) => stops::stop(&mut self.tables, stop),
+            ToWorker::KillClient { conn, serial } => orders::kill_client(&mut self.tables, conn, serial),
             ToWorker::Look { ticket, detail } => {
                 let snapshot = Box::new(self.snapshot(step.now, detail));
                 step.actions.push(Action::Report { ticket, snapshot });
@@ -326,7 +327,9 @@ impl Worker {
             if other_password {
                 pool.opening.proved = Arc::default();
             }
-            let concerned = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            let ordered = before.orders.of(&pool.key.database);
+            let reconnects = self.tables.settings.orders.of(&pool.key.database).reconnects != ordered.reconnects;
+            let concerned = reconnects || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             let changed = concerned || other_password;
             if let Some(found) = found {
                 pool.database = found;
@@ -343,7 +346,7 @@ impl Worker {
             if changed {
                 let why = match concerned {
                     _ if removed => DATABASE_REMOVED,
-                    true => "database configuration changed",
+                    true => DATABASE_CHANGED,
                     false => PASSWORD_CHANGED,
                 };
                 closed_servers::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
@@ -355,6 +358,7 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
             }
+            orders::obey(&mut self.tables, step, id, ordered);
             self.tables.agenda.feed(id);
             timers::arm_pool(&mut self.tables, step, id);
             // More sessions may be pinned now.

@@ -34,6 +34,8 @@ pub struct Identity {
     pub mark: Option<Mark>,
     /// The settings it was opened with: it may be on its way to another worker while they change.
     pub opened_for: Arc<Database>,
+    /// How often RECONNECT had been ordered by then.
+    pub reconnects: u32,
     pub connected_at: Time,
 }
 

@@ -93,6 +93,8 @@ pub(super) enum Begun {
     Now(Outcome),
     /// As [`Outcome::Wrong`]; why, for the log.
     Misconfigured(String),
+    /// The lookup database of this name is disabled.
+    Disabled(String),
 }
 
 /// What a step works with.
@@ -202,6 +204,7 @@ impl Lookups {
         let target = match Route::find(turn.settings, database) {
             Route::None => return Begun::NoLookup,
             Route::Wrong(why) => return Begun::Misconfigured(why),
+            Route::Disabled(name) => return Begun::Disabled(name),
             Route::To(target) => Arc::new(target),
         };
         if !self.has_room_for(turn, &target) {

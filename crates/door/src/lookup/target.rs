@@ -31,6 +31,8 @@ pub(super) enum Route {
     To(Target),
     /// The settings are wrong, and how, for the log.
     Wrong(String),
+    /// An administrator has disabled it. Its name.
+    Disabled(String),
 }
 
 impl Route {
@@ -54,6 +56,9 @@ impl Route {
                 // It is told after the password that there is no such database.
                 None => Route::None,
             };
+        }
+        if settings.orders.of(name).disabled {
+            return Route::Disabled(name.to_owned());
         }
         let query = own.and_then(|own| own.auth_query.as_deref()).unwrap_or(&global.auth_query);
         let query = if query == AUTH_QUERY { QUALIFIED } else { query };

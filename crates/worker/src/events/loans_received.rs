@@ -14,7 +14,7 @@ use crate::servers::idle_servers::is_stale;
 use crate::servers::name_answers::taint;
 use crate::servers::{chores, free_servers, new_pools};
 use crate::sessions::welcome;
-use crate::tables::notices::DATABASE_REMOVED;
+use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -65,8 +65,10 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     let pool = &mut tables.pools[server.pool];
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
-    } else if concerns_servers(&pool.database, &server.identity.opened_for) {
-        server.end.close_needed = Some("database configuration changed");
+    } else if concerns_servers(&pool.database, &server.identity.opened_for)
+        || server.identity.reconnects != pool.rules.reconnects
+    {
+        server.end.close_needed = Some(DATABASE_CHANGED);
     }
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
         taint(&mut server, news);

@@ -5,6 +5,7 @@ pub(crate) mod due;
 pub(crate) mod findings;
 pub(crate) mod forgotten_pools;
 pub(crate) mod loans_received;
+pub(crate) mod orders;
 pub(crate) mod placement;
 pub(crate) mod reloads;
 pub(crate) mod renewals;

@@ -38,7 +38,11 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             let spared = spare && now >= pool.opening.spare_after;
             // A pool that has to close a server does not open one.
             let goes = pool.servers.takes_back().is_some();
-            !goes && !stopping && !pool.opening.is_paused(now) && (spared || pool.servers_needed() > coming)
+            !goes
+                && !pool.rules.is_paused
+                && !stopping
+                && !pool.opening.is_paused(now)
+                && (spared || pool.servers_needed() > coming)
         }
         None => false,
     };
@@ -60,7 +64,7 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
     let pool = &mut tables.pools[id];
     let address = Arc::new(pool.opening.take_host(&pool.database));
     pool.servers.enter(ServerState::Connecting.group());
-    let opened_for = Arc::clone(&pool.database);
+    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.reconnects);
     let identity = |name| Identity {
         serial,
         name,
@@ -69,6 +73,7 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
         encryption: Encryption::new(&tables.settings.global.tls, &address),
         mark: None,
         opened_for,
+        reconnects,
         connected_at: step.now,
     };
     let new = |name| Server::connecting(step.now, id, identity(name), empty);

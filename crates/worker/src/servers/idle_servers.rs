@@ -8,6 +8,9 @@ use units::{ConnId, PoolId, Time};
 use crate::servers::{chores, closed_servers};
 use crate::tables::Tables;
 
+/// Why a server is closed while its database is paused, as in PgBouncer.
+pub(crate) const PAUSED: &str = "pause mode";
+
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.
 pub(crate) fn take_idle(
@@ -55,6 +58,9 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     }
     if settings.global.tests.chaos_close && server.work.used {
         return Some("chaos_close");
+    }
+    if pool.rules.is_paused {
+        return Some(PAUSED);
     }
     let lifetime = pool.rules.server_lifetime;
     // A lifetime of zero is over after the first use.

@@ -9,6 +9,12 @@ pub(crate) const PASSWORD_CHANGED: &str = "password has changed";
 /// For clients of a database that a reload has removed, as in PgBouncer.
 pub(crate) const DATABASE_REMOVED: &str = "database removed";
 
+/// Why servers are closed whose database has another entry now, or is to be connected to anew.
+pub(crate) const DATABASE_CHANGED: &str = "database configuration changed";
+
+/// For a client that KILL_CLIENT ends, as in PgBouncer.
+pub(crate) const CLIENT_KILLED: &str = "admin forced disconnect";
+
 /// Why a session waits to be pinned.
 pub(crate) const PINNED: &str = "as many clients of this pool as max_pinned allows keep a server";
 

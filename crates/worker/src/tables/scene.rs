@@ -65,9 +65,18 @@ impl Scene {
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(&pool.database);
         let encryption = Encryption::new(&tables.settings.global.tls, &address);
-        let (local, mark, connected_at, opened_for) = (None, None, idle_since, database);
-        let identity =
-            |name| ServerIdentity { serial, name, local, address, encryption, mark, opened_for, connected_at };
+        let (local, mark, connected_at, opened_for, reconnects) = (None, None, idle_since, database, 0);
+        let identity = |name| ServerIdentity {
+            serial,
+            name,
+            local,
+            address,
+            encryption,
+            mark,
+            opened_for,
+            reconnects,
+            connected_at,
+        };
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
         pool.servers.enter(Group::Opening);

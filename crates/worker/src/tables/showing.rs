@@ -42,6 +42,8 @@ impl View<'_> {
         }
         for (_, server) in self.servers.iter() {
             let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
+            let is_closing = server.end.close_needed.is_some();
+            count(server.pool, &mut |pool| pool.closing_servers += u32::from(is_closing));
             count(server.pool, &mut |pool| match server_state(server, stale) {
                 "active" | "listening" => pool.servers.active += 1,
                 "being_canceled" => pool.servers.being_canceled += 1,
@@ -160,6 +162,8 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         mode: pool.rules.mode,
         clients: ClientCounts { active_cancel_req: pool.counts.cancels, ..ClientCounts::default() },
         servers: ServerCounts { active_cancel: pool.counts.cancels, ..ServerCounts::default() },
+        open_servers: pool.servers.all(),
+        closing_servers: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         totals: pool.counts.totals,
         fidelity: FidelitySnapshot {

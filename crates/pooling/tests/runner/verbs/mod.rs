@@ -22,6 +22,7 @@
 //!                                            `answers nobody`, `refuses ERROR 42P01 "why"`
 //! after 10s                                  every deadline on the way is reached
 //! reload pool|database|user|secret …         stop wait_for_clients|wait_for_servers|immediate
+//! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events
 //! panic in worker 1

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use machine::{Event, Mail, Stop, ToWorker, Verdict};
+use machine::{DatabaseOrders, Event, Mail, Stop, ToWorker, Verdict};
 use session_state::state::Pins;
 use units::WorkerId;
 
@@ -24,6 +24,9 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     }
     if words.eat("reload") {
         return reload(world, words);
+    }
+    if words.eat("order") {
+        return order(world, words);
     }
     if words.eat("stop") {
         let stop = match words.bare("how to stop")? {
@@ -147,6 +150,32 @@ fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
     world.tell_everybody(|place| Mail::configure(place, Arc::clone(&shared)));
     world.run_until_idle();
     Ok(())
+}
+
+/// `order pause db`, `order resume`, `order kill client a`: what is typed at the console.
+fn order(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    if words.eat("kill client") {
+        let name = words.bare("the client's name")?;
+        let conn = world.sockets[world.socket(name)?].id.ok_or("it has no session")?;
+        let snapshot = world.workers[usize::from(conn.owner())].snapshot(world.now, true);
+        let client = snapshot.clients.iter().find(|client| client.conn == conn).ok_or("it is not shown")?;
+        let mail = ToWorker::KillClient { conn, serial: client.serial };
+        world.step(World::place(conn), Event::Mail(Mail::ToWorker(WorkerId(conn.owner()), mail)));
+        world.run_until_idle();
+        return words.end();
+    }
+    let change: fn(&mut DatabaseOrders) = match words.bare("the order")? {
+        "pause" => |orders| orders.paused = true,
+        "resume" => |orders| orders.paused = false,
+        "disable" => |orders| orders.disabled = true,
+        "enable" => |orders| orders.disabled = false,
+        "reconnect" => |orders| orders.reconnects += 1,
+        "kill" => |orders| (orders.paused, orders.kills) = (true, orders.kills + 1),
+        other => return Err(format!("'{other}' is no order")),
+    };
+    let database = (!words.is_empty()).then(|| words.bare("the database")).transpose()?;
+    world.settings.orders.change(database, change);
+    reload(world, words)
 }
 
 /// `control answers a: CommandComplete "SHOW" | ReadyForQuery I`; `control answers and closes a: …`

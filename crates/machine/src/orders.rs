@@ -1,0 +1,102 @@
+//! What administrators have ordered at the console, as values that are part of the settings.
+//!
+//! So an order reaches every machine as a RELOAD does, in the same order, and one that is made anew after a panic has it too. A
+//! RELOAD keeps the orders; they end with the process.
+//!
+//! ```text
+//!   PAUSE, RESUME, KILL    paused      servers are closed when they are free, none is opened, clients wait
+//!   DISABLE, ENABLE        disabled    nobody logs in
+//!   RECONNECT              reconnects  servers that are older than the last one are closed when they are free
+//!   KILL                   kills       clients and servers from before the last one are closed
+//! ```
+//!
+//! //= pgbouncer usage.md#process-controlling-commands
+
+use std::collections::BTreeMap;
+
+/// The orders for one database, or for all.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseOrders {
+    pub paused: bool,
+    pub disabled: bool,
+    /// How often RECONNECT was ordered.
+    pub reconnects: u32,
+    /// How often KILL was.
+    pub kills: u32,
+}
+
+/// All orders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    all: DatabaseOrders,
+    databases: BTreeMap<String, DatabaseOrders>,
+}
+
+impl Orders {
+    /// What holds for a database.
+    #[must_use]
+    pub fn of(&self, database: &str) -> DatabaseOrders {
+        let (all, own) = (self.all, self.only_of(Some(database)));
+        DatabaseOrders {
+            paused: all.paused || own.paused,
+            disabled: all.disabled || own.disabled,
+            reconnects: all.reconnects.wrapping_add(own.reconnects),
+            kills: all.kills.wrapping_add(own.kills),
+        }
+    }
+
+    /// What was ordered for a database by its name, or, without one, for all.
+    #[must_use]
+    pub fn only_of(&self, database: Option<&str>) -> DatabaseOrders {
+        let Some(name) = database else { return self.all };
+        self.databases.get(name).copied().unwrap_or_default()
+    }
+
+    /// Changes what was ordered for a database by its name, or, without one, for all.
+    pub fn change(&mut self, database: Option<&str>, change: impl FnOnce(&mut DatabaseOrders)) {
+        match database {
+            Some(name) => change(self.databases.entry(name.to_owned()).or_default()),
+            None => change(&mut self.all),
+        }
+    }
+
+    /// Takes back every PAUSE and what KILL has paused.
+    pub fn resume_all(&mut self) {
+        self.all.paused = false;
+        self.databases.values_mut().for_each(|orders| orders.paused = false);
+    }
+
+    /// Whether anything is paused.
+    #[must_use]
+    pub fn pause_anything(&self) -> bool {
+        self.all.paused || self.databases.values().any(|orders| orders.paused)
+    }
+
+    /// Forgets the orders for databases that are not there any more.
+    pub fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.databases.retain(|name, _| is_there(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_for_a_database_is_its_own_and_what_holds_for_all() {
+        let mut orders = Orders::default();
+        assert_eq!(orders.of("app"), DatabaseOrders::default());
+        orders.change(Some("app"), |own| own.paused = true);
+        orders.change(Some("app"), |own| own.reconnects += 1);
+        orders.change(None, |all| all.reconnects += 1);
+        let own = orders.of("app");
+        assert_eq!((own.paused, own.reconnects, orders.of("other").reconnects), (true, 2, 1));
+        orders.change(None, |all| all.paused = true);
+        orders.change(Some("app"), |own| own.paused = false);
+        assert!(orders.of("app").paused && orders.of("other").paused && !orders.only_of(Some("app")).paused);
+        orders.resume_all();
+        assert!(!orders.pause_anything());
+        orders.retain(|name| name != "app");
+        assert_eq!(orders.of("app").reconnects, 1);
+    }
+}
