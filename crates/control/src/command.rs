@@ -11,8 +11,80 @@ pub enum Command {
     Show(Show),
     Reload,
     Shutdown(When),
+    Order(Order),
     /// A command of PgBouncer that is not supported yet, with its name for the error.
     NotYet(&'static str),
+}
+
+/// What is ordered for one database (`Some`) or for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Pause(Option<String>),
+    Resume(Option<String>),
+    Disable(String),
+    Enable(String),
+    Reconnect(Option<String>),
+    Kill(Option<String>),
+    /// The id of SHOW CLIENTS, as typed.
+    KillClient(String),
+    WaitClose(Option<String>),
+}
+
+impl Order {
+    /// The command's word, which is its tag, too.
+    #[must_use]
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Order::Pause(_) => "PAUSE",
+            Order::Resume(_) => "RESUME",
+            Order::Disable(_) => "DISABLE",
+            Order::Enable(_) => "ENABLE",
+            Order::Reconnect(_) => "RECONNECT",
+            Order::Kill(_) => "KILL",
+            Order::KillClient(_) => "KILL_CLIENT",
+            Order::WaitClose(_) => "WAIT_CLOSE",
+        }
+    }
+
+    /// The database that it names.
+    #[must_use]
+    pub fn database(&self) -> Option<&str> {
+        match self {
+            Order::Disable(name) | Order::Enable(name) => Some(name),
+            Order::Pause(name) | Order::Resume(name) | Order::Reconnect(name) => name.as_deref(),
+            Order::Kill(name) | Order::WaitClose(name) => name.as_deref(),
+            Order::KillClient(_) => None,
+        }
+    }
+
+    fn parse(word: &str, argument: Option<String>) -> Option<Order> {
+        Some(match word.to_ascii_uppercase().as_str() {
+            "PAUSE" => Order::Pause(argument),
+            "RESUME" => Order::Resume(argument),
+            "DISABLE" => Order::Disable(argument?),
+            "ENABLE" => Order::Enable(argument?),
+            "RECONNECT" => Order::Reconnect(argument),
+            "KILL" => Order::Kill(argument),
+            "KILL_CLIENT" => Order::KillClient(argument?),
+            "WAIT_CLOSE" => Order::WaitClose(argument),
+            _ => return None,
+        })
+    }
+}
+
+/// The one argument of an order: a bare word, or any text in double or single quotes, in which a quote is written twice. `None`: it is
+/// more, or not closed.
+fn argument(text: &str) -> Option<Option<String>> {
+    let text = text.trim();
+    let Some(quote) = text.chars().next() else { return Some(None) };
+    if quote != '"' && quote != '\'' {
+        let is_bare = !text.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';'));
+        return is_bare.then(|| Some(text.to_owned()));
+    }
+    let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+    let name = inner.replace(&format!("{quote}{quote}"), "\0");
+    let is_closed = !name.is_empty() && !name.contains(quote) && !inner.contains('\0');
+    is_closed.then(|| Some(name.replace('\0', &quote.to_string())))
 }
 
 /// When `SHUTDOWN` takes effect.
@@ -37,16 +109,17 @@ pub(crate) const COMMANDS: [(&str, &[(&str, Command)]); 3] = [
 ];
 
 /// Commands that are not there yet, as `SHOW HELP` has them; what follows the first word is not looked at.
-pub(crate) const NOT_YET: [&str; 10] = [
-    "SET key = arg",
+pub(crate) const NOT_YET: [&str; 2] = ["SET key = arg", "SUSPEND"];
+
+/// Orders, as `SHOW HELP` has them.
+pub(crate) const ORDERS: [&str; 8] = [
     "PAUSE [<db>]",
     "RESUME [<db>]",
     "DISABLE <db>",
     "ENABLE <db>",
     "RECONNECT [<db>]",
-    "KILL <db>",
+    "KILL [<db>]",
     "KILL_CLIENT <client_id>",
-    "SUSPEND",
     "WAIT_CLOSE [<db>]",
 ];
 
@@ -58,6 +131,9 @@ impl Command {
         let text = text.strip_suffix(';').unwrap_or(text);
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
+        if ORDERS.iter().any(|usage| usage.split(' ').next().is_some_and(|word| word.eq_ignore_ascii_case(first))) {
+            return Order::parse(first, argument(text.trim_start().strip_prefix(first)?)?).map(Command::Order);
+        }
         let first_words = NOT_YET.iter().filter_map(|usage| usage.split(' ').next());
         if let Some(name) = first_words.into_iter().find(|name| name.eq_ignore_ascii_case(first)) {
             return Some(Command::NotYet(name));
@@ -81,7 +157,7 @@ impl Command {
             // Its rows would hold passwords, keys and descriptors.
             Command::Show(Show::NotYet(name)) => *name != "SHOW FDS",
             Command::Show(_) => true,
-            Command::Reload | Command::Shutdown(_) | Command::NotYet(_) => false,
+            Command::Reload | Command::Shutdown(_) | Command::Order(_) | Command::NotYet(_) => false,
         }
     }
 }
@@ -93,6 +169,8 @@ mod tests {
     #[test]
     fn a_table_of_texts() {
         let show = |show| Some(Command::Show(show));
+        let order = |order| Some(Command::Order(order));
+        let app = || Some("app".to_owned());
         let table = [
             ("show pools", show(Show::Pools)),
             ("SHOW POOLS;", show(Show::Pools)),
@@ -106,10 +184,27 @@ mod tests {
             ("shutdown", Some(Command::Shutdown(When::Now))),
             ("SHUTDOWN wait_for_servers", Some(Command::Shutdown(When::ServersReleased))),
             ("SHUTDOWN WAIT_FOR_CLIENTS;", Some(Command::Shutdown(When::ClientsGone))),
-            ("pause", Some(Command::NotYet("PAUSE"))),
-            ("pause app;", Some(Command::NotYet("PAUSE"))),
+            ("pause", order(Order::Pause(None))),
+            ("pause app;", order(Order::Pause(app()))),
+            (" Pause\n app ; ", order(Order::Pause(app()))),
+            ("resume \"app\"", order(Order::Resume(app()))),
+            ("resume 'app';", order(Order::Resume(app()))),
+            ("reconnect \"a \"\"b\"\"; c\"", order(Order::Reconnect(Some("a \"b\"; c".to_owned())))),
+            ("disable app", order(Order::Disable("app".to_owned()))),
+            ("ENABLE my-app.x", order(Order::Enable("my-app.x".to_owned()))),
+            ("kill", order(Order::Kill(None))),
+            ("kill_client 7", order(Order::KillClient("7".to_owned()))),
+            ("wait_close", order(Order::WaitClose(None))),
+            ("disable", None),
+            ("kill_client", None),
+            ("pause app other", None),
+            ("pause \"app", None),
+            ("pause \"\"", None),
+            ("pause \"a\"b\"", None),
+            ("pause app; pause app", None),
+            ("pauseapp", None),
             ("set pool_mode = 'session'", Some(Command::NotYet("SET"))),
-            ("kill_client 7", Some(Command::NotYet("KILL_CLIENT"))),
+            ("suspend", Some(Command::NotYet("SUSPEND"))),
             ("", None),
             (";", None),
             ("show", None),

@@ -37,6 +37,8 @@ pub enum Refusal {
     AdminNeeded,
     NotYet(&'static str),
     ReloadFailed,
+    /// An order that cannot be carried out, and why.
+    Words(String),
 }
 
 /// The command in a question, if its user may run it.
@@ -59,6 +61,7 @@ impl Refusal {
             Refusal::Invalid(text) => format!("invalid command '{text}', use SHOW HELP;"),
             Refusal::AdminNeeded => "admin access needed".to_owned(),
             Refusal::NotYet(name) => format!("{name} is not supported yet"),
+            Refusal::Words(words) => words.clone(),
             Refusal::ReloadFailed => "RELOAD failed, see logs for additional details".to_owned(),
         }
     }
@@ -66,7 +69,7 @@ impl Refusal {
     fn code(&self) -> SqlState {
         match self {
             Refusal::ReloadFailed => CONFIG_FILE_ERROR,
-            Refusal::Invalid(_) | Refusal::AdminNeeded | Refusal::NotYet(_) => PROTOCOL_VIOLATION,
+            Refusal::Invalid(_) | Refusal::AdminNeeded | Refusal::NotYet(_) | Refusal::Words(_) => PROTOCOL_VIOLATION,
         }
     }
 }

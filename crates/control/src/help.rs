@@ -17,7 +17,8 @@ pub(crate) fn detail() -> String {
     let missing = admin::NOT_YET.iter().filter_map(|name| name.strip_prefix("SHOW "));
     let missing = format!("SHOW {}", joined(missing));
     let not_yet = ["not supported yet:".to_owned(), missing].into_iter();
-    let lines = shows.chain(commands).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
+    let orders = command::ORDERS.map(str::to_owned);
+    let lines = shows.chain(commands).chain(orders).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
     lines.fold(String::new(), |text, line| text + "\n\t" + &line)
 }
 

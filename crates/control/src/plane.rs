@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
-use units::{ConnId, WorkerId};
+use units::{ConnId, Serial, WorkerId};
 
 /// The data plane, as the control plane uses it.
 pub trait Plane {
@@ -29,6 +29,9 @@ pub trait Plane {
 
     /// Sends wire messages to a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
+
+    /// Ends a client, if it is still that one.
+    fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial);
 
     /// The wall clock's time.
     fn wall_clock(&self) -> Zoned;

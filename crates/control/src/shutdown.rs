@@ -38,12 +38,14 @@ pub enum Act {
     Nothing,
     Reload,
     Stop(Stop),
+    Pause,
+    Resume,
 }
 
 impl Phase {
     /// What a signal means now.
     #[must_use]
-    pub(crate) fn on(self, signal: Signal) -> Verdict {
+    pub(crate) fn on(self, signal: Signal, is_paused: bool) -> Verdict {
         let log = |text, act| Verdict { level: Level::Log, text, act };
         let ending = self != Phase::Running;
         match signal {
@@ -60,12 +62,11 @@ impl Phase {
                 "got SIGINT, shutting down, waiting for all servers connections to be released",
                 Act::Stop(Stop::WaitForServers),
             ),
-            Signal::User1 => Verdict {
-                level: Level::Warning,
-                text: "got SIGUSR1, but PAUSE is not supported yet",
-                act: Act::Nothing,
-            },
+            Signal::User1 if ending => log("got SIGUSR1 while shutting down, ignoring", Act::Nothing),
+            Signal::User1 if is_paused => log("got SIGUSR1, but already paused/suspended", Act::Nothing),
+            Signal::User1 => log("got SIGUSR1, pausing all activity", Act::Pause),
             Signal::User2 if ending => log("got SIGUSR2 while shutting down, ignoring", Act::Nothing),
+            Signal::User2 if is_paused => log("got SIGUSR2, continuing from PAUSE", Act::Resume),
             Signal::User2 => log("got SIGUSR2, but not paused/suspended", Act::Nothing),
         }
     }
@@ -87,12 +88,12 @@ mod tests {
 
     #[test]
     fn a_second_signal_ends_at_once() {
-        let soft = Phase::Running.on(Signal::Terminate);
+        let soft = Phase::Running.on(Signal::Terminate, false);
         assert_eq!(soft.act, Act::Stop(Stop::WaitForClients));
-        assert_eq!(Phase::Running.on(Signal::Interrupt).act, Act::Stop(Stop::WaitForServers));
+        assert_eq!(Phase::Running.on(Signal::Interrupt, false).act, Act::Stop(Stop::WaitForServers));
         for stop in [Stop::WaitForClients, Stop::WaitForServers] {
             for signal in [Signal::Terminate, Signal::Interrupt, Signal::Quit] {
-                let verdict = Phase::Ending(stop).on(signal);
+                let verdict = Phase::Ending(stop).on(signal, false);
                 assert_eq!(verdict.act, Act::Stop(Stop::Immediate), "{signal:?}");
                 assert!(verdict.text.ends_with("fast exit"), "{}", verdict.text);
             }
@@ -102,15 +103,24 @@ mod tests {
     #[test]
     fn quit_is_immediate_and_hangup_reloads_whatever_the_phase() {
         for phase in [Phase::Running, Phase::Ending(Stop::WaitForClients)] {
-            assert_eq!(phase.on(Signal::Quit).act, Act::Stop(Stop::Immediate));
-            assert_eq!(phase.on(Signal::Hangup).act, Act::Reload);
+            assert_eq!(phase.on(Signal::Quit, false).act, Act::Stop(Stop::Immediate));
+            assert_eq!(phase.on(Signal::Hangup, false).act, Act::Reload);
         }
     }
 
     #[test]
-    fn what_is_missing_says_so() {
-        let verdict = Phase::Running.on(Signal::User1);
-        assert_eq!(verdict.act, Act::Nothing);
-        assert!(verdict.text.contains("not supported yet"));
+    fn pause_and_resume_are_for_a_running_process_that_needs_them() {
+        let ending = Phase::Ending(Stop::WaitForClients);
+        let table = [
+            (Phase::Running, Signal::User1, false, Act::Pause),
+            (Phase::Running, Signal::User1, true, Act::Nothing),
+            (Phase::Running, Signal::User2, true, Act::Resume),
+            (Phase::Running, Signal::User2, false, Act::Nothing),
+            (ending, Signal::User1, false, Act::Nothing),
+            (ending, Signal::User2, true, Act::Nothing),
+        ];
+        for (phase, signal, is_paused, act) in table {
+            assert_eq!(phase.on(signal, is_paused).act, act, "{phase:?} {signal:?} {is_paused}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Question, Stop};
+use machine::{Level, Orders, Question, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
@@ -15,6 +15,10 @@ use crate::events::Announcer;
 use crate::plane::{Asker, Loaded, Plane};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
+
+mod orders;
+
+use orders::Waiting;
 
 /// How often memory is given back to the system.
 const MEMORY_PERIOD: Duration = Duration::from_secs(5);
@@ -77,6 +81,10 @@ pub struct Steward<P, L> {
     averages: Averages,
     announcer: Announcer,
     phase: Phase,
+    /// What was ordered at the console.
+    orders: Orders,
+    /// Commands that are answered when servers are closed.
+    waiting: Vec<Waiting>,
 }
 
 impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -90,16 +98,21 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             averages: Averages::default(),
             announcer: Announcer::default(),
             phase: Phase::Running,
+            orders: Orders::default(),
+            waiting: Vec::new(),
         }
     }
 
     /// Serves events until the process is to end, or no sender is left.
     pub fn run(&mut self, events: &Receiver<ControlEvent>) -> Ending {
-        let (mut statistics, mut memory) = (Recurring::new(Instant::now()), Recurring::new(Instant::now()));
+        let begun = Instant::now();
+        let (mut statistics, mut memory, mut looks) =
+            (Recurring::new(begun), Recurring::new(begun), Recurring::new(begun));
         loop {
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
             let now = Instant::now();
-            match events.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now))) {
+            let look = if self.awaits_servers() { looks.left(orders::POLL, now) } else { Duration::MAX };
+            match events.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look)) {
                 Ok(event) => {
                     if let Some(ending) = self.serve(event) {
                         return ending;
@@ -109,6 +122,9 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                 Err(RecvTimeoutError::Disconnected) => return Ending::AtOnce,
             }
             let now = Instant::now();
+            if looks.due(orders::POLL, now).is_some() {
+                self.review();
+            }
             if memory.due(MEMORY_PERIOD, now).is_some() {
                 self.plane.give_memory_back();
             }
@@ -123,7 +139,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         match event {
             ControlEvent::Asked { asker, question } => self.asked(asker, &question),
             ControlEvent::Signal(signal) => {
-                let verdict = self.phase.on(signal);
+                let verdict = self.phase.on(signal, self.is_paused());
                 self.plane.tell(verdict.level, verdict.text.to_owned());
                 match verdict.act {
                     Act::Nothing => None,
@@ -132,6 +148,15 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                         None
                     }
                     Act::Stop(stop) => self.stop(stop),
+                    Act::Pause => {
+                        self.pause_all();
+                        None
+                    }
+                    Act::Resume => {
+                        // The verdict is only given while it is paused.
+                        let _ = self.resume(None);
+                        None
+                    }
                 }
             }
             ControlEvent::Finished => {
@@ -167,6 +192,10 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                 if self.reload() { Answer::Done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
             }
             Ok(Command::Shutdown(when)) => return self.shutdown(asker, when),
+            Ok(Command::Order(order)) => match self.order(asker, &order) {
+                Some(answer) => answer,
+                None => return None,
+            },
             Ok(Command::NotYet(name)) => Answer::Refused(Refusal::NotYet(name)),
             Err(refusal) => Answer::Refused(refusal),
         };
@@ -220,6 +249,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
 
     fn stop(&mut self, stop: Stop) -> Option<Ending> {
         self.phase = Phase::Ending(stop);
+        self.resume_for_shutdown();
         self.plane.stop(stop);
         (stop == Stop::Immediate).then_some(Ending::AtOnce)
     }
@@ -227,7 +257,8 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// Reads the configuration again. If that fails, everything stays as it is and the log says why.
     fn reload(&mut self) -> bool {
         match (self.load)() {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
+                self.keep_orders(&mut loaded);
                 for warning in &loaded.warnings {
                     self.plane.tell(Level::Warning, warning.clone());
                 }

@@ -10,7 +10,7 @@ use control::{Asker, ControlEvent, Ending, Loaded, Plane, Signal, Steward, Worke
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use settings::PoolSize;
-use units::{ConnId, WorkerId};
+use units::{ConnId, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
 /// The calls of the data plane, one line each.
@@ -46,11 +46,16 @@ impl Plane for FakePlane {
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
-        self.note(format!("configure default_pool_size={}", settings.global.pools.default_pool_size));
+        let paused = if settings.orders.only_of(None).paused { " paused" } else { "" };
+        self.note(format!("configure default_pool_size={}{paused}", settings.global.pools.default_pool_size));
     }
 
     fn stop(&mut self, stop: Stop) {
         self.note(format!("stop {stop:?}"));
+    }
+
+    fn kill_client(&mut self, worker: WorkerId, conn: ConnId, _serial: Serial) {
+        self.note(format!("kill {conn:?} at {worker:?}"));
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
@@ -147,7 +152,7 @@ fn errors_are_protocol_violations_and_leave_the_client_ready() {
         ("reload", false, "admin access needed"),
         ("shutdown", false, "admin access needed"),
         ("show fds", false, "admin access needed"),
-        ("pause app", true, "PAUSE is not supported yet"),
+        ("suspend", true, "SUSPEND is not supported yet"),
         ("show mem", true, "SHOW MEM is not supported yet"),
     ];
     for (text, admin, expected) in table {

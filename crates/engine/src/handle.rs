@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
-use units::{ConnId, WorkerId};
+use units::{ConnId, Serial, WorkerId};
 
 use crate::count::ThreadCounters;
 use crate::layer::Keyring;
@@ -97,6 +97,11 @@ impl Handle {
     /// Answers a console command; `close` ends that console session.
     pub fn answer(&self, worker: WorkerId, conn: ConnId, bytes: Vec<u8>, close: bool) {
         self.post(Mail::ToWorker(worker, ToWorker::Answer { conn, bytes, close }));
+    }
+
+    /// Ends a session, if it is still that one.
+    pub fn kill_client(&self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.post(Mail::ToWorker(worker, ToWorker::KillClient { conn, serial }));
     }
 
     /// Stops the engine; `Engine::wait` returns when that is done. TCP listeners close at once. The Unix socket stays

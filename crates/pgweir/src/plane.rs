@@ -7,7 +7,7 @@ use control::{Asker, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
-use units::WorkerId;
+use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
 
@@ -53,6 +53,10 @@ impl Plane for EnginePlane {
 
     fn stop(&mut self, stop: Stop) {
         self.handle.stop(stop);
+    }
+
+    fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.handle.kill_client(worker, conn, serial);
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {

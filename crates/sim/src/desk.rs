@@ -51,8 +51,10 @@ pub(crate) struct Served {
 struct Tray {
     snapshots: Vec<Snapshot>,
     answers: Vec<(Asker, Vec<u8>, bool)>,
-    configured: bool,
+    /// The settings that are to be put in force.
+    configured: Option<Arc<Settings>>,
     stop: Option<Stop>,
+    killed: Vec<(WorkerId, ConnId, Serial)>,
     /// The settings that a reload will read; `None`: a mistake in the file.
     file: Option<Arc<Settings>>,
 }
@@ -84,12 +86,16 @@ impl Plane for Counter {
         0
     }
 
-    fn configure(&mut self, _settings: Arc<Settings>) {
-        self.0.borrow_mut().configured = true;
+    fn configure(&mut self, settings: Arc<Settings>) {
+        self.0.borrow_mut().configured = Some(settings);
     }
 
     fn stop(&mut self, stop: Stop) {
         self.0.borrow_mut().stop = Some(stop);
+    }
+
+    fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.0.borrow_mut().killed.push((worker, conn, serial));
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {

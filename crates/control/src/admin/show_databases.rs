@@ -58,6 +58,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 
 fn row(input: &ShowInput<'_>, database: &Database, current: Current) -> Vec<Value> {
     let settings = input.settings;
+    let orders = settings.orders.only_of(Some(&database.name));
     vec![
         words(&database.name),
         words(hosts(database)),
@@ -77,8 +78,8 @@ fn row(input: &ShowInput<'_>, database: &Database, current: Current) -> Vec<Valu
         count(current.servers),
         count(database.settings.max_db_client_connections.unwrap_or(settings.global.pools.max_db_client_connections)),
         count(current.clients),
-        count(0),
-        count(0),
+        count(u8::from(orders.paused)),
+        count(u8::from(orders.disabled)),
         database.settings.pool_fidelity.map(|fidelity| fidelity.as_str().to_owned()),
     ]
 }

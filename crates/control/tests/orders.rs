@@ -1,0 +1,279 @@
+//! Orders at the console: what the data plane is told, when each is answered, and how.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use connections::databases::Database;
+use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, WorkerFacts};
+use jiff::Zoned;
+use machine::{Level, Question, Settings, Snapshot, Stop};
+use units::{ConnId, Kind, Serial, WorkerId};
+use wire::{HEADER_LEN, Header, backend};
+
+mod world;
+
+/// What the data plane is told, one line each, and what it shows.
+#[derive(Clone, Default)]
+struct Outside {
+    lines: Rc<RefCell<Vec<String>>>,
+    open: Rc<Cell<u32>>,
+    closing: Rc<Cell<u32>>,
+    /// Workers that do not answer.
+    mute: Rc<Cell<bool>>,
+}
+
+impl Outside {
+    fn note(&self, line: String) {
+        self.lines.borrow_mut().push(line);
+    }
+}
+
+impl Plane for Outside {
+    fn wall_clock(&self) -> Zoned {
+        Zoned::default()
+    }
+
+    fn look(&mut self, _detail: bool) -> Vec<Snapshot> {
+        let mut snapshots = world::World::new().snapshots;
+        for pool in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.pools) {
+            (pool.open_servers, pool.closing_servers) = (0, 0);
+            if &*pool.key.database == "app" {
+                (pool.open_servers, pool.closing_servers) = (self.open.get(), self.closing.get());
+            }
+        }
+        snapshots.truncate(if self.mute.get() { 1 } else { usize::MAX });
+        snapshots
+    }
+
+    fn workers(&mut self) -> Vec<WorkerFacts> {
+        Vec::new()
+    }
+
+    fn turned_away(&mut self) -> u64 {
+        0
+    }
+
+    fn configure(&mut self, settings: Arc<Settings>) {
+        let (all, app) = (settings.orders.only_of(None), settings.orders.only_of(Some("app")));
+        let words = |orders: machine::DatabaseOrders| {
+            let (paused, disabled) = (u8::from(orders.paused), u8::from(orders.disabled));
+            format!("paused={paused} disabled={disabled} reconnects={} kills={}", orders.reconnects, orders.kills)
+        };
+        self.note(format!("all: {}; app: {}", words(all), words(app)));
+    }
+
+    fn stop(&mut self, stop: Stop) {
+        self.note(format!("stop {stop:?}"));
+    }
+
+    fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.note(format!("kill {conn:?} of {worker:?}, {serial:?}"));
+    }
+
+    fn answer(&mut self, to: Asker, bytes: Vec<u8>, _close: bool) {
+        self.note(format!("{}: {}", to.conn.slot(), read(&bytes)));
+    }
+
+    fn give_memory_back(&mut self) {}
+
+    fn log_lines_lost(&mut self) -> u64 {
+        0
+    }
+
+    fn tell(&mut self, level: Level, text: String) {
+        if level == Level::Log {
+            self.note(format!("log: {text}"));
+        }
+    }
+}
+
+/// The tag, or the error's code and text.
+fn read(bytes: &[u8]) -> String {
+    let header = Header::parse(bytes).expect("sound").expect("whole");
+    let body = &bytes[HEADER_LEN..header.total_len()];
+    let text = |field: Option<&[u8]>| String::from_utf8_lossy(field.expect("present")).into_owned();
+    match header.tag {
+        b'E' => {
+            let fields = backend::Fields::decode(body);
+            format!("{} {}", text(fields.code()), text(fields.message()))
+        }
+        b'C' => text(Some(&body[..body.len() - 1])),
+        tag => format!("{}", char::from(tag)),
+    }
+}
+
+fn loaded() -> Loaded {
+    let mut settings = Settings { workers: 2, ..Settings::default() };
+    settings.databases.insert("app".to_owned(), Arc::new(Database::new("app", Vec::new())));
+    Loaded {
+        settings: Arc::new(settings),
+        rows: Vec::new(),
+        listen_port: 6432,
+        stats_period: 60 * world::SECOND,
+        log_stats: true,
+        warnings: Vec::new(),
+    }
+}
+
+struct Scene {
+    outside: Outside,
+    steward: Steward<Outside, fn() -> Result<Loaded, Vec<String>>>,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let outside = Outside::default();
+        let load: fn() -> Result<Loaded, Vec<String>> = || Ok(loaded());
+        Scene { steward: Steward::new(outside.clone(), load, loaded()), outside }
+    }
+
+    /// What the console of this number types leads to, but for the log.
+    fn types(&mut self, console: u32, text: &str) -> Vec<String> {
+        let asker = Asker { worker: WorkerId(0), conn: ConnId::new(Kind::Client, 0, console, 0) };
+        let question = Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin: true };
+        self.steward.serve(ControlEvent::Asked { asker, question });
+        self.told()
+    }
+
+    fn told(&mut self) -> Vec<String> {
+        let mut lines = self.outside.lines.take();
+        lines.retain(|line| !line.starts_with("log: "));
+        lines
+    }
+
+    fn reviews(&mut self) -> Vec<String> {
+        self.steward.review();
+        self.told()
+    }
+}
+
+const NOTHING: [&str; 0] = [];
+const CALM: &str = "paused=0 disabled=0 reconnects=0 kills=0";
+
+#[test]
+fn every_order_changes_its_own_value() {
+    let mut scene = Scene::new();
+    let only = |app: &str| format!("all: {CALM}; app: {app}");
+    let paused = "paused=1 disabled=0 reconnects=0 kills=0";
+    assert_eq!(scene.types(1, "pause app"), [only(paused)]);
+    assert_eq!(
+        scene.types(1, "resume app")[..2],
+        [only(CALM), "1: 08P01 RESUME came before all servers were closed".to_owned()]
+    );
+    assert_eq!(
+        scene.types(1, "disable app"),
+        [only("paused=0 disabled=1 reconnects=0 kills=0"), "1: DISABLE".to_owned()]
+    );
+    assert_eq!(scene.types(1, "enable app"), [only(CALM), "1: ENABLE".to_owned()]);
+    assert_eq!(
+        scene.types(1, "reconnect"),
+        [format!("all: paused=0 disabled=0 reconnects=1 kills=0; app: {CALM}"), "1: RECONNECT".to_owned()]
+    );
+    assert_eq!(
+        scene.types(1, "kill \"app\";")[..],
+        ["all: paused=0 disabled=0 reconnects=1 kills=0; app: paused=1 disabled=0 reconnects=0 kills=1", "1: KILL"]
+    );
+    // A RELOAD keeps all of it.
+    let kept = "all: paused=0 disabled=0 reconnects=1 kills=0; app: paused=1 disabled=0 reconnects=0 kills=1";
+    assert_eq!(scene.types(1, "reload"), [kept, "1: RELOAD"]);
+}
+
+#[test]
+fn orders_that_make_no_sense_are_errors() {
+    let mut scene = Scene::new();
+    let table = [
+        ("pause nowhere", "no such database: nowhere"),
+        ("pause pgbouncer", "cannot pause admin db: pgbouncer"),
+        ("disable pgbouncer", "cannot disable admin db: pgbouncer"),
+        ("kill pgbouncer", "cannot kill admin db: pgbouncer"),
+        ("resume app", "database app is not paused"),
+        ("resume", "pooler is not paused/suspended"),
+        ("kill_client x", "invalid client pointer supplied"),
+        ("kill_client 123456", "client not found"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(scene.types(1, text), [format!("1: 08P01 {expected}")], "{text}");
+    }
+    scene.types(1, "pause");
+    assert_eq!(scene.types(2, "pause"), ["2: 08P01 already suspended/paused"]);
+}
+
+#[test]
+fn pause_is_answered_when_two_looks_have_found_no_server() {
+    let mut scene = Scene::new();
+    scene.outside.open.set(3);
+    scene.types(1, "pause app");
+    assert_eq!(scene.reviews(), NOTHING, "three are left");
+    scene.outside.open.set(0);
+    assert_eq!(scene.reviews(), NOTHING, "one may be on its way between workers");
+    scene.outside.mute.set(true);
+    assert_eq!(scene.reviews(), NOTHING, "a worker has not answered");
+    scene.outside.mute.set(false);
+    assert_eq!(scene.reviews(), ["1: PAUSE"]);
+    assert!(!scene.steward.awaits_servers());
+    scene.outside.open.set(3);
+    scene.types(1, "resume app");
+    scene.types(1, "pause app");
+    scene.outside.open.set(0);
+    scene.reviews();
+    scene.outside.open.set(1);
+    scene.reviews();
+    scene.outside.open.set(0);
+    assert_eq!(scene.reviews(), NOTHING, "not in a row");
+    assert_eq!(scene.reviews(), ["1: PAUSE"]);
+}
+
+#[test]
+fn wait_close_waits_for_servers_that_are_to_be_closed() {
+    let mut scene = Scene::new();
+    (scene.outside.open.set(5), scene.outside.closing.set(2));
+    assert_eq!(scene.types(1, "wait_close"), NOTHING);
+    assert_eq!(scene.reviews(), NOTHING);
+    scene.outside.closing.set(0);
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), vec!["1: WAIT_CLOSE".to_owned()]));
+}
+
+#[test]
+fn several_consoles_never_leave_one_without_an_answer() {
+    let mut scene = Scene::new();
+    scene.outside.open.set(1);
+    scene.types(1, "pause");
+    scene.types(2, "pause app");
+    scene.types(3, "wait_close app");
+    let resumed = scene.types(4, "resume");
+    assert_eq!(resumed[1..], ["1: 08P01 RESUME came before all servers were closed", "4: RESUME"]);
+    assert_eq!(scene.reviews(), ["3: WAIT_CLOSE"], "none was closing");
+    let ended = scene.types(5, "shutdown wait_for_clients");
+    let expected = [
+        "5: SHUTDOWN",
+        &format!("all: {CALM}; app: {CALM}"),
+        "2: 08P01 pooler is shutting down",
+        "stop WaitForClients",
+    ];
+    assert_eq!(ended, expected, "clients are to finish what they have begun");
+    for text in ["pause", "resume", "kill"] {
+        assert_eq!(scene.types(6, text), ["6: 08P01 pooler is shutting down"]);
+    }
+}
+
+#[test]
+fn signals_pause_and_resume_everything() {
+    let mut scene = Scene::new();
+    scene.steward.serve(ControlEvent::Signal(Signal::User1));
+    assert_eq!(scene.told(), [format!("all: paused=1 disabled=0 reconnects=0 kills=0; app: {CALM}")]);
+    scene.steward.serve(ControlEvent::Signal(Signal::User2));
+    assert_eq!(scene.told(), [format!("all: {CALM}; app: {CALM}")]);
+    scene.steward.serve(ControlEvent::Signal(Signal::User2));
+    assert_eq!(scene.told(), NOTHING);
+}
+
+#[test]
+fn kill_client_ends_the_one_with_this_id() {
+    let mut scene = Scene::new();
+    let client = world::World::new().snapshots.into_iter().flat_map(|snapshot| snapshot.clients).next();
+    let client = client.expect("the world has clients");
+    let killed = scene.types(1, &format!("kill_client {}", client.serial.0));
+    let expected = format!("kill {:?} of {:?}, {:?}", client.conn, WorkerId(client.conn.owner()), client.serial);
+    assert_eq!(killed, [expected, "1: KILL_CLIENT".to_owned()]);
+}
