@@ -123,7 +123,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             }
             let now = Instant::now();
             if looks.due(orders::POLL, now).is_some() {
-                self.review();
+                let _ = self.review();
             }
             if memory.due(MEMORY_PERIOD, now).is_some() {
                 self.plane.give_memory_back();

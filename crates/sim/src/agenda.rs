@@ -52,6 +52,14 @@ pub(crate) enum Happening {
     },
     Visit,
     Reload,
+    /// An administrator gives an order.
+    Order,
+    /// What is paused or disabled is so no more.
+    Relief,
+    /// A second later: whoever waits has a server to wait for. When it was.
+    Relieved(u64),
+    /// It is looked whether servers are closed, for whoever waits for that.
+    Review,
     Trouble,
     /// Check whether the last faults are over and the last clients gone.
     Closing,

@@ -37,6 +37,13 @@ census! {
         /// Databases that a reload has removed.
         databases_removed = "databases_removed",
         stops = "stops",
+        /// Orders of the administrator, and how often it was looked whether servers are closed.
+        orders = "orders",
+        reviews = "reviews",
+        /// Times that PAUSE was answered.
+        pauses = "pauses",
+        /// Times that it was checked, a second after RESUME, that who waits has a server.
+        reliefs = "reliefs",
         /// Steps of workers that ended in a panic.
         panics = "panics",
         quiet_ends = "quiet_ends",

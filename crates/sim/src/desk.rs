@@ -14,10 +14,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, ControlEvent, Loaded, Plane, Steward, WorkerFacts};
+use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
+use units::{ConnId, Serial, WorkerId};
 use wire::{HEADER_LEN, Header};
+
+/// How long until it is looked again whether servers are closed.
+pub(crate) const REVIEW_US: u64 = 50_000;
 
 type Load = Box<dyn FnMut() -> Result<Loaded, Vec<String>>>;
 
@@ -32,15 +36,17 @@ pub(crate) struct Desk {
 /// A command, and the snapshots that have come for it so far.
 pub(crate) struct Open {
     ticket: u64,
-    asker: Asker,
-    question: Question,
+    /// `None`: it is looked whether servers are closed.
+    asked: Option<(Asker, Question)>,
     snapshots: Vec<Snapshot>,
 }
 
 /// The outcome of a command.
+#[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) answers: Vec<(Asker, Vec<u8>, bool)>,
-    pub(crate) configured: bool,
+    pub(crate) configured: Option<Arc<Settings>>,
+    pub(crate) killed: Vec<(WorkerId, ConnId, Serial)>,
     pub(crate) stop: Option<Stop>,
     /// The control plane has ended.
     pub(crate) ends: bool,
@@ -138,8 +144,49 @@ impl Desk {
     pub(crate) fn ask(&mut self, asker: Asker, question: Question) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.open.push_back(Open { ticket, asker, question, snapshots: Vec::new() });
+        self.open.push_back(Open { ticket, asked: Some((asker, question)), snapshots: Vec::new() });
         ticket
+    }
+
+    /// It is to be looked whether servers are closed. Returns the ticket of the snapshots for that.
+    pub(crate) fn ask_for_review(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.open.push_back(Open { ticket, asked: None, snapshots: Vec::new() });
+        ticket
+    }
+
+    /// Whether a command waits until servers are closed.
+    pub(crate) fn awaits_servers(&self) -> bool {
+        self.steward.awaits_servers()
+    }
+
+    /// The snapshots for a review have come. Besides, the databases (`None`: all) for which PAUSE is answered.
+    pub(crate) fn review(&mut self, open: &Open) -> (Served, Vec<Option<String>>) {
+        self.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
+        let paused = self.steward.review();
+        (self.served(false), paused)
+    }
+
+    /// New settings are in the file: the control plane reads them, and adds the orders that hold.
+    pub(crate) fn read_again(&mut self, settings: &mut Arc<Settings>) {
+        self.tray.borrow_mut().file = Some(Arc::clone(settings));
+        self.steward.serve(ControlEvent::Signal(Signal::Hangup));
+        if let Some(read) = self.served(false).configured {
+            *settings = read;
+        }
+    }
+
+    /// Runs a command with these snapshots. `file`: the settings that a reload would read.
+    pub(crate) fn serve_at_once(
+        &mut self,
+        asker: Asker,
+        question: Question,
+        snapshots: Vec<Snapshot>,
+        file: &Arc<Settings>,
+    ) -> Served {
+        let open = Open { ticket: 0, asked: Some((asker, question)), snapshots };
+        self.serve(&open, Some(Arc::clone(file)))
     }
 
     /// A worker's snapshot has come. Returns the command once all have come.
@@ -156,22 +203,48 @@ impl Desk {
     /// Runs a command. `file`: the settings that a reload will read.
     pub(crate) fn serve(&mut self, open: &Open, file: Option<Arc<Settings>>) -> Served {
         self.tray.borrow_mut().file = file;
-        self.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
-        let ending = self.steward.serve(ControlEvent::Asked { asker: open.asker, question: open.question.clone() });
-        let Tray { answers, configured, stop, .. } = std::mem::take(&mut *self.tray.borrow_mut());
-        Served { answers, configured, stop, ends: ending.is_some() }
+        let Some((asker, question)) = open.asked.clone() else { return self.served(false) };
+        // They are from before the command: for what comes of it, it is looked again.
+        let snapshots = if open.waits() { Vec::new() } else { open.snapshots.clone() };
+        self.tray.borrow_mut().snapshots = snapshots;
+        let ending = self.steward.serve(ControlEvent::Asked { asker, question });
+        self.served(ending.is_some())
+    }
+
+    fn served(&self, ends: bool) -> Served {
+        let Tray { answers, configured, stop, killed, .. } = std::mem::take(&mut *self.tray.borrow_mut());
+        Served { answers, configured, stop, killed, ends }
     }
 }
 
 impl Open {
     /// Whether it is RELOAD.
     pub(crate) fn asks_reload(&self) -> bool {
-        String::from_utf8_lossy(&self.question.text).eq_ignore_ascii_case("reload")
+        self.text().eq_ignore_ascii_case("reload")
+    }
+
+    pub(crate) fn is_review(&self) -> bool {
+        self.asked.is_none()
+    }
+
+    /// Whether it is PAUSE or WAIT_CLOSE.
+    fn waits(&self) -> bool {
+        let text = self.text().to_ascii_lowercase();
+        text.starts_with("pause") || text.starts_with("wait_close")
+    }
+
+    pub(crate) fn is_by_an_admin(&self) -> bool {
+        self.asked.as_ref().is_some_and(|(_, question)| question.admin)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let text = self.asked.as_ref().map(|(_, question)| String::from_utf8_lossy(&question.text).into_owned());
+        text.unwrap_or_default()
     }
 
     /// Checks an answer against the snapshots, if it is a table with counts.
     pub(crate) fn agrees(&self, bytes: &[u8]) -> Result<(), String> {
-        let text = String::from_utf8_lossy(&self.question.text).trim_end_matches(';').trim().to_ascii_lowercase();
+        let text = self.text().trim_end_matches(';').trim().to_ascii_lowercase();
         let Some(table) = Shown::read(bytes)? else { return Ok(()) };
         let clients: usize = self.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
         let servers: usize = self.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();

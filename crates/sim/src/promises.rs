@@ -35,6 +35,8 @@ pub struct Promises {
     pub leaves_copies: bool,
     /// Servers die often, and the pooler gets the event late.
     pub last_words: bool,
+    /// An administrator gives orders at the console.
+    pub orders: bool,
     /// The seed of the streams for each client's decisions.
     seed: u64,
 }
@@ -77,6 +79,7 @@ impl Promises {
             removes_database,
             leaves_copies,
             last_words,
+            orders: stream(wishes.seed, b"operator").chance(often * 200),
             seed: wishes.seed,
         }
     }

@@ -358,7 +358,12 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
             }
-            orders::obey(&mut self.tables, step, id, ordered);
+            if orders::is_killed(&self.tables, id, ordered) {
+                orders::kill_sessions(&mut self.tables, id);
+                self.follow_up_all(step);
+                orders::kill_servers(&mut self.tables, step, id);
+            }
+            orders::close_free(&mut self.tables, step, id);
             self.tables.agenda.feed(id);
             timers::arm_pool(&mut self.tables, step, id);
             // More sessions may be pinned now.

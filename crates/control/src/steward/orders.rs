@@ -180,15 +180,16 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         !self.waiting.is_empty()
     }
 
-    /// Looks whether what commands wait for has come. To be called again and again while one waits.
-    pub fn review(&mut self) {
+    /// Looks whether what commands wait for has come. To be called again and again while one waits. Returns the databases (`None`: all)
+    /// for which PAUSE is answered.
+    pub fn review(&mut self) -> Vec<Option<String>> {
         if self.waiting.is_empty() {
-            return;
+            return Vec::new();
         }
         let snapshots = self.plane.look(false);
         if snapshots.len() < usize::from(self.loaded.settings.workers) {
             // A worker has not answered in time.
-            return;
+            return Vec::new();
         }
         for waiting in &mut self.waiting {
             let concerns =
@@ -198,9 +199,10 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             waiting.looks = if left == 0 { waiting.looks + 1 } else { 0 };
         }
         let over: Vec<Waiting> = self.waiting.extract_if(.., |waiting| waiting.looks >= LOOKS).collect();
-        for waiting in over {
+        for waiting in &over {
             self.plane.answer(waiting.asker, Answer::Done(waiting.what.tag()).encode(), false);
         }
+        over.into_iter().filter(|waiting| waiting.what == Awaited::NoServer).map(|waiting| waiting.database).collect()
     }
 
     fn kill_client(&mut self, id: &str) -> Result<(), String> {

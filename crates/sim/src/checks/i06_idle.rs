@@ -130,7 +130,7 @@ impl Beside {
                 .values()
                 .chain(&settings.fallback)
                 .any(|database| database.settings.max_db_connections.is_some());
-        if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || view.stage != Stage::Working {
+        if capped || crate::classes::have_maximum(settings) || plan.is_changed() || view.stage != Stage::Working {
             return None;
         }
         // In bad weather a login may exceed its timeout again and again.

@@ -11,7 +11,7 @@ pub(crate) fn check(view: &WorldView<'_>) -> Result<(), Finding> {
     let Some(timeout) = plan.settings.global.waiting.idle_transaction_timeout else { return Ok(()) };
     // A client is not idle before it has read its whole answer: it may read slowly, or its answer may come in small
     // pieces, even after the weather has become fair at the end.
-    if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.reloads > 0 || view.stage != Stage::Working {
+    if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.is_changed() || view.stage != Stage::Working {
         return Ok(());
     }
     // Messages may be on their way, in both directions and in pieces.

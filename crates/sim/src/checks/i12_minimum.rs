@@ -36,7 +36,7 @@ impl Minimum {
             || is_short_lived
             || is_stopped
             || settings.global.tests.chaos_close
-            || plan.reloads > 0
+            || plan.is_changed()
         {
             return Ok(());
         }

@@ -36,10 +36,13 @@ const QUESTIONS: [&str; 20] = [
     "show help",
     "show sockets",
     "reload",
-    "pause",
+    "suspend",
     "show pools; show pools",
     "no such words",
 ];
+
+/// Orders, in worlds where administrators give some.
+const ORDERS: [&str; 6] = ["pause", "resume", "reconnect", "wait_close", "kill_client 0", "kill"];
 
 /// The number of commands that a client that does not read sends at once.
 const DEAF_QUESTIONS: u64 = 60;
@@ -170,7 +173,7 @@ impl Console {
         }
         let count = if deaf { DEAF_QUESTIONS } else { turn.random.skewed(1, 5) };
         for _ in 0..count {
-            self.ask(&mut turn.talk.socket, deaf, turn.random);
+            self.ask(&mut turn.talk.socket, deaf, turn.plan.promises.orders, turn.random);
         }
         turn.work.units -= 1;
         let think = turn.random.skewed(100, turn.plan.manners.think_max.max(20_000));
@@ -178,7 +181,7 @@ impl Console {
         wants.again.get_or_insert(think);
     }
 
-    fn ask(&mut self, socket: &mut Socket, deaf: bool, random: &mut Random) {
+    fn ask(&mut self, socket: &mut Socket, deaf: bool, orders: bool, random: &mut Random) {
         if self.owed.back() == Some(&Owed::ErrorAndEnd) {
             return;
         }
@@ -198,6 +201,9 @@ impl Console {
             3 if self.stops && self.admin => "shutdown wait_for_servers",
             4 if self.stops && self.admin => "shutdown wait_for_clients",
             _ if deaf => QUESTIONS[1],
+            // KILL is rare: it ends everybody's work.
+            5 if orders => ORDERS[5],
+            6..=12 if orders => random.pick(&ORDERS[..5]),
             _ => *random.pick(&QUESTIONS),
         };
         self.owed.push_back(Owed::Answer(text.as_bytes().to_vec()));

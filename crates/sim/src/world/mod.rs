@@ -9,6 +9,7 @@
 //!
 //! The world owns its parts, which do not know each other: effects of one part on another go through here.
 
+mod orders;
 mod panics;
 mod peers;
 mod rounds;
@@ -58,6 +59,12 @@ pub struct World {
     serving_clients: bool,
     /// When workers panic, so that all else stays as it is.
     panics: Random,
+    /// What the administrator orders.
+    orders: Random,
+    /// When something was ordered last.
+    ordered_at: u64,
+    /// A review is planned.
+    is_reviewing: bool,
 }
 
 impl World {
@@ -65,6 +72,7 @@ impl World {
     pub fn new(plan: Plan, trace: Trace) -> World {
         let book = Rc::default();
         let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
+        let orders = Random::new(plan.seed ^ 0x6f72_6465_7273);
         let mut course = Course::new(plan, trace);
         let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
         begin(&mut course, &mut pooler, crowd.visits_left());
@@ -81,6 +89,9 @@ impl World {
             adopting: None,
             serving_clients: false,
             panics,
+            orders,
+            ordered_at: 0,
+            is_reviewing: false,
         }
     }
 
@@ -124,6 +135,10 @@ impl World {
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),
+            Happening::Order => self.order(),
+            Happening::Relief => self.relieve(),
+            Happening::Relieved(since) => self.check_relieved(since),
+            Happening::Review => self.review(),
             Happening::Trouble => trouble::happen(course, postgres, pooler),
             Happening::Closing => {}
         }
@@ -176,6 +191,9 @@ impl World {
         self.course.stage = Stage::Closing { since: self.course.now() };
         self.crowd.end_visits();
         trouble::end(&mut self.course, &mut self.postgres);
+        if self.course.plan.ordered.changes {
+            self.relieve();
+        }
         if let Some(stop) = self.course.plan.stop {
             self.pooler.stop(&mut self.course, stop);
         }
@@ -208,6 +226,7 @@ impl World {
         course.plan.reload(&mut course.random);
         course.census.world.databases_removed += (before - course.plan.settings.databases.len()) as u64;
         self.checks.note_reload(course.now());
+        self.desk.read_again(&mut course.plan.settings);
         self.pooler.configure(&mut self.course);
     }
 
@@ -233,6 +252,9 @@ fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
     for _ in 0..course.plan.reloads {
         let after = course.random.skewed(1_000, 2_000_000);
         course.after(after, Happening::Reload);
+    }
+    if course.plan.promises.orders {
+        course.after(10_000, Happening::Order);
     }
     // The coordinator has deadlines from its first round on.
     let first = course.now() + 1;

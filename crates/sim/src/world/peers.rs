@@ -19,6 +19,9 @@ use crate::process::{Process, Start};
 use crate::secret::Secret;
 use crate::working;
 
+/// How long what a console has paused stays so.
+const RELIEF_US: u64 = 500_000;
+
 impl World {
     /// The pooler gets the event that the connection is broken.
     pub(super) fn break_link(&mut self, id: LinkId) {
@@ -288,6 +291,12 @@ impl World {
             return course.fail(invariant, text);
         }
         let ticket = desk.ask(Asker { worker, conn }, question);
+        self.look_for(ticket);
+    }
+
+    /// Requests a snapshot from every worker.
+    pub(super) fn look_for(&mut self, ticket: u64) {
+        let World { course, pooler, .. } = self;
         for node in 0..pooler.machines.count() {
             if let Place::Worker(worker) = pooler.machines.node(node).place {
                 let look = Mail::ToWorker(worker, ToWorker::Look { ticket, detail: true });
@@ -311,9 +320,16 @@ impl World {
             return self.course.fail(12, format!("{place:?} shows {servers} servers, there are {there}"));
         }
         let workers = usize::from(self.course.plan.workers);
-        if let Some(open) = self.desk.report(ticket, snapshot, workers) {
-            self.answer(&open);
+        let Some(open) = self.desk.report(ticket, snapshot, workers) else { return };
+        if open.is_review() {
+            let (served, paused) = self.desk.review(&open);
+            return self.reviewed(served, &paused);
         }
+        if open.is_by_an_admin() {
+            self.ordered_at = self.course.now();
+            self.note_order(&open.text());
+        }
+        self.answer(&open);
     }
 
     fn answer(&mut self, open: &Open) {
@@ -324,12 +340,13 @@ impl World {
             course.plan.reload(&mut course.random);
         }
         let served = desk.serve(open, reloads.then(|| Arc::clone(&course.plan.settings)));
-        if reloads && !served.configured {
+        if reloads && served.configured.is_none() {
             // The client had no right to change settings.
             course.plan.settings = before;
             course.plan.past.pop();
         }
-        if served.configured {
+        if let Some(settings) = &served.configured {
+            course.plan.settings = Arc::clone(settings);
             course.plan.reloads += 1;
             if reloads {
                 checks.note_reload(course.now());
@@ -344,16 +361,27 @@ impl World {
                 self.close_for_good();
             }
         }
+        for (worker, conn, serial) in served.killed {
+            let mail = Mail::ToWorker(worker, ToWorker::KillClient { conn, serial });
+            if let Some(node) = self.pooler.machines.find(Place::Worker(worker)) {
+                self.pooler.machines.deliver_from_desk(&mut self.course, node, mail);
+            }
+        }
         for (asker, bytes, close) in served.answers {
             if let Err(text) = open.agrees(&bytes) {
                 return self.course.fail(12, text);
             }
             self.hand_over(asker, bytes, close);
         }
+        if self.course.plan.ordered.changes && self.course.is_working() {
+            // Whatever a console has paused goes on soon.
+            self.course.after(RELIEF_US, Happening::Relief);
+        }
+        self.plan_review();
     }
 
     /// Passes the desk's answer to the worker, and to the client as its expected answer.
-    fn hand_over(&mut self, asker: Asker, bytes: Vec<u8>, close: bool) {
+    pub(super) fn hand_over(&mut self, asker: Asker, bytes: Vec<u8>, close: bool) {
         let World { course, pooler, crowd, .. } = self;
         let Some(node) = pooler.machines.find(Place::Worker(asker.worker)) else { return };
         if let Some(Peer::Client(index, number)) = pooler.peer(node, asker.conn)

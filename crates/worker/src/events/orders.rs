@@ -13,29 +13,15 @@ use crate::servers::idle_servers::PAUSED;
 use crate::tables::Tables;
 use crate::tables::notices::{CLIENT_KILLED, DATABASE_REMOVED};
 
-/// Carries out the orders for a pool's database, which were `before`.
-pub(crate) fn obey(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, before: DatabaseOrders) {
-    let database = &tables.pools[id].key.database;
-    let orders = tables.settings.orders.of(database);
-    if orders.kills != before.kills {
-        kill(tables, step, id);
-    }
-    if orders.paused {
-        close_free(tables, step, id);
-    }
+/// Whether KILL was ordered for a pool's database since orders were `before`.
+pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> bool {
+    let orders = tables.pools.get(id).map(|pool| tables.settings.orders.of(&pool.key.database));
+    orders.is_some_and(|orders| orders.kills != before.kills)
 }
 
-/// Closes all servers and sessions of a pool, whatever they are doing.
-fn kill(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    for conn in tables.servers.ids() {
-        if tables.servers.get(conn).is_some_and(|server| server.pool == id) {
-            let session = tables.servers[conn].session();
-            closed_servers::close_server(tables, step, conn, DATABASE_REMOVED);
-            if let Some(session) = session {
-                tables.agenda.refuse(session, ADMIN_SHUTDOWN, DATABASE_REMOVED);
-            }
-        }
-    }
+/// Ends all sessions of a pool. They have to be gone before their servers are: whether a client can be told depends on what its server
+/// has sent.
+pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
     for conn in tables.sessions.ids() {
         if tables.sessions.get(conn).is_some_and(|session| session.pool == id) {
             tables.agenda.refuse(conn, ADMIN_SHUTDOWN, DATABASE_REMOVED);
@@ -43,8 +29,20 @@ fn kill(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     }
 }
 
-/// Closes a pool's servers that nobody uses, and the one that listens for all.
-fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+/// Closes all servers of a pool, whatever they are doing.
+pub(crate) fn kill_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    for conn in tables.servers.ids() {
+        if tables.servers.get(conn).is_some_and(|server| server.pool == id) {
+            closed_servers::close_server(tables, step, conn, DATABASE_REMOVED);
+        }
+    }
+}
+
+/// While a pool is paused: closes its servers that nobody uses, and the one that listens for all.
+pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    if !tables.pools[id].rules.is_paused {
+        return;
+    }
     for conn in tables.servers.ids() {
         let server = &tables.servers[conn];
         let is_free = server.state().group() == Group::Idle || matches!(server.state(), ServerState::Listening);
