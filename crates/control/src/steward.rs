@@ -192,10 +192,8 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                 if self.reload() { Answer::Done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
             }
             Ok(Command::Shutdown(when)) => return self.shutdown(asker, when),
-            Ok(Command::Order(order)) => match self.order(asker, &order) {
-                Some(answer) => answer,
-                None => return None,
-            },
+            // Without an answer now, it comes later.
+            Ok(Command::Order(order)) => self.order(asker, &order)?,
             Ok(Command::NotYet(name)) => Answer::Refused(Refusal::NotYet(name)),
             Err(refusal) => Answer::Refused(refusal),
         };

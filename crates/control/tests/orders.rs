@@ -116,15 +116,17 @@ fn loaded() -> Loaded {
     }
 }
 
+type Load = fn() -> Result<Loaded, Vec<String>>;
+
 struct Scene {
     outside: Outside,
-    steward: Steward<Outside, fn() -> Result<Loaded, Vec<String>>>,
+    steward: Steward<Outside, Load>,
 }
 
 impl Scene {
     fn new() -> Scene {
         let outside = Outside::default();
-        let load: fn() -> Result<Loaded, Vec<String>> = || Ok(loaded());
+        let load: Load = || Ok(loaded());
         Scene { steward: Steward::new(outside.clone(), load, loaded()), outside }
     }
 
@@ -227,7 +229,8 @@ fn pause_is_answered_when_two_looks_have_found_no_server() {
 #[test]
 fn wait_close_waits_for_servers_that_are_to_be_closed() {
     let mut scene = Scene::new();
-    (scene.outside.open.set(5), scene.outside.closing.set(2));
+    scene.outside.open.set(5);
+    scene.outside.closing.set(2);
     assert_eq!(scene.types(1, "wait_close"), NOTHING);
     assert_eq!(scene.reviews(), NOTHING);
     scene.outside.closing.set(0);

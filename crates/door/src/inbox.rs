@@ -17,39 +17,38 @@ const RECORD_HEADER_LEN: usize = 5;
 /// What a record that is not encrypted may have besides (RFC 8446, section 5.1).
 const RECORD_LEN_MAX: usize = 1 << 14;
 
-impl Login {
-    /// Appends received bytes.
-    ///
-    /// # Errors
-    /// There is no memory for them.
-    pub(super) fn put_in(&mut self, bytes: &[u8]) -> Result<(), TryReserveError> {
-        if self.inbox.is_empty() {
-            self.inbox.try_reserve_exact(self.announced(bytes).max(bytes.len()))?;
-        }
-        self.inbox.try_reserve_exact(bytes.len())?;
-        self.inbox.extend_from_slice(bytes);
-        let rest = self.announced(&self.inbox).saturating_sub(self.inbox.len());
-        self.inbox.try_reserve_exact(rest)
+/// Appends received bytes.
+///
+/// # Errors
+/// There is no memory for them.
+pub(super) fn put(login: &mut Login, bytes: &[u8]) -> Result<(), TryReserveError> {
+    if login.inbox.is_empty() {
+        let room = announced(login, bytes).max(bytes.len());
+        login.inbox.try_reserve_exact(room)?;
     }
+    login.inbox.try_reserve_exact(bytes.len())?;
+    login.inbox.extend_from_slice(bytes);
+    let rest = announced(login, &login.inbox).saturating_sub(login.inbox.len());
+    login.inbox.try_reserve_exact(rest)
+}
 
-    /// Gives back the room that the message at its front does not need.
-    pub(super) fn fit_inbox(&mut self) {
-        let wanted = self.announced(&self.inbox);
-        heap::fit_to(&mut self.inbox, wanted);
-    }
+/// Gives back the room that the message at its front does not need.
+pub(super) fn fit(login: &mut Login) {
+    let wanted = announced(login, &login.inbox);
+    heap::fit_to(&mut login.inbox, wanted);
+}
 
-    /// The length of the message that begins with these bytes; 0: it is not known, or not allowed.
-    fn announced(&self, front: &[u8]) -> usize {
-        let len = match self.phase {
-            Phase::Proving(_) => match Header::parse(front) {
-                Ok(Some(header)) if header.total_len() - 1 <= frontend::PASSWORD_LEN_MAX => Some(header.total_len()),
-                _ => None,
-            },
-            _ if self.begins_directly(front) => record_len(front),
-            _ => startup_len(front),
-        };
-        len.unwrap_or(0)
-    }
+/// The length of the message that begins with these bytes; 0: it is not known, or not allowed.
+fn announced(login: &Login, front: &[u8]) -> usize {
+    let len = match login.phase {
+        Phase::Proving(_) => match Header::parse(front) {
+            Ok(Some(header)) if header.total_len() - 1 <= frontend::PASSWORD_LEN_MAX => Some(header.total_len()),
+            _ => None,
+        },
+        _ if login.begins_directly(front) => record_len(front),
+        _ => startup_len(front),
+    };
+    len.unwrap_or(0)
 }
 
 fn startup_len(front: &[u8]) -> Option<usize> {
@@ -93,8 +92,8 @@ mod tests {
         ];
         for (what, phase, bytes, room) in table {
             let mut login = login(phase);
-            login.put_in(bytes).expect("there is memory");
-            login.fit_inbox();
+            put(&mut login, bytes).expect("there is memory");
+            fit(&mut login);
             let capacity = login.inbox.capacity();
             assert_eq!((capacity, &login.inbox[..]), (room.max(bytes.len()), bytes), "{what}");
         }
@@ -103,11 +102,11 @@ mod tests {
     #[test]
     fn byte_by_byte_it_stays_where_it_is() {
         let mut login = login(Phase::Proving(Proof::Clear));
-        login.put_in(&[b'p', 0, 0, 255, 255]).expect("there is memory");
+        put(&mut login, &[b'p', 0, 0, 255, 255]).expect("there is memory");
         let place = login.inbox.as_ptr();
         for _ in 0..65_531 {
-            login.put_in(b"x").expect("there is memory");
-            login.fit_inbox();
+            put(&mut login, b"x").expect("there is memory");
+            fit(&mut login);
         }
         assert_eq!((login.inbox.as_ptr(), login.inbox.len()), (place, 65_536));
     }

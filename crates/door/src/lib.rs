@@ -211,7 +211,7 @@ impl Door {
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
         // A client that leaves is not read any more. What one sends that waits for its refusal is thrown away.
         let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_refused()) else { return };
-        if login.put_in(bytes).is_err() {
+        if inbox::put(login, bytes).is_err() {
             let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
             self.withdraw(conn, actions);
             return self.refuse(now, conn, &refused, actions);

@@ -230,11 +230,12 @@ mod tests {
         assert_eq!(next(&mut turns, at(10), &[]).len(), most - 1);
         assert_eq!(turns.next_deadline(), Some(at(11)), "the one that came later");
         assert_eq!(next(&mut turns, at(11), &[]).len(), 1);
-        assert_eq!(turns.next_deadline(), Some(at(1000)));
-        assert_eq!(next(&mut turns, at(999), &[]), []);
+        let ends = at(0) + LINGERING;
+        assert_eq!(turns.next_deadline(), Some(ends));
+        assert_eq!(next(&mut turns, Time(ends.0 - 1), &[]), []);
         turns.leave(LoginTurn::Lingers(at(0), 1));
-        assert!(matches!(next(&mut turns, at(999), &[])[..], [(_, LoginTurn::Has(..))]), "one is proved");
-        let changed = next(&mut turns, at(1000), &[]);
+        assert!(matches!(next(&mut turns, Time(ends.0 - 1), &[])[..], [(_, LoginTurn::Has(..))]), "one is proved");
+        let changed = next(&mut turns, ends, &[]);
         assert_eq!(changed.iter().filter(|(_, turn)| *turn == LoginTurn::Over).count(), most - 2);
         assert!(matches!(changed[..], [.., (_, LoginTurn::Has(..))]), "nobody is held up for longer");
         assert_eq!(turns.next_deadline(), None);

@@ -10,7 +10,7 @@ use machine::action::Actions;
 use units::{ConnId, Time, heap, limits};
 use wire::sqlstate;
 
-use super::{Door, Login, Phase, Proof, Refused, Use};
+use super::{Door, Login, Phase, Proof, Refused, Use, inbox};
 
 /// A connection that has sent nothing yet: its entries in the table of logins, among the turns and deadlines, and in the engine.
 pub(super) const EMPTY: usize = size_of::<Login>() + 200;
@@ -37,7 +37,7 @@ impl Door {
         let Some(login) = self.logins.get_mut(conn).filter(|login| login.stands()) else {
             return;
         };
-        login.fit_inbox();
+        inbox::fit(login);
         // A client that has sent ahead is not read until another machine has answered.
         let waits = match &login.phase {
             Phase::Greeting | Phase::Securing => true,

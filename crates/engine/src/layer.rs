@@ -109,7 +109,7 @@ impl Layer {
 
     /// What it weighs, if that is not what its machine was told last.
     pub(crate) fn news_of_weight(&mut self) -> Option<usize> {
-        let weight = self.session.weight() + heap::taken(self.unsent.capacity());
+        let weight = self.session.weight(heap::taken) + heap::taken(self.unsent.capacity());
         (weight != std::mem::replace(&mut self.told_weight, weight)).then_some(weight)
     }
 

@@ -10,7 +10,7 @@ pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, 
 use connections::databases::Database;
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
-use machine::{Settings, Step};
+use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::Queue;
@@ -48,17 +48,14 @@ pub struct Rules {
     pub max_pinned: u32,
     /// Whether one connection may listen for all sessions: at least one other must remain.
     pub shares_listener: bool,
-    /// PAUSE: servers are closed when they are free, and none is opened.
-    pub is_paused: bool,
-    /// How often RECONNECT was ordered: servers that were opened before the last one are closed when they are free.
-    pub reconnects: u32,
+    /// What was ordered at the console for its database.
+    pub orders: DatabaseOrders,
 }
 
 impl Rules {
     pub fn new(key: &PoolKey, database: &Database, settings: &Settings) -> Rules {
         let global = &settings.global;
         let own = settings.effective(database, &key.user);
-        let orders = settings.orders.of(&key.database);
         let mapped = own.pool_mode != PoolMode::Session;
         let waiting =
             [own.query_wait_timeout, own.query_timeout, own.client_idle_timeout, global.waiting.query_wait_notify];
@@ -72,8 +69,7 @@ impl Rules {
             fidelity: if mapped { own.pool_fidelity } else { Fidelity::Classic },
             stable_backend_pid: own.stable_backend_pid,
             shares_listener: least > 1 && own.max_db_connections != 1 && own.max_user_connections != 1,
-            is_paused: orders.paused,
-            reconnects: orders.reconnects,
+            orders: settings.orders.of(&key.database),
             query_wait_timeout: own.query_wait_timeout,
             query_timeout: own.query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 use outer::{Stage, Wishes, frontend};
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 const FIRST: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -24,6 +25,8 @@ fn stage(delay: &str) -> Stage {
 fn log_in(from: Ipv4Addr, to: SocketAddr, user: &str, password: &str) -> u8 {
     let SocketAddr::V4(to) = to else { panic!("the pooler listens on IPv4") };
     let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    // Closed by a reset: 100,000 ports that were bound, and wait for late packets, are nobody else's for a minute.
+    set_socket_linger(&fd, Some(Duration::ZERO)).expect("our own socket");
     bind(&fd, &SocketAddrV4::new(from, 0)).expect("a loopback address");
     connect(&fd, &to).expect("the pooler listens");
     let mut stream = TcpStream::from(fd);

@@ -12,6 +12,19 @@ use crate::wishes::Wishes;
 /// How long a client pauses, in microseconds.
 const DAWDLE_US: (u64, u64) = (3_000_000, 6_000_000);
 
+/// Whether administrators give orders, and what they have ordered so far, by what it may do to clients.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Orders {
+    pub are_given: bool,
+    /// Something that changes what the pooler does.
+    pub changes: bool,
+    /// Servers were closed that listened for clients.
+    pub pauses: bool,
+    pub kills: bool,
+    pub client_kills: bool,
+    pub disables: bool,
+}
+
 /// What this world tests in addition to what all worlds test.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Promises {
@@ -35,8 +48,8 @@ pub struct Promises {
     pub leaves_copies: bool,
     /// Servers die often, and the pooler gets the event late.
     pub last_words: bool,
-    /// An administrator gives orders at the console.
-    pub orders: bool,
+    /// Orders at the console.
+    pub orders: Orders,
     /// The seed of the streams for each client's decisions.
     seed: u64,
 }
@@ -79,7 +92,7 @@ impl Promises {
             removes_database,
             leaves_copies,
             last_words,
-            orders: stream(wishes.seed, b"operator").chance(often * 200),
+            orders: Orders { are_given: stream(wishes.seed, b"operator").chance(often * 200), ..Orders::default() },
             seed: wishes.seed,
         }
     }

@@ -16,8 +16,6 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus, WriteTraffic};
 use rustls::{CertificateError, CommonState, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
-use units::heap;
-
 use crate::acceptor::Acceptor;
 use crate::certificate::{Names, end_point_hash};
 use crate::connector::Connector;
@@ -192,10 +190,10 @@ impl Session {
         self.is_open
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it takes, where a buffer of so many takes `taken`.
     #[must_use]
-    pub fn weight(&self) -> usize {
-        heap::taken(self.held.capacity()) + if self.is_open { WEIGHT } else { WEIGHT_OF_HANDSHAKE }
+    pub fn weight(&self, taken: impl Fn(usize) -> usize) -> usize {
+        taken(self.held.capacity()) + if self.is_open { WEIGHT } else { WEIGHT_OF_HANDSHAKE }
     }
 
     /// Takes received bytes, which it changes. Plain bytes are appended to `plain`, answers to `out`, even if it fails.

@@ -34,7 +34,7 @@ use link::pool::Rules;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
-use machine::{Settings, Snapshot, Step, Violation};
+use machine::{DatabaseOrders, Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
 use units::deadline::Owner;
 use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
@@ -327,7 +327,7 @@ impl Worker {
             if other_password {
                 pool.opening.proved = Arc::default();
             }
-            let ordered = before.orders.of(&pool.key.database);
+            let ordered = pool.rules.orders;
             let reconnects = self.tables.settings.orders.of(&pool.key.database).reconnects != ordered.reconnects;
             let concerned = reconnects || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             let changed = concerned || other_password;
@@ -358,12 +358,7 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
             }
-            if orders::is_killed(&self.tables, id, ordered) {
-                orders::kill_sessions(&mut self.tables, id);
-                self.follow_up_all(step);
-                orders::kill_servers(&mut self.tables, step, id);
-            }
-            orders::close_free(&mut self.tables, step, id);
+            self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
             timers::arm_pool(&mut self.tables, step, id);
             // More sessions may be pinned now.
@@ -383,6 +378,16 @@ impl Worker {
         for conn in self.tables.servers.ids() {
             timers::arm_server(&mut self.tables, conn);
         }
+    }
+
+    /// Carries out what was ordered for a pool's database since its orders were `before`.
+    fn obey(&mut self, step: &mut Step<'_>, id: PoolId, before: DatabaseOrders) {
+        if orders::is_killed(&self.tables, id, before) {
+            orders::kill_sessions(&mut self.tables, id);
+            self.follow_up_all(step);
+            orders::kill_servers(&mut self.tables, step, id);
+        }
+        orders::close_free(&mut self.tables, step, id);
     }
 
     fn deadline_reached(&mut self, step: &mut Step<'_>) {

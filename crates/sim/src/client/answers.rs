@@ -232,11 +232,11 @@ impl Client {
             _ if words.starts_with("no such database") => {
                 self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.who.name)
             }
-            "database removed" => plan.is_removed(&self.who.name) || plan.ordered.kills,
-            "admin forced disconnect" => plan.ordered.client_kills,
-            _ if words.starts_with("database \"") && words.ends_with("is disabled") => plan.ordered.disables,
+            "database removed" => plan.is_removed(&self.who.name) || plan.promises.orders.kills,
+            "admin forced disconnect" => plan.promises.orders.client_kills,
+            _ if words.starts_with("database \"") && words.ends_with("is disabled") => plan.promises.orders.disables,
             _ if words.starts_with("the connection that listened") && plan.is_removed(&self.who.name) => true,
-            _ if words.starts_with("the connection that listened") && plan.ordered.pauses => true,
+            _ if words.starts_with("the connection that listened") && plan.promises.orders.pauses => true,
             _ if words.starts_with("role \"") && words.ends_with("does not exist") => {
                 self.habits.lost == Some(Nowhere::User)
             }
@@ -282,8 +282,8 @@ impl Client {
         // In the middle of a message no error can be sent; a server's end may cut a message.
         let in_message = !self.talk.socket.inbox.is_empty();
         let trouble = facts.trouble_at.is_some()
-            || plan.ordered.kills
-            || plan.ordered.client_kills
+            || plan.promises.orders.kills
+            || plan.promises.orders.client_kills
             || plan.settings.global.waiting.query_timeout.is_some()
             || plan.settings.global.waiting.transaction_timeout.is_some();
         if in_message && (trouble || self.habits.pace > 0) {

@@ -173,7 +173,7 @@ impl Console {
         }
         let count = if deaf { DEAF_QUESTIONS } else { turn.random.skewed(1, 5) };
         for _ in 0..count {
-            self.ask(&mut turn.talk.socket, deaf, turn.plan.promises.orders, turn.random);
+            self.ask(&mut turn.talk.socket, deaf, turn.plan.promises.orders.are_given, turn.random);
         }
         turn.work.units -= 1;
         let think = turn.random.skewed(100, turn.plan.manners.think_max.max(20_000));

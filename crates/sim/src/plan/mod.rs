@@ -68,18 +68,6 @@ pub struct Extent {
     pub look_every: u64,
 }
 
-/// What administrators have ordered so far, by what it may do to clients.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Ordered {
-    /// Something that changes what the pooler does.
-    pub changes: bool,
-    /// Servers were closed that listened for clients.
-    pub pauses: bool,
-    pub kills: bool,
-    pub client_kills: bool,
-    pub disables: bool,
-}
-
 /// The check for which a world is made, if any.
 #[derive(Clone, Debug, Default)]
 pub struct Purpose {
@@ -109,8 +97,6 @@ pub struct Plan {
     pub past: Vec<Arc<Settings>>,
     /// The number of reloads.
     pub reloads: u32,
-    /// What administrators have ordered so far.
-    pub ordered: Ordered,
     /// How the pooler is stopped when the work is done.
     pub stop: Option<machine::Stop>,
     pub purpose: Purpose,
@@ -153,7 +139,6 @@ impl Plan {
             clients_first: clients_first(wishes),
             past: Vec::new(),
             reloads,
-            ordered: Ordered::default(),
             stop,
             purpose: Purpose {
                 shares: wishes.shares || wishes.sizes.is_none() && crowded(wishes),
@@ -231,7 +216,7 @@ impl Plan {
     /// Whether settings may change or orders be given during the work.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        self.reloads > 0 || self.ordered.changes
+        self.reloads > 0 || self.promises.orders.changes
     }
 
     /// Whether a reload has removed a database.

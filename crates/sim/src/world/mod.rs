@@ -135,10 +135,10 @@ impl World {
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),
-            Happening::Order => self.order(),
-            Happening::Relief => self.relieve(),
-            Happening::Relieved(since) => self.check_relieved(since),
-            Happening::Review => self.review(),
+            Happening::Order => orders::order(self),
+            Happening::Relief => orders::relieve(self),
+            Happening::Relieved(since) => orders::check_relieved(self, since),
+            Happening::Review => orders::review(self),
             Happening::Trouble => trouble::happen(course, postgres, pooler),
             Happening::Closing => {}
         }
@@ -191,8 +191,8 @@ impl World {
         self.course.stage = Stage::Closing { since: self.course.now() };
         self.crowd.end_visits();
         trouble::end(&mut self.course, &mut self.postgres);
-        if self.course.plan.ordered.changes {
-            self.relieve();
+        if self.course.plan.promises.orders.changes {
+            orders::relieve(self);
         }
         if let Some(stop) = self.course.plan.stop {
             self.pooler.stop(&mut self.course, stop);
@@ -253,7 +253,7 @@ fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
         let after = course.random.skewed(1_000, 2_000_000);
         course.after(after, Happening::Reload);
     }
-    if course.plan.promises.orders {
+    if course.plan.promises.orders.are_given {
         course.after(10_000, Happening::Order);
     }
     // The coordinator has deadlines from its first round on.

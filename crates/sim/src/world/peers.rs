@@ -8,7 +8,7 @@ use units::{ConnId, Kind};
 use wire::backend::Status;
 use wire::frontend::tag;
 
-use super::World;
+use super::{World, orders};
 use crate::agenda::Happening;
 use crate::backend::Progress;
 use crate::checks::i04_cancels;
@@ -291,18 +291,7 @@ impl World {
             return course.fail(invariant, text);
         }
         let ticket = desk.ask(Asker { worker, conn }, question);
-        self.look_for(ticket);
-    }
-
-    /// Requests a snapshot from every worker.
-    pub(super) fn look_for(&mut self, ticket: u64) {
-        let World { course, pooler, .. } = self;
-        for node in 0..pooler.machines.count() {
-            if let Place::Worker(worker) = pooler.machines.node(node).place {
-                let look = Mail::ToWorker(worker, ToWorker::Look { ticket, detail: true });
-                pooler.machines.deliver_from_desk(course, node, look);
-            }
-        }
+        orders::look_for(self, ticket);
     }
 
     /// A worker's snapshot has come: it must agree with the world's own counts.
@@ -323,11 +312,11 @@ impl World {
         let Some(open) = self.desk.report(ticket, snapshot, workers) else { return };
         if open.is_review() {
             let (served, paused) = self.desk.review(&open);
-            return self.reviewed(served, &paused);
+            return orders::reviewed(self, served, &paused);
         }
         if open.is_by_an_admin() {
             self.ordered_at = self.course.now();
-            self.note_order(&open.text());
+            orders::note_order(self, &open.text());
         }
         self.answer(&open);
     }
@@ -373,11 +362,11 @@ impl World {
             }
             self.hand_over(asker, bytes, close);
         }
-        if self.course.plan.ordered.changes && self.course.is_working() {
+        if self.course.plan.promises.orders.changes && self.course.is_working() {
             // Whatever a console has paused goes on soon.
             self.course.after(RELIEF_US, Happening::Relief);
         }
-        self.plan_review();
+        orders::plan_review(self);
     }
 
     /// Passes the desk's answer to the worker, and to the client as its expected answer.

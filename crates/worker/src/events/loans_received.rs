@@ -66,7 +66,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
     } else if concerns_servers(&pool.database, &server.identity.opened_for)
-        || server.identity.reconnects != pool.rules.reconnects
+        || server.identity.reconnects != pool.rules.orders.reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);
     }

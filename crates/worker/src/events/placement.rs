@@ -153,7 +153,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         return;
     }
     place_idle(tables, limiters, step, id);
-    if tables.stopping.refuses_new_work() || tables.pools[id].rules.is_paused {
+    if tables.stopping.refuses_new_work() || tables.pools[id].rules.orders.paused {
         // A granted server would be given back at once, and requested again.
         return;
     }

@@ -39,7 +39,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             // A pool that has to close a server does not open one.
             let goes = pool.servers.takes_back().is_some();
             !goes
-                && !pool.rules.is_paused
+                && !pool.rules.orders.paused
                 && !stopping
                 && !pool.opening.is_paused(now)
                 && (spared || pool.servers_needed() > coming)
@@ -64,7 +64,7 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
     let pool = &mut tables.pools[id];
     let address = Arc::new(pool.opening.take_host(&pool.database));
     pool.servers.enter(ServerState::Connecting.group());
-    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.reconnects);
+    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
     let identity = |name| Identity {
         serial,
         name,

@@ -17,7 +17,7 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let pool = &mut tables.pools[id];
     let waited = pool.queue.oldest().map(|waiter| step.now.since(waiter.since));
     let due =
-        !pool.rules.is_paused && pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
+        !pool.rules.orders.paused && pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
     if due && !pool.opening.is_paused(step.now) {
         pool.opening.requested_reserve = true;
         pool.opening.requested += 1;
@@ -36,7 +36,7 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// The coordinator asks whether requested servers are still needed.
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.is_paused);
+    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders.paused);
     let count = unpaused.map_or(0, |pool| {
         let coming = pool.servers.coming();
         pool.servers_needed().saturating_sub(coming)

@@ -59,7 +59,7 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if settings.global.tests.chaos_close && server.work.used {
         return Some("chaos_close");
     }
-    if pool.rules.is_paused {
+    if pool.rules.orders.paused {
         return Some(PAUSED);
     }
     let lifetime = pool.rules.server_lifetime;

@@ -58,26 +58,20 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("control answers") {
         return control_answers(world, words);
     }
-    if words.eat("pools") {
-        return pools(world, words);
-    }
-    if words.eat("connections") {
-        return connections(world, words);
-    }
-    if words.eat("fidelity") {
-        return fidelity(world, words);
-    }
-    if words.eat("pins") {
-        return pins(world, words);
-    }
-    if words.eat("events") {
-        return events(world, words);
-    }
-    if words.eat("fingerprints") {
-        return fingerprints(world, words);
-    }
-    if words.eat("totals") {
-        return totals(world, words);
+    type Verb = fn(&mut World, Words<'_>) -> Result<(), String>;
+    let shown: [(&str, Verb); 7] = [
+        ("pools", pools),
+        ("connections", connections),
+        ("fidelity", fidelity),
+        ("pins", pins),
+        ("events", events),
+        ("fingerprints", fingerprints),
+        ("totals", totals),
+    ];
+    for (word, show) in shown {
+        if words.eat(word) {
+            return show(world, words);
+        }
     }
     switch(world, &mut words)?;
     world.run_until_idle();

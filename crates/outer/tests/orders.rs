@@ -1,0 +1,158 @@
+//! Orders of an administrator against a real PostgreSQL: it is restarted behind PAUSE and nobody notices, KILL and KILL_CLIENT end what they
+//! name, signals do what the console does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use demo::Shutdown;
+use outer::{Client, Stage, Wishes, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Types one command at a console of its own. The rows that it shows, with blanks between values.
+fn order(stage: &Stage, text: &str) -> Vec<String> {
+    let console = Client::login(stage.pooler.address(), "postgres", "pgbouncer");
+    let answer = console.unwrap_or_else(|gone| panic!("the console: {gone}")).query(text);
+    let answer = answer.unwrap_or_else(|gone| panic!("{text}: {gone}"));
+    assert!(answer.errors.is_empty(), "{text}: {answer:?}");
+    answer.lines()
+}
+
+/// Clients that transfer money in transactions, until told to stop. An error ends the test.
+struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    threads: Vec<thread::JoinHandle<u64>>,
+}
+
+impl Load {
+    fn start(stage: &Stage, clients: usize) -> Load {
+        let _ = stage.direct("create table if not exists ledger (id int primary key, amount int not null)");
+        let _ = stage.direct("truncate ledger");
+        let _ = stage.direct(&format!("insert into ledger select n, 100 from generate_series(0, {clients}) n"));
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let threads = (0..clients).map(|number| {
+            let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
+            let mut client = stage.client();
+            thread::spawn(move || {
+                let mut transfers = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    transfer(&mut client, number);
+                    transfers += 1;
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+                transfers
+            })
+        });
+        let threads = threads.collect();
+        Load { stop, done, threads }
+    }
+
+    /// Returns how many transfers were confirmed.
+    fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().map(|thread| thread.join().expect("no client has seen an error")).sum()
+    }
+
+    fn goes_on(&self) {
+        let before = self.done.load(Ordering::Relaxed);
+        eventually("transfers go on", || self.done.load(Ordering::Relaxed) > before + 10);
+    }
+}
+
+/// Takes one from the bank and gives it to this account, in four statements.
+fn transfer(client: &mut Client, number: usize) {
+    let account = number + 1;
+    for sql in [
+        "begin",
+        &format!("update ledger set amount = amount + 1 where id = {account}"),
+        "update ledger set amount = amount - 1 where id = 0",
+        "commit",
+    ] {
+        let answer = client.query(sql).unwrap_or_else(|gone| panic!("{sql}: {gone}"));
+        assert!(answer.errors.is_empty(), "{sql}: {answer:?}");
+    }
+}
+
+#[test]
+fn postgresql_is_restarted_behind_pause_and_nobody_notices() {
+    const CLIENTS: usize = 20;
+    let mut stage = Stage::set(&Wishes { pool: 5, ..Wishes::default() });
+    let load = Load::start(&stage, CLIENTS);
+    for round in 0..3 {
+        load.goes_on();
+        let begun = Instant::now();
+        order(&stage, "pause");
+        let paused = begun.elapsed();
+        assert_eq!(stage.backends(), 0, "PAUSE is answered when all servers are closed");
+        // A smart shutdown waits for every client of PostgreSQL's.
+        stage.cluster.restart(Shutdown::Smart).expect("nothing keeps PostgreSQL");
+        order(&stage, "resume");
+        load.goes_on();
+        println!("round {round}: PAUSE took {paused:?}, all of it {:?}", begun.elapsed());
+    }
+    let confirmed = load.end();
+    assert_eq!(stage.direct("select 100 - amount from ledger where id = 0"), confirmed.to_string());
+    assert_eq!(stage.direct("select sum(amount) from ledger"), (100 * (CLIENTS + 1)).to_string());
+    stage.assert_healthy();
+}
+
+#[test]
+fn reconnect_replaces_every_server_and_nobody_notices() {
+    let stage = Stage::set(&Wishes { pool: 5, ..Wishes::default() });
+    let load = Load::start(&stage, 20);
+    load.goes_on();
+    let pids = "select coalesce(string_agg(pid::text, ' '), '') from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    let before = stage.direct(pids);
+    order(&stage, "reconnect");
+    order(&stage, "wait_close");
+    let after = stage.direct(pids);
+    let old: Vec<&str> = before.split(' ').filter(|pid| after.split(' ').any(|other| other == *pid)).collect();
+    assert_eq!(old, Vec::<&str>::new(), "before: {before}; after: {after}");
+    load.goes_on();
+    load.end();
+}
+
+#[test]
+fn kill_and_kill_client_end_what_they_name() {
+    let mut stage = Stage::set(&Wishes::default());
+    let (mut victim, mut other) = (stage.client(), stage.client());
+    victim.query("set application_name = 'victim'").expect("served");
+    let rows = order(&stage, "show clients");
+    let row = rows.iter().find(|row| row.contains("victim")).expect("it is shown");
+    let id = row.split('|').nth(20).expect("the id's column").to_owned();
+    order(&stage, &format!("kill_client {id}"));
+    let gone = victim.query("select 1").expect_err("it was ended");
+    assert!(gone.to_string().contains("admin forced disconnect"), "{gone}");
+    assert_eq!(other.query("select 'here'").expect("served").value(), Some("here"));
+    order(&stage, "kill postgres");
+    assert!(other.query("select 1").expect_err("it was ended").to_string().contains("database removed"));
+    assert_eq!(stage.backends(), 0);
+    order(&stage, "resume postgres");
+    stage.assert_healthy();
+}
+
+#[test]
+fn disable_keeps_newcomers_out_and_signals_pause() {
+    let mut stage = Stage::set(&Wishes::default());
+    let mut client = stage.client();
+    order(&stage, "disable postgres");
+    let refused = Client::login(stage.pooler.address(), "postgres", "postgres").err().expect("it is disabled");
+    assert!(refused.to_string().contains("database \"postgres\" is disabled"), "{refused}");
+    assert_eq!(client.query("select 'here'").expect("served").value(), Some("here"));
+    order(&stage, "enable postgres");
+    let pid = Pid::from_raw(i32::try_from(stage.pooler.pid()).expect("a pid")).expect("a pid");
+    kill_process(pid, Signal::USR1).expect("it runs");
+    eventually("all servers are closed", || stage.backends() == 0);
+    let waiter = thread::spawn(move || client.query("select 'served'").map(|answer| answer.value().map(str::to_owned)));
+    let waits = || order(&stage, "show pools").iter().any(|row| row.starts_with("postgres|postgres|0|1|"));
+    eventually("it waits", waits);
+    kill_process(pid, Signal::USR2).expect("it runs");
+    let served = waiter.join().expect("no panic").expect("it is served");
+    assert_eq!(served.as_deref(), Some("served"));
+    for line in ["got SIGUSR1, pausing all activity", "got SIGUSR2, continuing from PAUSE"] {
+        eventually("the log says so", || stage.pooler.log().contains(line));
+    }
+    stage.assert_healthy();
+}
