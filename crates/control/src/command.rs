@@ -12,6 +12,10 @@ pub enum Command {
     Reload,
     Shutdown(When),
     Order(Order),
+    Set {
+        key: String,
+        value: String,
+    },
     /// A command of PgBouncer that is not supported yet, with its name for the error.
     NotYet(&'static str),
 }
@@ -83,8 +87,26 @@ fn argument(text: &str) -> Option<Option<String>> {
     }
     let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
     let name = inner.replace(&format!("{quote}{quote}"), "\0");
-    let is_closed = !name.is_empty() && !name.contains(quote) && !inner.contains('\0');
+    let is_closed = !name.contains(quote) && !inner.contains('\0');
     is_closed.then(|| Some(name.replace('\0', &quote.to_string())))
+}
+
+/// What follows SET: `key = value`, `key=value` or `key TO value`. A value in single quotes may hold anything, one without is one word or none.
+fn setting(text: &str) -> Option<(String, String)> {
+    let text = text.trim();
+    let end = text.find(|c: char| c == '=' || c.is_whitespace())?;
+    let (key, rest) = text.split_at(end);
+    let rest = rest.trim_start();
+    let value = match rest.strip_prefix('=') {
+        Some(value) => value,
+        None => {
+            let (word, value) = rest.split_once(char::is_whitespace)?;
+            word.eq_ignore_ascii_case("TO").then_some(value)?
+        }
+    };
+    let is_name = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let value = argument(value)?.or_else(|| Some(String::new())).filter(|_| is_name)?;
+    Some((key.to_ascii_lowercase(), value))
 }
 
 /// When `SHUTDOWN` takes effect.
@@ -109,10 +131,11 @@ pub(crate) const COMMANDS: [(&str, &[(&str, Command)]); 3] = [
 ];
 
 /// Commands that are not there yet, as `SHOW HELP` has them; what follows the first word is not looked at.
-pub(crate) const NOT_YET: [&str; 2] = ["SET key = arg", "SUSPEND"];
+pub(crate) const NOT_YET: [&str; 1] = ["SUSPEND"];
 
 /// Orders, as `SHOW HELP` has them.
-pub(crate) const ORDERS: [&str; 8] = [
+pub(crate) const ORDERS: [&str; 9] = [
+    "SET key = arg",
     "PAUSE [<db>]",
     "RESUME [<db>]",
     "DISABLE <db>",
@@ -132,7 +155,15 @@ impl Command {
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
         if ORDERS.iter().any(|usage| usage.split(' ').next().is_some_and(|word| word.eq_ignore_ascii_case(first))) {
-            return Order::parse(first, argument(text.trim_start().strip_prefix(first)?)?).map(Command::Order);
+            let rest = text.trim_start().strip_prefix(first)?;
+            if first.eq_ignore_ascii_case("SET") {
+                return setting(rest).map(|(key, value)| Command::Set { key, value });
+            }
+            let argument = argument(rest)?.filter(|name| !name.is_empty() || rest.trim().is_empty());
+            if argument.is_none() && !rest.trim().is_empty() {
+                return None;
+            }
+            return Order::parse(first, argument).map(Command::Order);
         }
         let first_words = NOT_YET.iter().filter_map(|usage| usage.split(' ').next());
         if let Some(name) = first_words.into_iter().find(|name| name.eq_ignore_ascii_case(first)) {
@@ -157,7 +188,8 @@ impl Command {
             // Its rows would hold passwords, keys and descriptors.
             Command::Show(Show::NotYet(name)) => *name != "SHOW FDS",
             Command::Show(_) => true,
-            Command::Reload | Command::Shutdown(_) | Command::Order(_) | Command::NotYet(_) => false,
+            Command::Reload | Command::Shutdown(_) | Command::Order(_) => false,
+            Command::Set { .. } | Command::NotYet(_) => false,
         }
     }
 }
@@ -171,6 +203,7 @@ mod tests {
         let show = |show| Some(Command::Show(show));
         let order = |order| Some(Command::Order(order));
         let app = || Some("app".to_owned());
+        let set = |key: &str, value: &str| Some(Command::Set { key: key.to_owned(), value: value.to_owned() });
         let table = [
             ("show pools", show(Show::Pools)),
             ("SHOW POOLS;", show(Show::Pools)),
@@ -203,7 +236,17 @@ mod tests {
             ("pause \"a\"b\"", None),
             ("pause app; pause app", None),
             ("pauseapp", None),
-            ("set pool_mode = 'session'", Some(Command::NotYet("SET"))),
+            ("set pool_mode = 'session'", set("pool_mode", "session")),
+            ("SET Pool_Mode=session;", set("pool_mode", "session")),
+            ("set auth_query to 'select ''a; b'' '", set("auth_query", "select 'a; b' ")),
+            ("set verbose TO 2 ;", set("verbose", "2")),
+            ("set logfile = ''", set("logfile", "")),
+            ("set logfile =", set("logfile", "")),
+            ("set verbose 2", None),
+            ("set verbose", None),
+            ("set = 2", None),
+            ("set verbose = 2 3", None),
+            ("set a.b = 2", None),
             ("suspend", Some(Command::NotYet("SUSPEND"))),
             ("", None),
             (";", None),

@@ -4,6 +4,8 @@
 //! F0000 for a failed RELOAD: drivers treat the two differently.
 //= pgbouncer usage.md#admin-console
 
+use std::borrow::Cow;
+
 use machine::Question;
 use wire::backend::{self, ErrorResponse, Status};
 use wire::sqlstate::SqlState;
@@ -25,7 +27,7 @@ pub enum Answer {
     Rows(Table),
     Help,
     /// The tag of a command that gives no rows.
-    Done(&'static str),
+    Done(Cow<'static, str>),
     Refused(Refusal),
 }
 
@@ -37,6 +39,7 @@ pub enum Refusal {
     AdminNeeded,
     NotYet(&'static str),
     ReloadFailed,
+    SetFailed,
     /// An order that cannot be carried out, and why.
     Words(String),
 }
@@ -62,6 +65,7 @@ impl Refusal {
             Refusal::AdminNeeded => "admin access needed".to_owned(),
             Refusal::NotYet(name) => format!("{name} is not supported yet"),
             Refusal::Words(words) => words.clone(),
+            Refusal::SetFailed => "SET failed".to_owned(),
             Refusal::ReloadFailed => "RELOAD failed, see logs for additional details".to_owned(),
         }
     }
@@ -69,12 +73,16 @@ impl Refusal {
     fn code(&self) -> SqlState {
         match self {
             Refusal::ReloadFailed => CONFIG_FILE_ERROR,
-            Refusal::Invalid(_) | Refusal::AdminNeeded | Refusal::NotYet(_) | Refusal::Words(_) => PROTOCOL_VIOLATION,
+            _ => PROTOCOL_VIOLATION,
         }
     }
 }
 
 impl Answer {
+    pub(crate) fn done(tag: &'static str) -> Answer {
+        Answer::Done(Cow::Borrowed(tag))
+    }
+
     /// The messages, ReadyForQuery included.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -87,6 +87,15 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
+/// What the configuration is read for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// RELOAD: what the files say now. It undoes SET.
+    Again,
+    /// SET: what holds, with one setting changed.
+    Set { key: &'a str, value: &'a str },
+}
+
 /// A row of SHOW CONFIG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingRow {

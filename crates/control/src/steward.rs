@@ -12,7 +12,7 @@ use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
 use crate::events::Announcer;
-use crate::plane::{Asker, Loaded, Plane};
+use crate::plane::{Asker, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -72,7 +72,7 @@ impl Recurring {
     }
 }
 
-/// The control thread's state. `L` reads the configuration again, or returns what is wrong with it, one line each.
+/// The control thread's state. `L` reads the configuration, or returns what is wrong with it, one line each.
 #[derive(Debug)]
 pub struct Steward<P, L> {
     plane: P,
@@ -87,7 +87,7 @@ pub struct Steward<P, L> {
     waiting: Vec<Waiting>,
 }
 
-impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
+impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// `loaded` is the configuration that the engine was started with.
     #[must_use]
     pub fn new(plane: P, load: L, loaded: Loaded) -> Steward<P, L> {
@@ -189,9 +189,10 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             Ok(Command::Show(show)) => self.show(show, question.admin),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
-                if self.reload() { Answer::Done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
+                if self.reload() { Answer::done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
             }
             Ok(Command::Shutdown(when)) => return self.shutdown(asker, when),
+            Ok(Command::Set { key, value }) => self.set(&key, &value),
             // Without an answer now, it comes later.
             Ok(Command::Order(order)) => self.order(asker, &order)?,
             Ok(Command::NotYet(name)) => Answer::Refused(Refusal::NotYet(name)),
@@ -240,7 +241,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         };
         self.plane.tell(Level::Log, text.to_owned());
         if when != When::Now {
-            self.plane.answer(asker, Answer::Done("SHUTDOWN").encode(), false);
+            self.plane.answer(asker, Answer::done("SHUTDOWN").encode(), false);
         }
         self.stop(stop)
     }
@@ -252,16 +253,35 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         (stop == Stop::Immediate).then_some(Ending::AtOnce)
     }
 
+    /// Changes one setting until the next RELOAD.
+    fn set(&mut self, key: &str, value: &str) -> Answer {
+        self.plane.tell(Level::Log, format!("SET {key}={value} command issued"));
+        match (self.load)(Wanted::Set { key, value }) {
+            Ok(loaded) => {
+                self.put_in_force(loaded);
+                Answer::Done(format!("SET {key}={value}").into())
+            }
+            Err(problems) => {
+                problems.into_iter().for_each(|problem| self.plane.tell(Level::Error, problem));
+                Answer::Refused(Refusal::SetFailed)
+            }
+        }
+    }
+
+    fn put_in_force(&mut self, mut loaded: Loaded) {
+        self.keep_orders(&mut loaded);
+        self.plane.configure(Arc::clone(&loaded.settings));
+        self.loaded = loaded;
+    }
+
     /// Reads the configuration again. If that fails, everything stays as it is and the log says why.
     fn reload(&mut self) -> bool {
-        match (self.load)() {
-            Ok(mut loaded) => {
-                self.keep_orders(&mut loaded);
+        match (self.load)(Wanted::Again) {
+            Ok(loaded) => {
                 for warning in &loaded.warnings {
                     self.plane.tell(Level::Warning, warning.clone());
                 }
-                self.plane.configure(Arc::clone(&loaded.settings));
-                self.loaded = loaded;
+                self.put_in_force(loaded);
                 true
             }
             Err(problems) => {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use connections::databases::Database;
-use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, WorkerFacts};
+use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Kind, Serial, WorkerId};
@@ -116,7 +116,7 @@ fn loaded() -> Loaded {
     }
 }
 
-type Load = fn() -> Result<Loaded, Vec<String>>;
+type Load = fn(Wanted<'_>) -> Result<Loaded, Vec<String>>;
 
 struct Scene {
     outside: Outside,
@@ -126,7 +126,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let outside = Outside::default();
-        let load: Load = || Ok(loaded());
+        let load: Load = |_| Ok(loaded());
         Scene { steward: Steward::new(outside.clone(), load, loaded()), outside }
     }
 

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use control::{Asker, ControlEvent, Ending, Loaded, Plane, Signal, Steward, WorkerFacts};
+use control::{Asker, ControlEvent, Ending, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use settings::PoolSize;
@@ -119,7 +119,7 @@ fn asked(text: &str, admin: bool) -> ControlEvent {
 fn after(events: Vec<ControlEvent>, reloads: Result<Loaded, Vec<String>>) -> (Vec<String>, Option<Ending>) {
     let diary = Diary::default();
     let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
-    let mut steward = Steward::new(plane, move || reloads.clone(), loaded(20));
+    let mut steward = Steward::new(plane, move |_: Wanted<'_>| reloads.clone(), loaded(20));
     let mut ending = None;
     for event in events {
         diary.borrow_mut().clear();
@@ -240,7 +240,7 @@ fn a_data_plane_that_ends_by_itself_is_a_failure() {
 fn a_period_ends_with_a_line_and_new_averages() {
     let diary = Diary::default();
     let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
-    let mut steward = Steward::new(plane, no_reload, loaded(20));
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), loaded(20));
     steward.end_period(10 * world::SECOND);
     let lines = diary.take();
     // 331 transactions in ten seconds over both workers, the console's one among them.
@@ -251,4 +251,27 @@ fn a_period_ends_with_a_line_and_new_averages() {
     assert!(lines.iter().any(|line| line == refused), "{lines:?}");
     steward.end_period(10 * world::SECOND);
     assert!(!diary.take().iter().any(|line| line.starts_with("Warning")), "nothing has happened since");
+}
+
+#[test]
+fn set_changes_one_setting_and_a_refused_one_changes_nothing() {
+    let (diary, _) = after(vec![asked("set default_pool_size = '7';", true)], Ok(loaded(7)));
+    assert_eq!(
+        diary,
+        [
+            "Log: SET default_pool_size=7 command issued",
+            "configure default_pool_size=7",
+            "answer C(SET default_pool_size=7) Z to client:0.0.0 close=false",
+        ]
+    );
+    let (diary, _) = after(vec![asked("set default_pool_size = x", true)], Err(vec!["not a number".to_owned()]));
+    assert_eq!(
+        diary,
+        [
+            "Log: SET default_pool_size=x command issued",
+            "Error: not a number",
+            "Error: SET failed",
+            "answer E(ERROR 08P01 SET failed) Z to client:0.0.0 close=false",
+        ]
+    );
 }

@@ -156,3 +156,41 @@ fn disable_keeps_newcomers_out_and_signals_pause() {
     }
     stage.assert_healthy();
 }
+
+#[test]
+fn set_holds_for_live_pools_until_a_reload() {
+    let mut stage = Stage::set(&Wishes { pool: 1, ..Wishes::default() });
+    let shown = |stage: &Stage, key: &str| {
+        let rows = order(stage, "show config");
+        let row = rows.iter().find(|row| row.starts_with(&format!("{key}|"))).expect("every setting is shown");
+        row.split('|').nth(1).expect("its value").to_owned()
+    };
+    let mut clients: Vec<Client> = (0..3).map(|_| stage.client()).collect();
+    clients[0].query("begin").expect("served");
+    order(&stage, "set default_pool_size = 3");
+    assert_eq!(shown(&stage, "default_pool_size"), "3");
+    // The second and third get servers of their own while the first keeps its one.
+    for client in &mut clients[1..] {
+        client.query("begin").expect("a server is free");
+    }
+    assert_eq!(stage.backends(), 3);
+    clients.iter_mut().for_each(|client| drop(client.query("commit").expect("served")));
+    order(&stage, "SET query_wait_notify TO '7'");
+    assert_eq!(shown(&stage, "query_wait_notify"), "7");
+    // Accepted without effect, as it cannot change while the process runs.
+    order(&stage, "set listen_backlog=9");
+    assert_ne!(shown(&stage, "listen_backlog"), "9");
+    order(&stage, "reload");
+    assert_eq!(
+        (shown(&stage, "default_pool_size"), shown(&stage, "query_wait_notify")),
+        ("1".to_owned(), "5".to_owned())
+    );
+    let mut console =
+        Client::login(stage.pooler.address(), "postgres", "pgbouncer").unwrap_or_else(|gone| panic!("{gone}"));
+    for wrong in ["set no_such_key = 1", "set default_pool_size = many", "set pool_mode = 'elsewhere'"] {
+        let answer = console.query(wrong).expect("the console goes on");
+        let error = answer.errors.first().expect("it is refused");
+        assert_eq!((&*error.sqlstate, &*error.message), ("08P01", "SET failed"), "{wrong}");
+    }
+    stage.assert_healthy();
+}

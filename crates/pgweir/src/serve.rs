@@ -13,7 +13,7 @@ use std::thread;
 use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
-use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward};
+use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
 use engine::{ConsoleRequest, Engine, Handle};
 use machine::Level;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -197,7 +197,7 @@ fn run(
     let questions = engine.questions().expect("nobody took them before");
     let steward = Steward::new(
         EnginePlane::new(handle.clone()),
-        reload(handle.clone(), watcher, flags.clone(), config.clone(), again),
+        reader(handle.clone(), watcher, flags.clone(), config.clone(), again),
         settings::loaded(config),
     );
     let ended = watch(engine, signals, questions, sender).and_then(|end| {
@@ -265,35 +265,39 @@ fn meaning(number: i32) -> Signal {
     }
 }
 
-/// Reads the configuration again for the control plane; the log takes up its part at once.
-fn reload(
+/// Reads the configuration for the control plane; the log takes up its part at once.
+fn reader(
     handle: Handle,
     watcher: Watcher,
     flags: Flags,
     mut running: Config,
     again: fn(&Config) -> Result<Config, Vec<Problem>>,
-) -> impl FnMut() -> Result<Loaded, Vec<String>> {
-    move || match again(&running) {
-        Ok(mut config) => {
-            // Threads are as many as they were at start.
-            config.pooling.workers = handle.workers();
-            let tls = &config.pooling.global.tls;
-            match keyring::read(tls) {
-                Ok(keyring) => handle.set_tls(keyring),
-                // The files are those of before: half of a new set is no reason to ignore all else that is new.
-                Err(why) if *tls == handle.settings().global.tls => {
-                    handle.log().say(Level::Error, format!("{why}; what was read before stays in use"));
-                }
-                Err(why) => return Err(vec![why]),
+) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
+    move |wanted| {
+        let read = match wanted {
+            Wanted::Again => again(&running),
+            Wanted::Set { key, value } => running.set(key, value).map_err(|problem| vec![problem]),
+        };
+        let mut config = read.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<String>>())?;
+        // Threads are as many as they were at start.
+        config.pooling.workers = handle.workers();
+        let tls = &config.pooling.global.tls;
+        let are_same = *tls == handle.settings().global.tls;
+        match keyring::read(tls) {
+            Ok(keyring) => handle.set_tls(keyring),
+            // Either the files are those of before: half of a new set is no reason to ignore all else that is new. Or one of them was
+            // SET, and the next one will be.
+            Err(why) if are_same || wanted != Wanted::Again => {
+                handle.log().say(Level::Error, format!("TLS setup failed: {why}; what was read before stays in use"));
             }
-            watcher.follow(tls);
-            handle.set_tcp(settings::tcp(&config.pooling.global));
-            handle.log().reopen(&settings::log(&config.pooling.global, &flags));
-            let loaded = settings::loaded(&config);
-            // Only now: files that are wrong the next time leave what holds, and not what was refused.
-            running = config;
-            Ok(loaded)
+            Err(why) => return Err(vec![format!("TLS setup failed: {why}")]),
         }
-        Err(problems) => Err(problems.iter().map(Problem::to_string).collect()),
+        watcher.follow(tls);
+        handle.set_tcp(settings::tcp(&config.pooling.global));
+        handle.log().reopen(&settings::log(&config.pooling.global, &flags));
+        let loaded = settings::loaded(&config);
+        // Only now: files that are wrong the next time leave what holds, and not what was refused.
+        running = config;
+        Ok(loaded)
     }
 }

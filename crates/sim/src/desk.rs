@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, WorkerFacts};
+use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -23,7 +23,7 @@ use wire::{HEADER_LEN, Header};
 /// How long until it is looked again whether servers are closed.
 pub(crate) const REVIEW_US: u64 = 50_000;
 
-type Load = Box<dyn FnMut() -> Result<Loaded, Vec<String>>>;
+type Load = Box<dyn FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>>;
 
 /// The control plane, and the commands that wait for snapshots.
 pub(crate) struct Desk {
@@ -132,7 +132,7 @@ impl Desk {
     pub(crate) fn new(settings: &Arc<Settings>) -> Desk {
         let tray = Rc::new(RefCell::new(Tray::default()));
         let shared = Rc::clone(&tray);
-        let load: Load = Box::new(move || {
+        let load: Load = Box::new(move |_| {
             let found = shared.borrow_mut().file.take();
             found.map(loaded).ok_or_else(|| vec!["a mistake".to_owned()])
         });

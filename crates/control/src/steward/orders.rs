@@ -22,7 +22,7 @@ use units::WorkerId;
 use super::Steward;
 use crate::command::Order;
 use crate::console::{Answer, Refusal};
-use crate::plane::{Asker, Loaded, Plane};
+use crate::plane::{Asker, Loaded, Plane, Wanted};
 use crate::shutdown::Phase;
 
 /// How often it is looked whether servers are closed.
@@ -66,7 +66,7 @@ impl Awaited {
     }
 }
 
-impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
+impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// Carries out an order. `None`: it is answered later.
     pub(super) fn order(&mut self, asker: Asker, order: &Order) -> Option<Answer> {
         let text = match order.database() {
@@ -75,7 +75,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         };
         self.plane.tell(Level::Log, text);
         match self.obey(asker, order) {
-            Ok(true) => Some(Answer::Done(order.tag())),
+            Ok(true) => Some(Answer::done(order.tag())),
             Ok(false) => None,
             Err(words) => Some(Answer::Refused(Refusal::Words(words))),
         }
@@ -200,7 +200,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         }
         let over: Vec<Waiting> = self.waiting.extract_if(.., |waiting| waiting.looks >= LOOKS).collect();
         for waiting in &over {
-            self.plane.answer(waiting.asker, Answer::Done(waiting.what.tag()).encode(), false);
+            self.plane.answer(waiting.asker, Answer::done(waiting.what.tag()).encode(), false);
         }
         over.into_iter().filter(|waiting| waiting.what == Awaited::NoServer).map(|waiting| waiting.database).collect()
     }
