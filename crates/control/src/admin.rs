@@ -7,17 +7,22 @@ mod show_classes;
 mod show_clients;
 mod show_config;
 mod show_databases;
+mod show_dns;
 mod show_events;
+mod show_fds;
 mod show_fidelity;
 mod show_fidelity_reasons;
 mod show_fingerprints;
 mod show_lanes;
 mod show_limits;
 mod show_lists;
+mod show_mem;
+mod show_peers;
 mod show_pins;
 mod show_pools;
 mod show_servers;
 mod show_sizing;
+mod show_sockets;
 mod show_state;
 mod show_stats;
 mod show_stats_averages;
@@ -46,8 +51,6 @@ macro_rules! shows {
         #[derive(Copy, Clone, Debug, PartialEq, Eq)]
         pub enum Show {
             $($($(#[$doc])* $name,)+)+
-            /// A table of PgBouncer that is not supported yet.
-            NotYet(&'static str),
         }
 
         const SHOWN: &[&[Shown]] = &[$(&[$(
@@ -66,10 +69,19 @@ shows! {
         Clients "CLIENTS" Connections Some(show_clients::table);
         Servers "SERVERS" Connections Some(show_servers::table);
         Users "USERS" Connections Some(show_users::table);
+        Peers "PEERS" Nothing Some(show_peers::table);
+        PeerPools "PEER_POOLS" Nothing Some(show_peers::pools);
+        /// For administrators only.
+        Fds "FDS" Nothing Some(show_fds::table);
+        Sockets "SOCKETS" Connections Some(show_sockets::table);
+        ActiveSockets "ACTIVE_SOCKETS" Connections Some(show_sockets::active);
         Version "VERSION" Nothing Some(show_version::table);
     ]
     [
         Lists "LISTS" Connections Some(show_lists::table);
+        Mem "MEM" Connections Some(show_mem::table);
+        DnsHosts "DNS_HOSTS" Nothing Some(show_dns::hosts);
+        DnsZones "DNS_ZONES" Nothing Some(show_dns::zones);
         State "STATE" Nothing Some(show_state::table);
         /// Not in PgBouncer: one row for each worker.
         Workers "WORKERS" Pools Some(show_workers::table);
@@ -101,18 +113,6 @@ shows! {
     ]
 }
 
-/// What PgBouncer shows besides.
-pub(crate) const NOT_YET: [&str; 8] = [
-    "SHOW PEERS",
-    "SHOW PEER_POOLS",
-    "SHOW FDS",
-    "SHOW SOCKETS",
-    "SHOW ACTIVE_SOCKETS",
-    "SHOW MEM",
-    "SHOW DNS_HOSTS",
-    "SHOW DNS_ZONES",
-];
-
 impl Show {
     /// The words after SHOW, in lines as in `SHOW HELP`.
     pub fn lines() -> impl Iterator<Item = impl Iterator<Item = (&'static str, Show)>> {
@@ -123,27 +123,31 @@ impl Show {
     #[must_use]
     pub(crate) fn by_word(word: &str) -> Option<Show> {
         let is_it = |name: &str| name.eq_ignore_ascii_case(word);
-        let shown = Show::lines().flatten().find(|(name, _)| is_it(name)).map(|(_, show)| show);
-        shown.or_else(|| {
-            NOT_YET.iter().find(|name| name.strip_prefix("SHOW ").is_some_and(is_it)).map(|name| Show::NotYet(name))
-        })
+        Show::lines().flatten().find(|(name, _)| is_it(name)).map(|(_, show)| show)
     }
 
-    /// None of what is not there yet.
-    fn shown(self) -> Option<&'static Shown> {
-        SHOWN.iter().copied().flatten().find(|shown| shown.show == self)
+    /// Whether a user in `stats_users` may see it.
+    #[must_use]
+    pub(crate) fn is_for_stats_users(self) -> bool {
+        // In PgBouncer its rows hold passwords, keys and descriptors.
+        self != Show::Fds
     }
 
-    /// The table; `None` for SHOW HELP, and for what is not supported yet.
+    fn shown(self) -> &'static Shown {
+        let mut all = SHOWN.iter().copied().flatten();
+        all.find(|shown| shown.show == self).expect("every one is in the list that it comes from")
+    }
+
+    /// The table; `None` for SHOW HELP.
     #[must_use]
     pub fn table(self, input: &ShowInput<'_>) -> Option<Table> {
-        Some(self.shown()?.table?(input))
+        Some(self.shown().table?(input))
     }
 
     /// How detailed the snapshots must be.
     #[must_use]
     pub(crate) fn detail(self) -> Detail {
-        self.shown().map_or(Detail::Nothing, |shown| shown.looks_at)
+        self.shown().looks_at
     }
 }
 

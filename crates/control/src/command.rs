@@ -185,9 +185,7 @@ impl Command {
     #[must_use]
     pub(crate) fn is_for_stats_users(&self) -> bool {
         match self {
-            // Its rows would hold passwords, keys and descriptors.
-            Command::Show(Show::NotYet(name)) => *name != "SHOW FDS",
-            Command::Show(_) => true,
+            Command::Show(show) => show.is_for_stats_users(),
             Command::Reload | Command::Shutdown(_) | Command::Order(_) => false,
             Command::Set { .. } | Command::NotYet(_) => false,
         }
@@ -211,7 +209,7 @@ mod tests {
             ("show classes", show(Show::Classes)),
             ("show pins", show(Show::Pins)),
             ("show stats_totals", show(Show::StatsTotals)),
-            ("show sockets", show(Show::NotYet("SHOW SOCKETS"))),
+            ("show sockets", show(Show::Sockets)),
             ("reload", Some(Command::Reload)),
             ("RELOAD ;", Some(Command::Reload)),
             ("shutdown", Some(Command::Shutdown(When::Now))),

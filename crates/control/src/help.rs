@@ -1,7 +1,7 @@
 //! `SHOW HELP`: a notice, not a table. It says what the tables of commands say.
 //= pgbouncer usage.md#admin-console
 
-use crate::admin::{self, Show};
+use crate::admin::Show;
 use crate::command;
 
 /// The notice's message.
@@ -14,9 +14,7 @@ pub(crate) fn detail() -> String {
         second if second.is_empty() => (*first).to_owned(),
         second => format!("{first} {second}"),
     });
-    let missing = admin::NOT_YET.iter().filter_map(|name| name.strip_prefix("SHOW "));
-    let missing = format!("SHOW {}", joined(missing));
-    let not_yet = ["not supported yet:".to_owned(), missing].into_iter();
+    let not_yet = ["not supported yet:".to_owned()].into_iter();
     let orders = command::ORDERS.map(str::to_owned);
     let lines = shows.chain(commands).chain(orders).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
     lines.fold(String::new(), |text, line| text + "\n\t" + &line)

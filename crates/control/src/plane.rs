@@ -2,6 +2,7 @@
 //!
 //! Both are given by the program, so that everything here is tested without a thread or a file.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,11 +40,24 @@ pub trait Plane {
     /// Lines of the log that were lost since the start.
     fn log_lines_lost(&mut self) -> u64;
 
+    /// Names of servers' hosts that have been resolved and are known still.
+    fn names(&mut self) -> Vec<KnownName>;
+
     /// Gives unused memory back to the system.
     fn give_memory_back(&mut self);
 
     /// Writes a line to the log.
     fn tell(&mut self, level: Level, text: String);
+}
+
+/// The addresses of a host's name, as they were found last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownName {
+    pub name: String,
+    /// How long they are known still.
+    pub ttl: Duration,
+    /// None: it could not be resolved.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A console client that has sent a command.

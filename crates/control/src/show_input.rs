@@ -12,7 +12,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
-use crate::plane::{SettingRow, WorkerFacts};
+use crate::plane::{KnownName, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct ShowInput<'a> {
     pub snapshots: &'a [Snapshot],
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
+    /// Names of servers' hosts that are known.
+    pub names: &'a [KnownName],
     /// Clients that were refused because there was no file descriptor.
     pub turned_away: u64,
     /// Lines of the log that were lost.

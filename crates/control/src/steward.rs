@@ -214,6 +214,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
         let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
         let log_lines_lost = self.plane.log_lines_lost();
+        let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
@@ -221,16 +222,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             snapshots: &snapshots,
             workers: &workers,
             averages: &self.averages,
+            names: &names,
             turned_away,
             log_lines_lost,
             shows_statements: admin,
             now: self.plane.wall_clock(),
         };
-        match (show, show.table(&input)) {
-            (_, Some(table)) => Answer::Rows(table),
-            (Show::NotYet(name), None) => Answer::Refused(Refusal::NotYet(name)),
-            (_, None) => Answer::Help,
-        }
+        show.table(&input).map_or(Answer::Help, Answer::Rows)
     }
 
     fn shutdown(&mut self, asker: Asker, when: When) -> Option<Ending> {

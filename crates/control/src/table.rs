@@ -9,7 +9,9 @@ use wire::backend::{self, oid};
 pub enum Type {
     Text,
     Int4,
+    Int8,
     Numeric,
+    Bytea,
 }
 
 /// A column of a table.
@@ -25,6 +27,14 @@ pub(crate) const fn text(name: &'static str) -> Column {
 
 pub(crate) const fn int(name: &'static str) -> Column {
     Column { name, kind: Type::Int4 }
+}
+
+pub(crate) const fn int8(name: &'static str) -> Column {
+    Column { name, kind: Type::Int8 }
+}
+
+pub(crate) const fn bytea(name: &'static str) -> Column {
+    Column { name, kind: Type::Bytea }
 }
 
 pub(crate) const fn numeric(name: &'static str) -> Column {
@@ -68,6 +78,8 @@ fn wire_column(column: Column) -> backend::Column<'static> {
     let (type_oid, type_len) = match column.kind {
         Type::Text => (oid::TEXT, -1),
         Type::Int4 => (oid::INT4, 4),
+        Type::Int8 => (oid::INT8, 8),
+        Type::Bytea => (oid::BYTEA, -1),
         Type::Numeric => (oid::NUMERIC, -1),
     };
     backend::Column { name: column.name, type_oid, type_len }

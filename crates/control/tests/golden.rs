@@ -31,6 +31,8 @@ fn message(text: &mut String, tag: u8, body: &[u8]) {
                 let kind = match (column.type_oid, column.type_len) {
                     (25, -1) => "text",
                     (23, 4) => "int4",
+                    (20, 8) => "int8",
+                    (17, -1) => "bytea",
                     (1700, -1) => "numeric",
                     other => panic!("a type that the console does not have: {other:?}"),
                 };

@@ -1,5 +1,6 @@
 //! The control plane's handle to a running engine. Every call returns soon, and none affects a query.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,12 @@ impl Handle {
     /// Answers a console command; `close` ends that console session.
     pub fn answer(&self, worker: WorkerId, conn: ConnId, bytes: Vec<u8>, close: bool) {
         self.post(Mail::ToWorker(worker, ToWorker::Answer { conn, bytes, close }));
+    }
+
+    /// Names of hosts that are known, how long still, and their addresses.
+    #[must_use]
+    pub fn names(&self) -> Vec<(String, Duration, Vec<IpAddr>)> {
+        self.shared.resolver.known()
     }
 
     /// Ends a session, if it is still that one.

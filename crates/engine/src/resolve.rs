@@ -37,6 +37,7 @@ struct LookupRequest {
 #[derive(Clone)]
 pub(crate) struct Resolver {
     queue: Sender<LookupRequest>,
+    cache: Arc<Mutex<Cache>>,
 }
 
 impl Resolver {
@@ -48,7 +49,16 @@ impl Resolver {
             let (asked, cache) = (Arc::clone(&asked), Arc::clone(&cache));
             std::thread::Builder::new().name("resolve".to_owned()).spawn(move || resolve(&asked, &cache))?;
         }
-        Ok(Resolver { queue })
+        Ok(Resolver { queue, cache })
+    }
+
+    /// Names that are known, how long still, and their addresses; none for a name that could not be resolved.
+    pub(crate) fn known(&self) -> Vec<(String, Duration, Vec<IpAddr>)> {
+        let now = Instant::now();
+        let cache = self.cache.lock().expect("the cache does not panic");
+        let known = cache.names.iter().filter(|(_, (until, _))| *until > now);
+        let addresses = |resolved: &Resolved| resolved.as_ref().map(|found| found.to_vec()).unwrap_or_default();
+        known.map(|(name, (until, resolved))| (name.clone(), *until - now, addresses(resolved))).collect()
     }
 
     pub(crate) fn submit(&self, conn: ConnId, name: String, answer: &Arc<Letterbox>) {

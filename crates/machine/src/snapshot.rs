@@ -33,6 +33,7 @@ pub struct Snapshot {
     pub refusals: Vec<RefusalCounts>,
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
+    pub sizes: ObjectSizes,
 }
 
 /// One limit of a class on one worker; counts since the start, or since there is such a limit.
@@ -312,6 +313,27 @@ pub struct ClientSnapshot {
     pub class: ClassId,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
+    pub buffered: Buffered,
+}
+
+/// Bytes that a connection has waiting.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buffered {
+    /// Received, and not passed on.
+    pub received: u32,
+    /// To be sent, and not taken by its socket yet.
+    pub unsent: u32,
+}
+
+/// What the objects of one worker take, for SHOW MEM.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectSizes {
+    /// Bytes that one of each takes in its table.
+    pub session: u32,
+    pub server: u32,
+    pub pool: u32,
+    /// Bytes of all buffers of connections.
+    pub buffers: u64,
 }
 
 /// When what happened to a client.
@@ -357,4 +379,5 @@ pub struct ServerSnapshot {
     pub close_needed: bool,
     /// Version and cipher, if its connection is encrypted.
     pub tls: Option<Arc<str>>,
+    pub buffered: Buffered,
 }

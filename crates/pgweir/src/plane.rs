@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, Plane, WorkerFacts};
+use control::{Asker, KnownName, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
@@ -69,6 +69,11 @@ impl Plane for EnginePlane {
 
     fn log_lines_lost(&mut self) -> u64 {
         self.handle.log().lost()
+    }
+
+    fn names(&mut self) -> Vec<KnownName> {
+        let known = self.handle.names().into_iter();
+        known.map(|(name, ttl, addresses)| KnownName { name, ttl, addresses }).collect()
     }
 
     fn give_memory_back(&mut self) {

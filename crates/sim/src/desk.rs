@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, ControlEvent, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
+use control::{Asker, ControlEvent, KnownName, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -109,6 +109,10 @@ impl Plane for Counter {
     }
 
     fn give_memory_back(&mut self) {}
+
+    fn names(&mut self) -> Vec<KnownName> {
+        Vec::new()
+    }
 
     fn log_lines_lost(&mut self) -> u64 {
         0

@@ -34,6 +34,7 @@ use link::pool::Rules;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
+use machine::snapshot::ObjectSizes;
 use machine::{DatabaseOrders, Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
 use units::deadline::Owner;
@@ -138,6 +139,7 @@ impl Worker {
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key.clone()))
                 .collect(),
             steps: self.tables.counts.steps,
+            sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     table
 }
 
-fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
+pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
     let (peer, local, pid) = match client.peer {
         Peer::Tcp { from, to } => (End::tcp(from), End::tcp(to), 0),
         Peer::Unix { pid, .. } => (End::unix(input.listen_port), End::unix(input.listen_port), i64::from(pid)),
@@ -57,5 +57,6 @@ fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a ClientSnap
         application_name: &client.application_name,
         prepared_statements: client.prepared_statements,
         id: client.serial,
+        buffered: client.buffered,
     }
 }

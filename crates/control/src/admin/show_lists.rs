@@ -26,7 +26,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         ("login_clients", 0),
         ("free_servers", 0),
         ("used_servers", servers),
-        ("dns_names", 0),
+        ("dns_names", input.names.len()),
         ("dns_zones", 0),
         ("dns_queries", 0),
         ("dns_pending", 0),

@@ -19,7 +19,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     table
 }
 
-fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
+pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
     let local = match (&server.address.host, server.local) {
         (Host::Unix(_), _) => End::unix(server.address.port),
         (_, address) => address.map(End::tcp).unwrap_or_default(),
@@ -41,5 +41,6 @@ fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a ServerSnap
         application_name: &server.application_name,
         prepared_statements: server.prepared_statements,
         id: server.serial,
+        buffered: server.buffered,
     }
 }

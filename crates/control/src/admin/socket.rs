@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use machine::snapshot::Buffered;
 use units::Serial;
 
 use crate::table::{Column, Value, count, int, text, words};
@@ -69,6 +70,7 @@ pub(super) struct Socket<'a> {
     pub(super) application_name: &'a str,
     pub(super) prepared_statements: u32,
     pub(super) id: Serial,
+    pub(super) buffered: Buffered,
 }
 
 impl Socket<'_> {

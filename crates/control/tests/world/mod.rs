@@ -11,11 +11,11 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{SettingRow, ShowInput, WorkerFacts};
+use control::{KnownName, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LinkSnapshot, LongCounts,
-    PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
+    Buffered, ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LinkSnapshot,
+    LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
 };
 use machine::{Peer, Settings, Snapshot};
 use queueing::classes::LimitKind;
@@ -35,6 +35,7 @@ pub(crate) struct World {
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
+    pub(crate) names: Vec<KnownName>,
 }
 
 impl World {
@@ -48,7 +49,12 @@ impl World {
             row("pool_mode", Some("transaction"), Some("session"), true),
         ];
         let workers = vec![WorkerFacts { worker: 0, rounds: 900, recvs: 800, sends: 700, ..WorkerFacts::default() }];
-        World { settings: settings(), rows, snapshots, workers, averages }
+        let names = vec![KnownName {
+            name: "db.example".to_owned(),
+            ttl: Duration::from_secs(7),
+            addresses: vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])],
+        }];
+        World { settings: settings(), rows, snapshots, workers, averages, names }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -60,6 +66,7 @@ impl World {
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
+            names: &self.names,
             turned_away: 12,
             log_lines_lost: 3,
             shows_statements: true,
@@ -269,6 +276,7 @@ fn linked_client() -> ClientSnapshot {
         statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
     };
     ClientSnapshot {
+        buffered: Buffered { received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
         pin: Some(pin),
         ..client(0, 8, key("app", "app_owner"), "bob")
@@ -295,12 +303,14 @@ fn first_worker() -> Snapshot {
     };
     let now = Time(100_000_000);
     let waiting = ClientSnapshot {
+        buffered: Buffered { received: 30, unsent: 0 },
         state: "waiting",
         class: ClassId(2),
         times: ClientTimes { waiting_since: Some(Time(98_500_000)), ..TIMES },
         ..client(0, 7, key("app", "app_owner"), "alice")
     };
     let admin = ClientSnapshot {
+        buffered: Buffered { received: 30, unsent: 0 },
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
@@ -308,6 +318,7 @@ fn first_worker() -> Snapshot {
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
+        buffered: Buffered { received: 0, unsent: 70 },
         serial: Serial(17),
         name: conn(2, 1, 4, 1),
         conn: conn(2, 0, 3, 1),
@@ -326,6 +337,7 @@ fn first_worker() -> Snapshot {
         tls: Some("TLSv1.3/TLS_AES_256_GCM_SHA384/X25519".into()),
     };
     Snapshot {
+        sizes: ObjectSizes { session: 500, server: 900, pool: 700, buffers: 2048 },
         worker: Some(WorkerId(0)),
         now,
         pools: vec![app, console],
@@ -359,6 +371,7 @@ fn second_worker() -> Snapshot {
         ..pool(2, key("made_on_demand", "alice"), PoolMode::Session)
     };
     let idle = ServerSnapshot {
+        buffered: Buffered { received: 0, unsent: 70 },
         serial: Serial(3),
         name: conn(2, 1, 0, 4),
         conn: conn(2, 1, 0, 4),
@@ -377,6 +390,7 @@ fn second_worker() -> Snapshot {
         tls: None,
     };
     Snapshot {
+        sizes: ObjectSizes { session: 500, server: 900, pool: 700, buffers: 2048 },
         worker: Some(WorkerId(1)),
         now: Time(100_200_000),
         pools: vec![app, made],
@@ -396,6 +410,7 @@ const TIMES: ClientTimes =
 
 fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
     ClientSnapshot {
+        buffered: Buffered { received: 30, unsent: 0 },
         serial: Serial(100 * worker as i32 + slot as i32),
         name: conn(1, 9, slot, 1),
         conn: conn(1, worker, slot, 1),

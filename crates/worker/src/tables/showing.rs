@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use connections::flow::Flow;
 use connections::server::{Chore, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State};
 use machine::pids::virtual_pid;
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, LinkSnapshot, PoolSnapshot, ServerCounts,
-    ServerSnapshot,
+    Buffered, ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, LinkSnapshot, ObjectSizes, PoolSnapshot,
+    ServerCounts, ServerSnapshot,
 };
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
@@ -66,6 +67,19 @@ impl View<'_> {
         self.servers.iter().filter_map(|(id, server)| self.server_snapshot(now, id, server)).collect()
     }
 
+    pub(crate) fn object_sizes(&self) -> ObjectSizes {
+        let sessions =
+            self.sessions.iter().map(|(_, session)| session.incoming.inbox.capacity() + session.flow.weight());
+        let servers = self.servers.iter().map(|(_, server)| server.incoming.inbox.capacity() + server.flow.weight());
+        let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        ObjectSizes {
+            session: size(size_of::<Session>()),
+            server: size(size_of::<Server>()),
+            pool: size(size_of::<Pool>()),
+            buffers: sessions.chain(servers).sum::<usize>() as u64,
+        }
+    }
+
     /// The process id that the client got.
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
         let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
@@ -110,6 +124,7 @@ impl View<'_> {
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             class: session.claim.class,
             pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+            buffered: buffered(&session.incoming.inbox, &session.flow),
         }
     }
 
@@ -136,8 +151,14 @@ impl View<'_> {
             prepared_statements: server.statements.prepared.len() as u32,
             close_needed: server.end.close_needed.is_some(),
             tls: server.identity.encryption.facts().map(|facts| Arc::clone(&facts.shown)),
+            buffered: buffered(&server.incoming.inbox, &server.flow),
         })
     }
+}
+
+fn buffered(received: &[u8], flow: &Flow) -> Buffered {
+    let len = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    Buffered { received: len(received), unsent: len(flow.backlog()) }
 }
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
