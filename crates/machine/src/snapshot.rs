@@ -304,7 +304,6 @@ pub struct ClientSnapshot {
     /// The server that it is linked to.
     pub link: Option<LinkSnapshot>,
     pub application_name: String,
-    pub prepared_statements: u32,
     /// The pid its cancel key carries.
     pub pid: i32,
     /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
@@ -313,15 +312,16 @@ pub struct ClientSnapshot {
     pub class: ClassId,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
-    pub buffered: Buffered,
+    pub kept: Kept,
 }
 
-/// Bytes that a connection has waiting.
+/// What is kept of a connection.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Buffered {
-    /// Received, and not passed on.
+pub struct Kept {
+    pub prepared_statements: u32,
+    /// Bytes that were received, and not passed on.
     pub received: u32,
-    /// To be sent, and not taken by its socket yet.
+    /// Bytes that are to be sent, and its socket has not taken yet.
     pub unsent: u32,
 }
 
@@ -375,9 +375,8 @@ pub struct ServerSnapshot {
     /// PostgreSQL's pid of the backend; 0 before login.
     pub remote_pid: i32,
     pub application_name: String,
-    pub prepared_statements: u32,
     pub close_needed: bool,
     /// Version and cipher, if its connection is encrypted.
     pub tls: Option<Arc<str>>,
-    pub buffered: Buffered,
+    pub kept: Kept,
 }

@@ -55,8 +55,7 @@ pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a
         remote_pid: pid,
         tls: client.tls.as_deref().unwrap_or_default(),
         application_name: &client.application_name,
-        prepared_statements: client.prepared_statements,
         id: client.serial,
-        buffered: client.buffered,
+        kept: client.kept,
     }
 }

@@ -39,8 +39,7 @@ pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a
         remote_pid: i64::from(server.remote_pid),
         tls: server.tls.as_deref().unwrap_or_default(),
         application_name: &server.application_name,
-        prepared_statements: server.prepared_statements,
         id: server.serial,
-        buffered: server.buffered,
+        kept: server.kept,
     }
 }

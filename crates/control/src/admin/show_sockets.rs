@@ -48,9 +48,9 @@ fn rows(input: &ShowInput<'_>, is_shown: impl Fn(&str) -> bool) -> Table {
 }
 
 fn row(side: &str, socket: Socket<'_>) -> Vec<Option<String>> {
-    let (state, buffered) = (format!("{side}_{}", socket.state), socket.buffered);
+    let (state, kept) = (format!("{side}_{}", socket.state), socket.kept);
     let mut row = socket.into_row();
     row[STATE] = words(state);
-    row.extend([0, 0, 0, 0, buffered.unsent, buffered.received, buffered.unsent].map(count));
+    row.extend([0, 0, 0, 0, kept.unsent, kept.received, kept.unsent].map(count));
     row
 }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use machine::snapshot::Buffered;
+use machine::snapshot::Kept;
 use units::Serial;
 
 use crate::table::{Column, Value, count, int, text, words};
@@ -68,9 +68,8 @@ pub(super) struct Socket<'a> {
     pub(super) remote_pid: i64,
     pub(super) tls: &'a str,
     pub(super) application_name: &'a str,
-    pub(super) prepared_statements: u32,
     pub(super) id: Serial,
-    pub(super) buffered: Buffered,
+    pub(super) kept: Kept,
 }
 
 impl Socket<'_> {
@@ -96,7 +95,7 @@ impl Socket<'_> {
             count(self.remote_pid),
             words(self.tls),
             words(self.application_name),
-            count(self.prepared_statements),
+            count(self.kept.prepared_statements),
             count(self.id.0),
         ]
     }

@@ -14,7 +14,7 @@ use control::averages::{Averages, by_database};
 use control::{KnownName, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::snapshot::{
-    Buffered, ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LinkSnapshot,
+    ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
 };
 use machine::{Peer, Settings, Snapshot};
@@ -276,7 +276,7 @@ fn linked_client() -> ClientSnapshot {
         statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
     };
     ClientSnapshot {
-        buffered: Buffered { received: 30, unsent: 0 },
+        kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
         pin: Some(pin),
         ..client(0, 8, key("app", "app_owner"), "bob")
@@ -303,14 +303,14 @@ fn first_worker() -> Snapshot {
     };
     let now = Time(100_000_000);
     let waiting = ClientSnapshot {
-        buffered: Buffered { received: 30, unsent: 0 },
+        kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         state: "waiting",
         class: ClassId(2),
         times: ClientTimes { waiting_since: Some(Time(98_500_000)), ..TIMES },
         ..client(0, 7, key("app", "app_owner"), "alice")
     };
     let admin = ClientSnapshot {
-        buffered: Buffered { received: 30, unsent: 0 },
+        kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
@@ -318,7 +318,7 @@ fn first_worker() -> Snapshot {
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
-        buffered: Buffered { received: 0, unsent: 70 },
+        kept: Kept { prepared_statements: 5, received: 0, unsent: 70 },
         serial: Serial(17),
         name: conn(2, 1, 4, 1),
         conn: conn(2, 0, 3, 1),
@@ -332,7 +332,6 @@ fn first_worker() -> Snapshot {
         link: Some(LinkSnapshot { conn: conn(1, 0, 8, 1), name: Some(conn(1, 9, 8, 1)) }),
         remote_pid: 815,
         application_name: "app".to_owned(),
-        prepared_statements: 5,
         close_needed: true,
         tls: Some("TLSv1.3/TLS_AES_256_GCM_SHA384/X25519".into()),
     };
@@ -371,7 +370,7 @@ fn second_worker() -> Snapshot {
         ..pool(2, key("made_on_demand", "alice"), PoolMode::Session)
     };
     let idle = ServerSnapshot {
-        buffered: Buffered { received: 0, unsent: 70 },
+        kept: Kept { prepared_statements: 0, received: 0, unsent: 70 },
         serial: Serial(3),
         name: conn(2, 1, 0, 4),
         conn: conn(2, 1, 0, 4),
@@ -385,7 +384,6 @@ fn second_worker() -> Snapshot {
         link: None,
         remote_pid: 816,
         application_name: String::new(),
-        prepared_statements: 0,
         close_needed: false,
         tls: None,
     };
@@ -410,7 +408,7 @@ const TIMES: ClientTimes =
 
 fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
     ClientSnapshot {
-        buffered: Buffered { received: 30, unsent: 0 },
+        kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         serial: Serial(100 * worker as i32 + slot as i32),
         name: conn(1, 9, slot, 1),
         conn: conn(1, worker, slot, 1),
@@ -425,7 +423,6 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         tls: None,
         link: None,
         application_name: "psql".to_owned(),
-        prepared_statements: 2,
         pid: 1,
         fidelity: Some(Fidelity::Transparent),
         class: queueing::classes::DEFAULT,

@@ -8,7 +8,7 @@ use link::pool::Pool;
 use link::session::{Session, State};
 use machine::pids::virtual_pid;
 use machine::snapshot::{
-    Buffered, ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, LinkSnapshot, ObjectSizes, PoolSnapshot,
+    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, Kept, LinkSnapshot, ObjectSizes, PoolSnapshot,
     ServerCounts, ServerSnapshot,
 };
 use session_state::parameters::Tracked;
@@ -119,12 +119,15 @@ impl View<'_> {
                 .server()
                 .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity.name) }),
             application_name: String::from_utf8_lossy(name).into_owned(),
-            prepared_statements: session.statements.names.as_ref().map_or(0, |names| names.len() as u32),
             pid: self.shown_pid(conn, session),
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             class: session.claim.class,
             pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
-            buffered: buffered(&session.incoming.inbox, &session.flow),
+            kept: kept(
+                session.statements.names.as_ref().map_or(0, |names| names.len()),
+                &session.incoming.inbox,
+                &session.flow,
+            ),
         }
     }
 
@@ -148,17 +151,17 @@ impl View<'_> {
                 .map(|conn| LinkSnapshot { conn, name: self.sessions.get(conn).map(|session| session.identity.name) }),
             remote_pid: server.backend.pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
-            prepared_statements: server.statements.prepared.len() as u32,
             close_needed: server.end.close_needed.is_some(),
             tls: server.identity.encryption.facts().map(|facts| Arc::clone(&facts.shown)),
-            buffered: buffered(&server.incoming.inbox, &server.flow),
+            kept: kept(server.statements.prepared.len(), &server.incoming.inbox, &server.flow),
         })
     }
 }
 
-fn buffered(received: &[u8], flow: &Flow) -> Buffered {
-    let len = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    Buffered { received: len(received), unsent: len(flow.backlog()) }
+fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let (received, unsent) = (count(received.len()), count(flow.backlog().len()));
+    Kept { prepared_statements: count(statements), received, unsent }
 }
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
