@@ -27,6 +27,7 @@ pub mod command;
 pub mod console;
 pub mod events;
 mod help;
+pub mod metrics;
 pub mod pidfile;
 pub mod plane;
 pub mod show_input;

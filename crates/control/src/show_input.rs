@@ -37,6 +37,17 @@ pub struct ShowInput<'a> {
 }
 
 impl ShowInput<'_> {
+    /// Whether each client and server was looked at.
+    pub(crate) fn is_detailed(&self) -> bool {
+        self.snapshots.iter().any(|snapshot| !snapshot.clients.is_empty() || !snapshot.servers.is_empty())
+    }
+
+    /// How many clients and servers there are, where each was looked at.
+    pub(crate) fn connections(&self) -> (usize, usize) {
+        let clients = self.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
+        (clients, self.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum())
+    }
+
     /// Each pool once, by database and user, summed over the workers it lives on. The console's pool is always there.
     #[must_use]
     pub(crate) fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {

@@ -2,17 +2,18 @@
 //! ends.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Orders, Question, Stop};
+use machine::{Level, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
 use crate::events::Announcer;
-use crate::plane::{Asker, Loaded, Plane, Wanted};
+use crate::metrics;
+use crate::plane::{Asker, KnownName, Loaded, Plane, Wanted, WorkerFacts};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -30,8 +31,20 @@ pub enum ControlEvent {
     Asked { asker: Asker, question: Question },
     /// The process has got a signal.
     Signal(Signal),
+    /// Metrics are scraped.
+    Scraped(Sender<String>),
+    /// Whether new clients are taken is asked.
+    ReadyAsked(Sender<bool>),
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
+}
+
+/// What the data plane was seen to have, for one answer.
+struct Seen {
+    snapshots: Vec<Snapshot>,
+    workers: Vec<WorkerFacts>,
+    turned_away: u64,
+    names: Vec<KnownName>,
 }
 
 /// How the process ends.
@@ -159,6 +172,15 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                     }
                 }
             }
+            // Who asked may have given up.
+            ControlEvent::Scraped(to) => {
+                let _ = to.send(self.metrics());
+                None
+            }
+            ControlEvent::ReadyAsked(to) => {
+                let _ = to.send(self.phase == Phase::Running);
+                None
+            }
             ControlEvent::Finished => {
                 let (level, text, ending) = match self.phase.last_words() {
                     Some(text) => (Level::Log, text, Ending::Soft),
@@ -213,22 +235,37 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         };
         let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
         let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
-        let log_lines_lost = self.plane.log_lines_lost();
         let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
+        let seen = Seen { snapshots, workers, turned_away, names };
+        self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
+    }
+
+    fn metrics(&mut self) -> String {
+        let seen = Seen {
+            snapshots: self.plane.look(false),
+            workers: self.plane.workers(),
+            turned_away: self.plane.turned_away(),
+            names: self.plane.names(),
+        };
+        self.with_input(&seen, false, metrics::text)
+    }
+
+    fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {
+        let log_lines_lost = self.plane.log_lines_lost();
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
             listen_port: self.loaded.listen_port,
-            snapshots: &snapshots,
-            workers: &workers,
+            snapshots: &seen.snapshots,
+            workers: &seen.workers,
             averages: &self.averages,
-            names: &names,
-            turned_away,
+            names: &seen.names,
+            turned_away: seen.turned_away,
             log_lines_lost,
-            shows_statements: admin,
+            shows_statements,
             now: self.plane.wall_clock(),
         };
-        show.table(&input).map_or(Answer::Help, Answer::Rows)
+        make(&input)
     }
 
     fn shutdown(&mut self, asker: Asker, when: When) -> Option<Ending> {

@@ -28,6 +28,7 @@ mod plane;
 mod serve;
 mod settings;
 mod upstream;
+mod watched;
 
 use std::process::ExitCode;
 

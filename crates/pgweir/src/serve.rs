@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -22,6 +23,7 @@ use signal_hook::iterator::Signals;
 use crate::cli::Flags;
 use crate::keyring::Watcher;
 use crate::plane::EnginePlane;
+use crate::watched::Watched;
 use crate::{announce, complain, daemon, dev, identity, keyring, keytab, settings, upstream};
 
 /// Where `run` listens unless told otherwise.
@@ -195,6 +197,12 @@ fn run(
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
+    for address in &config.pooling.global.console.http_listen {
+        if let Err(error) = monitor::serve(address, Arc::new(Watched::new(sender.clone()))) {
+            return complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)));
+        }
+        handle.log().say(Level::Log, format!("listening on {address} for http"));
+    }
     let steward = Steward::new(
         EnginePlane::new(handle.clone()),
         reader(handle.clone(), watcher, flags.clone(), config.clone(), again),

@@ -12,9 +12,17 @@ use crate::table::{Column, Table, count, int, text, words};
 
 const COLUMNS: &[Column] = &[text("list"), int("items")];
 
+/// As the pools count them: without clients of the console but one, and without servers on their way between workers.
+fn counted(input: &ShowInput<'_>) -> (usize, usize) {
+    let pools = input.pools();
+    let clients: u64 =
+        pools.values().map(|pool| u64::from(pool.clients.active) + u64::from(pool.clients.waiting)).sum();
+    let servers: u64 = pools.values().map(|pool| u64::from(pool.open_servers)).sum();
+    (clients as usize, servers as usize)
+}
+
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    let clients: usize = input.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
-    let servers: usize = input.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
+    let (clients, servers) = if input.is_detailed() { input.connections() } else { counted(input) };
     let items = [
         ("databases", input.databases().len()),
         ("users", show_users::names(input).len()),

@@ -8,7 +8,8 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it imports: no fewer, no more.
-const LAYERS: [(&str, &[&str]); 31] = [
+const LAYERS: [(&str, &[&str]); 32] = [
+    ("monitor", &[]),
     ("units", &[]),
     ("wire", &[]),
     ("auth", &[]),
@@ -49,6 +50,7 @@ const LAYERS: [(&str, &[&str]); 31] = [
             "engine",
             "control",
             "config",
+            "monitor",
             "demo",
             "trials",
         ],
