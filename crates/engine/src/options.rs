@@ -72,8 +72,19 @@ pub struct LogOptions {
     pub log_connections: bool,
     pub log_disconnections: bool,
     pub log_pooler_errors: bool,
+    pub format: LogFormat,
     /// Shown for clients of the Unix socket, as in `unix(4711):6432`.
     pub port: u16,
+}
+
+/// What lines look like, in the file and on standard error. Syslog's are always plain.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As PgBouncer's.
+    #[default]
+    Plain,
+    /// An object a line.
+    Json,
 }
 
 /// The system's own log.
@@ -161,6 +172,7 @@ impl Default for LogOptions {
             log_connections: true,
             log_disconnections: true,
             log_pooler_errors: true,
+            format: LogFormat::default(),
             port: 6432,
         }
     }

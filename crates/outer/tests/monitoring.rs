@@ -140,3 +140,27 @@ fn a_thousand_pools_are_scraped_in_no_time() {
     assert!(lasted < Duration::from_secs(2), "{lasted:?}");
     stage.assert_healthy();
 }
+
+#[test]
+fn the_log_is_json_where_that_is_asked_for() {
+    let settings = vec![("log_format", "json".to_owned())];
+    let mut stage = Stage::set(&Wishes { settings, ..Wishes::default() });
+    drop(stage.client());
+    eventually("the end of a client is logged", || stage.pooler.log().contains("client unexpected eof"));
+    let log = stage.pooler.log();
+    let of_client = log.lines().find(|line| line.contains("client unexpected eof")).expect("just seen");
+    for field in [
+        "\"level\":\"LOG\"",
+        "\"topic\":\"disconnections\"",
+        "\"client\":\"C-0x",
+        "\"database\":\"postgres\"",
+        "\"user\":\"postgres\"",
+        "\"address\":\"127.0.0.1:",
+        "\"time\":\"20",
+    ] {
+        assert!(of_client.contains(field), "{field}: {of_client}");
+    }
+    let odd = log.lines().find(|line| !(line.starts_with('{') && line.ends_with('}')));
+    assert_eq!(odd, None, "{log}");
+    stage.assert_healthy();
+}

@@ -107,6 +107,10 @@ pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
         log_connections: global.log.log_connections,
         log_disconnections: global.log.log_disconnections,
         log_pooler_errors: global.log.log_pooler_errors,
+        format: match global.log.log_format {
+            ::settings::LogFormat::Plain => engine::LogFormat::Plain,
+            ::settings::LogFormat::Json => engine::LogFormat::Json,
+        },
         port: global.listening.listen_port,
     }
 }
