@@ -35,6 +35,8 @@ pub enum ControlEvent {
     Scraped(Sender<String>),
     /// Whether new clients are taken is asked.
     ReadyAsked(Sender<bool>),
+    /// A sign of life is due.
+    LifeAsked,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -179,6 +181,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::ReadyAsked(to) => {
                 let _ = to.send(self.phase == Phase::Running);
+                None
+            }
+            ControlEvent::LifeAsked => {
+                self.plane.show_life();
                 None
             }
             ControlEvent::Finished => {

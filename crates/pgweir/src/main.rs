@@ -24,9 +24,11 @@ mod identity;
 mod keyring;
 mod keytab;
 mod memory;
+mod passed;
 mod plane;
 mod serve;
 mod settings;
+mod supervisor;
 mod upstream;
 mod watched;
 
