@@ -29,6 +29,6 @@ impl Announced {
             reason.name()
         );
         logged.push((class, reason, now));
-        actions.tell(Fact { level: Level::Warning, topic: Topic::General, about: About::Pooler, text });
+        actions.tell(Fact::new(Level::Warning, Topic::General, About::Pooler, text));
     }
 }

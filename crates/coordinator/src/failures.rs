@@ -34,7 +34,7 @@ impl Failures {
             address: failure.address,
         };
         for text in failure.lines {
-            actions.tell(Fact { level: Level::Warning, topic: Topic::General, about: about.clone(), text });
+            actions.tell(Fact::new(Level::Warning, Topic::General, about.clone(), text));
         }
     }
 }

@@ -263,7 +263,7 @@ impl Coordinator {
                 peer,
                 application: None,
             };
-            actions.tell(Fact { level: Level::Log, topic: Topic::General, about, text });
+            actions.tell(Fact::new(Level::Log, Topic::General, about, text));
         }
     }
 

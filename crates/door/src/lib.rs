@@ -474,7 +474,7 @@ impl Door {
             peer: login.peer,
             application: login.wish.as_ref().and_then(|wish| wish.application()),
         };
-        actions.tell(Fact { level, topic, about, text: text.to_owned() });
+        actions.tell(Fact::new(level, topic, about, text.to_owned()));
     }
 
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {

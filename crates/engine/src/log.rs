@@ -104,7 +104,7 @@ impl Log {
 
     /// Writes a line about the process itself.
     pub fn say(&self, level: Level, text: impl Into<String>) {
-        let fact = Fact { level, topic: Topic::General, about: About::Pooler, text: text.into() };
+        let fact = Fact::new(level, Topic::General, About::Pooler, text.into());
         self.tell(self.clock.now(), fact);
     }
 
@@ -234,7 +234,7 @@ impl Writer {
     }
 
     fn own(&mut self, level: Level, text: String) {
-        let fact = Fact { level, topic: Topic::General, about: About::Pooler, text };
+        let fact = Fact::new(level, Topic::General, About::Pooler, text);
         self.write(self.clock.now(), &fact);
     }
 
@@ -291,7 +291,7 @@ impl Writer {
             count => {
                 let moment = self.clock.on_the_wall(self.clock.now()).to_zoned(self.zone.clone());
                 let text = format!("{count} log lines were lost because the log file could not be written");
-                let fact = Fact { level: Level::Warning, topic: Topic::General, about: About::Pooler, text };
+                let fact = Fact::new(Level::Warning, Topic::General, About::Pooler, text);
                 let line = LogLine { moment: &moment, pid: self.pid, fact: &fact, port: self.options.port };
                 let mut mention = String::new();
                 line.write(self.options.format, &mut mention);
@@ -342,7 +342,7 @@ mod tests {
         let mut options =
             LogOptions { file: Some(path.clone()), stderr: false, log_connections: false, ..LogOptions::default() };
         let log = Log::start(&options, Clock::start()).expect("a file in a fresh directory");
-        let fact = |topic, text: &str| Fact { level: Level::Log, topic, about: client("db"), text: text.to_owned() };
+        let fact = |topic, text: &str| Fact::new(Level::Log, topic, client("db"), text.to_owned());
         log.tell(Time(1), fact(Topic::Connections, "unseen"));
         log.tell(Time(1), fact(Topic::General, "seen"));
         log.say(Level::Debug, "unseen too");
@@ -417,7 +417,7 @@ mod tests {
         let facility = crate::Facility::DAEMON;
         options.syslog = Some(crate::SyslogOptions { path, ident: "weir".to_owned(), facility });
         log.reopen(&options);
-        let fact = Fact { level: Level::Warning, topic: Topic::General, about: client("db"), text: "a\nb".to_owned() };
+        let fact = Fact::new(Level::Warning, Topic::General, client("db"), "a\nb".to_owned());
         log.tell(Time(1), fact);
         log.flush();
         let mut buffer = [0; 200];

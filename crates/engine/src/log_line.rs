@@ -38,7 +38,15 @@ impl LogLine<'_> {
     /// Whom it is about, and the text.
     pub(crate) fn words(&self) -> String {
         let prefix = Prefix { about: &self.fact.about, port: self.port };
-        format!("{prefix}{}", Clean(&self.fact.text))
+        let mut words = format!("{prefix}{}", Clean(&self.fact.text));
+        if let Some(slow) = &self.fact.slow {
+            let _ = write!(words, " server: {}", id('S', slow.server));
+            if let About::Client { application: Some(name), .. } = &self.fact.about {
+                let _ = write!(words, " application_name: {}", Clean(name));
+            }
+            let _ = write!(words, " statement: {}", Clean(&slow.statement));
+        }
+        words
     }
 
     fn json(&self) -> Value {
@@ -65,8 +73,20 @@ impl LogLine<'_> {
                 put("address", json!(Place(address).to_string()));
             }
         }
+        if let Some(slow) = &self.fact.slow {
+            put("server", json!(id('S', slow.server)));
+            put("queue_ms", json!(millis(slow.queued_us)));
+            put("run_ms", json!(millis(slow.ran_us)));
+            put("statement", json!(slow.statement));
+            slow.tags.iter().for_each(|(tag, value)| put(tag, json!(value)));
+        }
         Value::Object(fields)
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits after the point are wanted")]
+fn millis(micros: u64) -> f64 {
+    micros as f64 / 1_000.0
 }
 
 fn topic(topic: Topic) -> &'static str {
@@ -74,6 +94,7 @@ fn topic(topic: Topic) -> &'static str {
         Topic::Connections => "connections",
         Topic::Disconnections => "disconnections",
         Topic::PoolerErrors => "pooler_errors",
+        Topic::Statements => "statements",
         Topic::General => "general",
     }
 }
@@ -199,7 +220,7 @@ mod tests {
     fn json_is_one_line_whatever_it_says() {
         let moment: Zoned = "2026-11-25T12:00:00.5+01:00[Europe/Zurich]".parse().expect("a time of day");
         let about = client("shop\n\"x\"");
-        let fact = Fact { level: Level::Warning, topic: Topic::PoolerErrors, about, text: "a\nb\u{1b}".to_owned() };
+        let fact = Fact::new(Level::Warning, Topic::PoolerErrors, about, "a\nb\u{1b}".to_owned());
         let line = LogLine { moment: &moment, pid: 7, fact: &fact, port: 6432 };
         let mut page = String::new();
         line.write(LogFormat::Json, &mut page);
@@ -214,5 +235,29 @@ mod tests {
         let own = Fact { about: About::Pooler, ..fact.clone() };
         let read = LogLine { fact: &own, ..line }.json();
         assert_eq!((read.get("client"), read.get("user")), (None, None));
+    }
+
+    #[test]
+    fn a_slow_statement_is_shown_with_its_wait_and_whose_it_was() {
+        let moment: Zoned = "2026-11-25T12:00:00+00:00[UTC]".parse().expect("a time of day");
+        let slow = machine::SlowStatement {
+            queued_us: 250_500,
+            ran_us: 1_000_001,
+            server: ConnId::from_bits(0x77),
+            statement: "select 1\n-- x".to_owned(),
+            tags: vec![("traceparent", "00-1-2-01".to_owned())],
+        };
+        let fact = Fact::of_statement(Level::Log, Topic::Statements, client("shop"), slow);
+        let line = LogLine { moment: &moment, pid: 7, fact: &fact, port: 6432 };
+        let words = "C-0x1234: shop/(nouser)@[::1]:5123 duration: 1250.501 ms queue: 250.500 ms server: S-0x77 \
+                     application_name: a \"b\"? statement: select 1?-- x";
+        assert_eq!(line.words(), words);
+        let expected = json!({
+            "time": "2026-11-25T12:00:00.000+00:00", "pid": 7, "level": "LOG", "topic": "statements",
+            "message": "duration: 1250.501 ms queue: 250.500 ms", "client": "C-0x1234", "database": "shop",
+            "address": "[::1]:5123", "application_name": "a \"b\"\n", "server": "S-0x77", "queue_ms": 250.5, "run_ms": 1000.001,
+            "statement": "select 1\n-- x", "traceparent": "00-1-2-01",
+        });
+        assert_eq!(line.json(), expected);
     }
 }

@@ -14,7 +14,9 @@ use wire::{HEADER_LEN, Header};
 use crate::ending::{Ending, checked_header};
 use crate::requests::{Renamed, Requests};
 use crate::session::Rest;
-use crate::{copying, following, large_statements, listening, matching, plain_messages, queries, renaming, reserving};
+use crate::{
+    copying, following, large_statements, listening, matching, plain_messages, queries, renaming, reserving, slow,
+};
 
 /// How much of a message must be at hand before anything of it is sent.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -179,7 +181,14 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
         requests.call_for_answers();
         return Ok(false);
     }
+    let hears = requests.pool.measured.slow_after.is_some();
+    if hears {
+        slow::hear(requests, header.tag, at_hand);
+    }
     let dealt_with = dispatch(requests, header, at_hand, in_stream)?;
+    if hears && dealt_with {
+        slow::dealt_with(requests, header.tag);
+    }
     if dealt_with && matching::is_trying(requests.session) {
         // If the rest of a Bind is at hand, it is dealt with separately.
         let sent = header.total_len() - requests.session.incoming.skip as usize;

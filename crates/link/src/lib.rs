@@ -71,6 +71,7 @@ pub mod server_messages;
 pub mod server_questions;
 mod server_statements;
 pub mod session;
+pub mod slow;
 mod splitting;
 pub mod standings;
 pub mod stream;

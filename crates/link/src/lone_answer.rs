@@ -31,7 +31,8 @@ impl LoneAnswer<'_> {
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
         let waits = server.hold.is_on() || server.cancel.is_requested || server.cancel.overdue != Overdue::No;
         let defines = server.traces.is_unsettled || server.transaction.defines != Defines::Nothing;
-        let is_free = session.tracker.is_none() && pool.rules.mode != PoolMode::Statement;
+        let is_free =
+            session.tracker.is_none() && server.traces.asked.is_none() && pool.rules.mode != PoolMode::Statement;
         is_between && flows && is_free && !waits && !defines && can_pass(server)
     }
 

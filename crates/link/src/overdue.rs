@@ -19,12 +19,16 @@ use wire::backend::{Fields, Status};
 use wire::{HEADER_LEN, sqlstate};
 
 use crate::answers::Answers;
+use crate::slow;
 
 /// The error for a query that no server has seen.
 pub const WORDS: &str = "canceling statement due to query_timeout";
 
 /// A query of the client has been answered.
 pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
+    if answers.server.traces.asked.is_some() {
+        slow::answered(answers);
+    }
     let totals = &mut answers.pool.counts.totals;
     totals.count_query(answers.now, answers.server.transaction.query_at);
     answers.server.query_answered();

@@ -102,6 +102,11 @@ impl Rules {
     }
 }
 
+/// -1 is never.
+fn slow_after(settings: &Settings) -> Option<Duration> {
+    u64::try_from(settings.global.log.log_min_duration).ok().map(Duration::from_millis)
+}
+
 /// One pool's part on one worker.
 #[derive(Debug)]
 pub struct Pool {
@@ -144,8 +149,14 @@ impl Pool {
             life: Life::Used,
             counts: PoolCounts::default(),
             names: CatalogueNames { known, generation: 0 },
-            measured: Measured::default(),
+            measured: Measured { slow_after: slow_after(settings), ..Measured::default() },
         }
+    }
+
+    /// Takes up new settings, by its database as it is now.
+    pub fn configure(&mut self, settings: &Settings) {
+        self.rules = Rules::new(&self.key, &self.database, settings);
+        self.measured.slow_after = slow_after(settings);
     }
 
     /// Publishes its classes on the board, if it has several homes.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
@@ -150,4 +151,6 @@ pub struct Measured {
     pub account: Option<Arc<SizingSnapshot>>,
     /// Samples of its servers' wait events, if its size is found by search.
     pub wait_sampling: Option<Box<WaitSampling>>,
+    /// Statements that take longer are logged: `log_min_duration`.
+    pub slow_after: Option<Duration>,
 }

@@ -30,7 +30,7 @@ pub use cancel_secret::{CancelSecret, Protocol};
 pub use encryption::{CertificateNames, Secure, Secured};
 pub use event::{Event, Hangup};
 pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
-pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, Topic};
+pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, SlowStatement, Topic};
 pub use orders::{DatabaseOrders, Orders};
 pub use proved::{Marks, Proved};
 pub use settings::Settings;

@@ -89,6 +89,8 @@ pub enum Topic {
     Disconnections,
     /// `log_pooler_errors`
     PoolerErrors,
+    /// Statements that took long: `log_min_duration`
+    Statements,
     /// Always.
     General,
 }
@@ -117,7 +119,7 @@ impl LogFilter {
             Topic::Connections => self.connections,
             Topic::Disconnections => self.disconnections,
             Topic::PoolerErrors => self.pooler_errors,
-            Topic::General => true,
+            Topic::Statements | Topic::General => true,
         };
         topic && (self.debug || level > Level::Debug)
     }
@@ -131,12 +133,37 @@ pub struct Fact {
     pub about: About,
     /// Without names that clients choose in raw form: control characters are replaced where the line is written.
     pub text: String,
+    /// Present if it is about a statement that took long.
+    pub slow: Option<Box<SlowStatement>>,
+}
+
+/// A statement that took long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowStatement {
+    /// How long its session had waited for a server.
+    pub queued_us: u64,
+    /// From when it was sent, or the answer before it came, until its answer was complete.
+    pub ran_us: u64,
+    /// What the server is called.
+    pub server: ConnId,
+    /// Its beginning; empty if it is not known.
+    pub statement: String,
+    /// Tags of its comments, as key and value.
+    pub tags: Vec<(&'static str, String)>,
 }
 
 impl Fact {
     #[must_use]
     pub fn new(level: Level, topic: Topic, about: About, text: String) -> Fact {
-        Fact { level, topic, about, text }
+        Fact { level, topic, about, text, slow: None }
+    }
+
+    /// With PostgreSQL's word for it.
+    #[must_use]
+    pub fn of_statement(level: Level, topic: Topic, about: About, slow: SlowStatement) -> Fact {
+        let text =
+            format!("duration: {} ms queue: {} ms", millis(slow.queued_us + slow.ran_us), millis(slow.queued_us));
+        Fact { slow: Some(Box::new(slow)), ..Fact::new(level, topic, about, text) }
     }
 
     /// About the process itself.
@@ -144,6 +171,11 @@ impl Fact {
     pub fn of_the_pooler(level: Level, text: String) -> Fact {
         Fact::new(level, Topic::General, About::Pooler, text)
     }
+}
+
+/// With a point.
+fn millis(micros: u64) -> String {
+    format!("{}.{:03}", micros / 1_000, micros % 1_000)
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ settings! {
         log_connections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each login, and for each connection made to PostgreSQL.";
         log_disconnections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each connection that closes, with the reason.";
         log_format: LogFormat = Choice(LogFormat::NAMES), Some("plain"), Yes, Works, Ours, "What lines look like in logfile and on stderr: plain, as PgBouncer's, or json, an object a line. Syslog's are plain.";
+        log_min_duration: i64 = Count(-1, INT_MAX, "milliseconds"), Some("-1"), Yes, Works, Ours, "A line for each statement that took so long, its wait for a server included, with that wait, who sent it, and its beginning; 0: all; -1: none. As PostgreSQL's log_min_duration_statement.";
         log_pooler_errors: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each error that clients are told by the pooler itself.";
         log_stats: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line with totals every stats_period.";
         logfile: Option<String> = Path, Some(""), Yes, Works, PgBouncer, "The file to write the log to, as well as to stderr.";
@@ -318,7 +319,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 133), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 134), "PgBouncer's hundred, and ours");
     }
 
     #[test]

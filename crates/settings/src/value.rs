@@ -180,7 +180,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u16, u32, u64);
+numbers!(u16, u32, u64, i64);
 
 impl FromValue for bool {
     fn from_value(value: &Value) -> Option<bool> {

@@ -208,6 +208,12 @@ pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
 /// How much of a statement is shown as the reason of a pin.
 pub const PIN_TEXT_LEN_MAX: usize = 256;
 
+/// How much of a statement the log shows where it took long.
+pub const LOGGED_TEXT_LEN_MAX: usize = 1024;
+
+/// Texts of one pipeline that are kept for the log until their answers come: with those of [`LOGGED_TEXT_LEN_MAX`] 64 kB a server.
+pub const ASKED_MAX: usize = 64;
+
 /// Names that a database's catalogue keeps: 32 bytes each and two for its filter. With more than these, every text of the
 /// database is suspect; then a check after each is cheaper than this memory on every worker.
 pub const CATALOGUE_NAMES_MAX: usize = 128 * 1024;

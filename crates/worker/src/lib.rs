@@ -30,7 +30,6 @@ use std::sync::Arc;
 use connections::encryption;
 use connections::flow::Flow;
 use connections::server::Server;
-use link::pool::Rules;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -336,7 +335,7 @@ impl Worker {
             if let Some(found) = found {
                 pool.database = found;
             }
-            pool.rules = Rules::new(&pool.key, &pool.database, &self.tables.settings);
+            pool.configure(&self.tables.settings);
             let removed = pool.is_removed();
             // The pool may have a fixed size from now on.
             if let Some(waits) = &mut pool.measured.wait_sampling {

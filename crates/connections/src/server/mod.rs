@@ -2,6 +2,7 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
+mod asked;
 mod chore;
 pub mod ledger;
 mod parts;
@@ -23,6 +24,7 @@ use crate::Verdict;
 use crate::flow::Flow;
 use crate::server_login::BackendKey;
 
+pub use asked::{Asked, AskedText};
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work};

@@ -12,7 +12,7 @@ use session_state::unnamed::Version;
 use units::{ConnId, Serial, Time};
 use wire::backend::Status;
 
-use super::{Overdue, Sequences};
+use super::{Asked, Overdue, Sequences};
 use crate::charge::Charge;
 use crate::databases::{Address, Database};
 use crate::encryption::Encryption;
@@ -93,6 +93,8 @@ pub struct Traces {
     pub notified_by: i32,
     /// The beginning of the last text that it was sent, kept for messages of `chaos_check`.
     pub last_text: Option<Vec<u8>>,
+    /// The statements under way, where slow ones are logged.
+    pub asked: Option<Box<Asked>>,
 }
 
 /// The transaction of its client, or the last one.

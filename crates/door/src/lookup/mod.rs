@@ -571,7 +571,7 @@ impl Lookups {
             user: Arc::clone(&connection.target.user),
             address: Arc::clone(&connection.address),
         };
-        turn.actions.tell(Fact { level, topic, about, text });
+        turn.actions.tell(Fact::new(level, topic, about, text));
     }
 }
 

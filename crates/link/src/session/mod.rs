@@ -8,9 +8,10 @@ pub mod states;
 use std::sync::Arc;
 
 use connections::flow::Flow;
+use machine::About;
 use machine::arrival::{ConsoleRights, Identity};
 use queueing::classes::DEFAULT;
-use session_state::parameters::Parameters;
+use session_state::parameters::{Parameters, Tracked};
 use session_state::state::ListenerWait;
 use session_state::tracker::Tracker;
 use units::deadline::Armed;
@@ -85,6 +86,20 @@ impl Session {
                 reports_limits,
                 begun_deadline_ms: deadline_ms,
             },
+        }
+    }
+
+    /// What it is called in the log.
+    #[must_use]
+    pub fn about(&self, conn: ConnId) -> About {
+        let name = self.parameters.get(Tracked::APPLICATION_NAME);
+        About::Client {
+            conn,
+            name: self.identity.name,
+            database: Some(self.identity.database.clone()),
+            user: Some(self.identity.user.clone()),
+            peer: self.identity.peer,
+            application: name.map(|name| String::from_utf8_lossy(name).into()),
         }
     }
 

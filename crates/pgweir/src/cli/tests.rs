@@ -146,7 +146,24 @@ fn a_mistake_names_the_help_that_explains_it() {
 #[test]
 fn help_comes_by_command_with_examples() {
     let options: [(&str, &[&str]); 7] = [
-        ("", &["-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "run ", "dev ", "bench ", "check ", "import ", "CONFIG_FILE"]),
+        (
+            "",
+            &[
+                "-d,",
+                "-q,",
+                "-R,",
+                "-u,",
+                "-v,",
+                "-V,",
+                "-h,",
+                "run ",
+                "dev ",
+                "bench ",
+                "check ",
+                "import ",
+                "CONFIG_FILE",
+            ],
+        ),
         ("run", &["--listen", "--pool-size", "-u,", "PGPASSWORD"]),
         ("dev", &["--port", "--data", "--pool-size"]),
         ("bench", &["--only", "--rounds", "--scale", "--quick", "--out", "--no-fsync", "PGBOUNCER"]),

@@ -289,7 +289,11 @@ impl World {
             Level::Error => "error",
             Level::Fatal => "fatal",
         };
-        self.note(format!("{level} {who}: {}", fact.text));
+        let statement = fact.slow.as_ref().map(|slow| {
+            let tags = slow.tags.iter().map(|(tag, value)| format!(" {tag}={value}"));
+            format!(" statement: {:?}{}", slow.statement, tags.collect::<String>())
+        });
+        self.note(format!("{level} {who}: {}{}", fact.text, statement.unwrap_or_default()));
     }
 
     /// Who reads the log must know a connection again, wherever it lives meanwhile.

@@ -28,7 +28,7 @@ pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: Co
     let idle: Vec<Idle> = usable(step.now, &tables.settings, &tables.servers, pool).collect();
     let server = &mut tables.servers[conn];
     if let Some(text) = chaos.linked(session, (conn, server), pool, &mut idle.into_iter()) {
-        step.actions.tell(Fact { level: Level::Fatal, topic: Topic::General, about: About::Pooler, text });
+        step.actions.tell(Fact::new(Level::Fatal, Topic::General, About::Pooler, text));
     }
 }
 

@@ -7,6 +7,7 @@ use connections::server::{Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
 use link::pool::Pool;
 use link::session::{Admission, Session, State, WaitFor};
+use link::slow;
 use machine::{Settings, Step};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, Time};
@@ -199,6 +200,7 @@ pub(crate) fn join(
     pool.names.known.aged(now);
     pool.counts.totals.server_assignments += 1;
     pool.counts.totals.wait_us += session.waited_us(now);
+    server.traces.asked = slow::linked(pool, session, now);
     session.link(server_id);
     session.progress_at = now;
     server.work.used = true;

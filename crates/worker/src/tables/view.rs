@@ -13,7 +13,6 @@ use machine::{Settings, Step};
 use queueing::board::Board;
 use queueing::classes::ClassId;
 use queueing::queue::Stranger;
-use session_state::parameters::Tracked;
 use settings::PoolMode;
 use units::table::Table;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
@@ -37,23 +36,7 @@ pub struct View<'a> {
 impl View<'_> {
     pub(crate) fn log_session(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
         let session = &self.sessions[conn];
-        let fact = Fact {
-            level,
-            topic,
-            about: About::Client {
-                conn,
-                name: session.identity.name,
-                database: Some(session.identity.database.clone()),
-                user: Some(session.identity.user.clone()),
-                peer: session.identity.peer,
-                application: session
-                    .parameters
-                    .get(Tracked::APPLICATION_NAME)
-                    .map(|name| String::from_utf8_lossy(name).into()),
-            },
-            text,
-        };
-        step.actions.tell(fact);
+        step.actions.tell(Fact::new(level, topic, session.about(conn), text));
     }
 
     pub(crate) fn log_server(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
@@ -66,7 +49,7 @@ impl View<'_> {
             user: pool.key.user.clone(),
             address: server.identity.address.clone(),
         };
-        let fact = Fact { level, topic, about, text };
+        let fact = Fact::new(level, topic, about, text);
         step.actions.tell(fact);
     }
 

@@ -1,0 +1,129 @@
+//! The statements that a server has been sent and has not answered yet, where `log_min_duration` wants their texts.
+//!
+//! There is one for each ReadyForQuery that the client is owed: of a batch up to a Sync the first text counts. Kept from link to link; a
+//! pipeline has at most [`ASKED_MAX`](limits::ASKED_MAX) texts, and what comes after that is known by its times only.
+
+use std::collections::VecDeque;
+
+use units::limits;
+
+/// A statement as the log shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedText {
+    /// At most [`LOGGED_TEXT_LEN_MAX`](limits::LOGGED_TEXT_LEN_MAX) of it.
+    pub text: Box<[u8]>,
+    /// Tags of its comments, as key and value.
+    pub tags: Vec<(&'static str, Box<[u8]>)>,
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub struct Asked {
+    /// How long the session has waited for this server; its first statement is told so.
+    queued_us: u64,
+    /// Of the batch that has not ended.
+    open: Option<AskedText>,
+    ended: VecDeque<AskedText>,
+    /// Batches after those, whose texts were not kept.
+    unheard: u32,
+}
+
+impl Asked {
+    /// A session has got the server.
+    #[must_use]
+    pub fn linked(queued_us: u64) -> Asked {
+        Asked { queued_us, open: None, ended: VecDeque::new(), unheard: 0 }
+    }
+
+    /// Whether a text that comes now is the first one of its batch.
+    #[must_use]
+    pub fn is_curious(&self) -> bool {
+        self.open.is_none() && self.unheard == 0 && self.ended.len() < limits::ASKED_MAX
+    }
+
+    pub fn hear(&mut self, text: AskedText) {
+        self.open = Some(text);
+    }
+
+    /// A batch has ended: a ReadyForQuery will come for it.
+    pub fn ended(&mut self) {
+        let open = self.open.take();
+        if self.unheard > 0 || self.ended.len() >= limits::ASKED_MAX {
+            self.unheard += 1;
+        } else {
+            self.ended.push_back(open.unwrap_or_default());
+        }
+    }
+
+    /// The oldest has been answered: how long its session had waited before, and its text. `is_last`: nothing more is owed.
+    pub fn answered(&mut self, is_last: bool) -> (u64, AskedText) {
+        let queued_us = std::mem::take(&mut self.queued_us);
+        let text = self.ended.pop_front();
+        if text.is_none() {
+            self.unheard = self.unheard.saturating_sub(1);
+        }
+        if is_last {
+            // What was sent twice was heard twice.
+            self.ended.clear();
+            self.unheard = 0;
+        }
+        (queued_us, text.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> AskedText {
+        AskedText { text: name.as_bytes().into(), tags: Vec::new() }
+    }
+
+    #[test]
+    fn each_answer_gets_the_first_text_of_its_batch_and_the_first_one_the_wait() {
+        let mut asked = Asked::linked(7);
+        for name in ["a", "b"] {
+            assert!(asked.is_curious());
+            asked.hear(named(name));
+            assert!(!asked.is_curious());
+            asked.ended();
+        }
+        asked.ended();
+        assert_eq!(asked.answered(false), (7, named("a")));
+        assert_eq!(asked.answered(false), (0, named("b")));
+        assert_eq!(asked.answered(true), (0, named("")));
+    }
+
+    #[test]
+    fn a_deep_pipeline_loses_texts_and_not_their_order() {
+        let mut asked = Asked::linked(0);
+        for index in 0..limits::ASKED_MAX + 3 {
+            if asked.is_curious() {
+                asked.hear(named(&index.to_string()));
+            }
+            asked.ended();
+        }
+        assert_eq!(asked.answered(false).1, named("0"));
+        // There would be room again, but others are before it.
+        assert!(!asked.is_curious());
+        asked.ended();
+        for index in 1..limits::ASKED_MAX {
+            assert_eq!(asked.answered(false).1, named(&index.to_string()));
+        }
+        (0..4).for_each(|_| assert_eq!(asked.answered(false).1, named("")));
+        assert!(asked.is_curious());
+    }
+
+    #[test]
+    fn what_was_sent_twice_is_forgotten_when_nothing_is_owed() {
+        let mut asked = Asked::linked(0);
+        for _ in 0..2 {
+            asked.hear(named("again"));
+            asked.ended();
+        }
+        assert_eq!(asked.answered(true).1, named("again"));
+        asked.hear(named("next"));
+        asked.ended();
+        assert_eq!(asked.answered(true).1, named("next"));
+    }
+}
