@@ -35,6 +35,8 @@ pub enum ControlEvent {
     Scraped(Sender<String>),
     /// Whether new clients are taken is asked.
     ReadyAsked(Sender<bool>),
+    /// The configuration's files are others than those that were read.
+    FilesChanged,
     /// A sign of life is due.
     LifeAsked,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
@@ -181,6 +183,11 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::ReadyAsked(to) => {
                 let _ = to.send(self.phase == Phase::Running);
+                None
+            }
+            ControlEvent::FilesChanged => {
+                self.plane.tell(Level::Log, "the configuration's files have changed, re-reading config".to_owned());
+                self.reload();
                 None
             }
             ControlEvent::LifeAsked => {

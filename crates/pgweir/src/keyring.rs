@@ -3,19 +3,11 @@
 //! They are taken together or not at all: while a certificate is new and its key still old, what was read last is used.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
-use std::time::Duration;
 
 use ::settings::{Key, SslMode, TlsSettings};
 use engine::{Handle, Keyring};
 use machine::Level;
 use tls::{Acceptor, AcceptorFiles, ClientCertificates, Connector, ConnectorFiles, FileProblem, ServerCheck, Versions};
-
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Reads the files that the settings name.
 ///
@@ -111,14 +103,8 @@ fn words(problem: &FileProblem, files: [(Key, &String); 4]) -> String {
     format!("{}: \"{name}\" cannot be used: {}", key.name(), problem.why)
 }
 
-/// What tells two states of a file apart. A link that is turned to another file counts as a change too.
-type Stamp = Option<(u64, u64, i64, i64)>;
-
-fn stamps(settings: &TlsSettings) -> Vec<Stamp> {
-    let stamp = |name: &String| {
-        let known = fs::metadata(Path::new(name)).ok()?;
-        Some((known.ino(), known.size(), known.mtime(), known.mtime_nsec()))
-    };
+/// The files that are named, for the watcher.
+pub(crate) fn files(settings: &TlsSettings) -> Vec<String> {
     let names = [
         &settings.client_tls_cert_file,
         &settings.client_tls_key_file,
@@ -129,53 +115,11 @@ fn stamps(settings: &TlsSettings) -> Vec<Stamp> {
         &settings.server_tls_ca_file,
         &settings.server_tls_crl_file,
     ];
-    names.into_iter().map(stamp).collect()
-}
-
-/// Keeps the engine's keyring as the files are, on a thread of its own.
-#[derive(Clone)]
-pub(crate) struct Watcher(Sender<TlsSettings>);
-
-impl Watcher {
-    /// Begins to watch the files; the engine has what they hold now.
-    ///
-    /// # Errors
-    /// The system's, if there is no thread.
-    pub(crate) fn start(handle: Handle, settings: TlsSettings) -> std::io::Result<Watcher> {
-        let (sender, told) = channel();
-        thread::Builder::new().name("tls files".to_owned()).spawn(move || watch(&handle, settings, &told))?;
-        Ok(Watcher(sender))
-    }
-
-    /// After a reload, which has read them: these files count from now on.
-    pub(crate) fn follow(&self, settings: &TlsSettings) {
-        // The thread lives as long as this sender.
-        let _ = self.0.send(settings.clone());
-    }
-}
-
-fn watch(handle: &Handle, mut settings: TlsSettings, told: &Receiver<TlsSettings>) {
-    let mut seen = stamps(&settings);
-    loop {
-        match told.recv_timeout(LOOK_EVERY) {
-            Ok(new) => {
-                seen = stamps(&new);
-                settings = new;
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                let now = stamps(&settings);
-                if now != seen {
-                    seen = now;
-                    read_again(handle, &settings);
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
+    names.into_iter().filter(|name| !name.is_empty()).cloned().collect()
 }
 
 /// A file has changed. What is wrong with them is told once for each change, since half of a new set may be there.
-fn read_again(handle: &Handle, settings: &TlsSettings) {
+pub(crate) fn read_again(handle: &Handle, settings: &TlsSettings) {
     match read(settings) {
         Ok(keyring) => {
             handle.set_tls(keyring);

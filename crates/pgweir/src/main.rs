@@ -31,6 +31,7 @@ mod settings;
 mod supervisor;
 mod upstream;
 mod watched;
+mod watcher;
 
 use std::process::ExitCode;
 

@@ -6,13 +6,13 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use ::settings::PoolSize;
+use ::settings::{PoolSize, TlsSettings};
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
@@ -22,10 +22,10 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIG
 use signal_hook::iterator::Signals;
 
 use crate::cli::Flags;
-use crate::keyring::Watcher;
 use crate::plane::EnginePlane;
 use crate::supervisor::Supervisor;
 use crate::watched::Watched;
+use crate::watcher::Watcher;
 use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upstream};
 
 /// Where `run` listens unless told otherwise.
@@ -217,8 +217,8 @@ fn run(
     drop(passed);
     let handle = engine.handle();
     let (sender, events) = channel();
-    let watcher = match Watcher::start(handle.clone(), config.pooling.global.tls.clone()) {
-        Ok(watcher) => watcher,
+    let watchers = match Watchers::start(&handle, config, sender.clone()) {
+        Ok(watchers) => watchers,
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
@@ -230,7 +230,7 @@ fn run(
     }
     let steward = Steward::new(
         EnginePlane::new(handle.clone(), supervisor.clone()),
-        told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), config.clone(), again)),
+        told(supervisor.clone(), reader(handle.clone(), watchers, flags.clone(), config.clone(), again)),
         settings::loaded(config),
     );
     let lives = show_life(sender.clone());
@@ -330,10 +330,32 @@ fn meaning(number: i32) -> Signal {
     }
 }
 
+/// The files that are read again when they change.
+struct Watchers {
+    tls: Watcher<TlsSettings>,
+    /// The configuration's own, and those that it names.
+    config: Watcher<Option<PathBuf>>,
+}
+
+impl Watchers {
+    fn start(handle: &Handle, config: &Config, sender: Sender<ControlEvent>) -> std::io::Result<Watchers> {
+        let handle = handle.clone();
+        let read_again = move |tls: &TlsSettings| keyring::read_again(&handle, tls);
+        let reload = move |_: &Option<PathBuf>| {
+            // Fails when the process is about to end.
+            let _ = sender.send(ControlEvent::FilesChanged);
+        };
+        Ok(Watchers {
+            tls: Watcher::start("tls files", config.pooling.global.tls.clone(), keyring::files, read_again)?,
+            config: Watcher::start("config files", settings::watched(config), settings::files, reload)?,
+        })
+    }
+}
+
 /// Reads the configuration for the control plane; the log takes up its part at once.
 fn reader(
     handle: Handle,
-    watcher: Watcher,
+    watchers: Watchers,
     flags: Flags,
     mut running: Config,
     again: fn(&Config) -> Result<Config, Vec<Problem>>,
@@ -343,6 +365,8 @@ fn reader(
             Wanted::Again => again(&running),
             Wanted::Set { key, value } => running.set(key, value).map_err(|problem| vec![problem]),
         };
+        // A file that is refused may name others than before: whoever mends one of those is noticed, too.
+        watchers.config.follow(settings::watched(read.as_ref().unwrap_or(&running)));
         let mut config = read.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<String>>())?;
         // Threads are as many as they were at start.
         config.pooling.workers = handle.workers();
@@ -357,7 +381,7 @@ fn reader(
             }
             Err(why) => return Err(vec![format!("TLS setup failed: {why}")]),
         }
-        watcher.follow(tls);
+        watchers.tls.follow(tls.clone());
         handle.set_tcp(settings::tcp(&config.pooling.global));
         handle.log().reopen(&settings::log(&config.pooling.global, &flags));
         let loaded = settings::loaded(&config);

@@ -27,6 +27,17 @@ pub(crate) fn load(file: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
     config::load(file, cores, built()).map(with_descriptors)
 }
 
+/// The files of a configuration that is to be read again when they change.
+pub(crate) fn watched(config: &Config) -> Option<PathBuf> {
+    let listening = &config.pooling.global.listening;
+    (listening.watch_config && !listening.conffile.is_empty()).then(|| PathBuf::from(&listening.conffile))
+}
+
+/// What a file names, for the watcher.
+pub(crate) fn files(file: &Option<PathBuf>) -> Vec<String> {
+    file.as_ref().map_or_else(Vec::new, |file| config::files(file, built()))
+}
+
 /// What files may ask for.
 fn built() -> Built {
     Built { pam: authorities::HAS_PAM, gssapi: authorities::HAS_GSSAPI }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -165,5 +165,78 @@ fn the_log_is_json_where_it_is_asked_for_and_a_reload_changes_it() {
     assert_eq!(console.ask("RELOAD"), ["RELOAD"]);
     drop(console);
     wait_until("the end", || place.log().contains("adm@unix").then_some(()));
+    running.signal(Signal::QUIT);
+}
+
+/// Puts files where a kubelet would: in a directory of their own, to which `..data` is turned in one step.
+fn publish(place: &Place, version: &str, files: &[(&str, String)]) {
+    let dir = place.path("mount");
+    fs::create_dir_all(dir.join(version)).expect("it is ours");
+    for (name, text) in files {
+        fs::write(dir.join(version).join(name), text).expect("it is ours");
+        let link = dir.join(name);
+        if !link.exists() {
+            symlink(format!("..data/{name}"), link).expect("it is not there yet");
+        }
+    }
+    let before = fs::read_link(dir.join("..data"));
+    symlink(version, dir.join("..data_tmp")).expect("the last one was renamed");
+    fs::rename(dir.join("..data_tmp"), dir.join("..data")).expect("it is ours");
+    if let Ok(before) = before {
+        fs::remove_dir_all(dir.join(before)).expect("it is ours");
+    }
+}
+
+#[test]
+fn a_mounted_configuration_that_is_replaced_is_read_again_and_what_it_names_too() {
+    let place = Place::new();
+    place.write_ini("");
+    let base = fs::read_to_string(place.path("pgweir.ini")).expect("it was written");
+    let users = place.path("mount/users.txt").display().to_string();
+    let base = base.replace(&place.path("users.txt").display().to_string(), &users);
+    let ini = |more: &str| {
+        ("pgweir.ini", format!("{base}watch_config = 1\n%include {}/more.ini\n{more}", place.path("mount").display()))
+    };
+    let mode = |mode: &str| ("more.ini", format!("pool_mode = {mode}\n"));
+    let known =
+        |names: &[&str]| ("users.txt", names.iter().map(|name| format!("\"{name}\" \"\"\n")).collect::<String>());
+    publish(&place, "..1", &[ini(""), mode("session"), known(&["adm"])]);
+    fs::copy(place.path("pgweir.ini"), place.path("unused.ini")).expect("it is ours");
+    fs::remove_file(place.path("pgweir.ini")).expect("it is ours");
+    symlink("mount/pgweir.ini", place.path("pgweir.ini")).expect("it is gone");
+    let running = place.start();
+    let mut console = place.console("adm");
+    let shown = |console: &mut Console, key: &str| {
+        let rows = console.ask("show config");
+        rows.into_iter().find(|row| row.starts_with(&format!("{key}|"))).expect("it is a setting")
+    };
+    assert!(shown(&mut console, "pool_mode").starts_with("pool_mode|session|"));
+
+    // Only an included file is another one.
+    publish(&place, "..2", &[ini(""), mode("transaction"), known(&["adm"])]);
+    wait_until("the reload", || shown(&mut console, "pool_mode").starts_with("pool_mode|transaction|").then_some(()));
+    assert!(place.log().contains("LOG the configuration's files have changed, re-reading config\n"), "{}", place.log());
+
+    // Only the users are.
+    publish(&place, "..3", &[ini(""), mode("transaction"), known(&["adm", "new"])]);
+    wait_until("the user", || console.ask("show users").iter().any(|row| row.starts_with("new|")).then_some(()));
+
+    // What cannot be used changes nothing, and is seen again once it is mended, though it is another file that is.
+    publish(&place, "..4", &[ini("max_client_conn = 77\n"), mode("frob"), known(&["adm"])]);
+    wait_until("the refusal", || place.log().contains("pool_mode: found \"frob\"").then_some(()));
+    assert!(shown(&mut console, "pool_mode").starts_with("pool_mode|transaction|"));
+    fs::write(place.path("mount/more.ini"), "pool_mode = statement\n").expect("it is ours");
+    wait_until("the reload", || shown(&mut console, "pool_mode").starts_with("pool_mode|statement|").then_some(()));
+    assert!(shown(&mut console, "max_client_conn").starts_with("max_client_conn|77|"));
+
+    // Turned off, nothing happens by itself: the next look but one would have seen it.
+    publish(&place, "..5", &[("pgweir.ini", base.clone()), mode("statement"), known(&["adm"])]);
+    wait_until("the reload", || shown(&mut console, "watch_config").starts_with("watch_config|0|").then_some(()));
+    let reloads = place.log().matches("have changed, re-reading").count();
+    fs::write(place.path("mount/pgweir.ini"), base.replace("workers = 1", "workers = 1\npool_mode = statement"))
+        .expect("ours");
+    std::thread::sleep(Duration::from_millis(3_500));
+    assert_eq!(place.log().matches("have changed, re-reading").count(), reloads);
+    assert!(shown(&mut console, "pool_mode").starts_with("pool_mode|session|"));
     running.signal(Signal::QUIT);
 }

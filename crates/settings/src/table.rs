@@ -33,6 +33,7 @@ settings! {
         unix_socket_group: String = Text, Some(""), No, Works, PgBouncer, "The group that the Unix socket belongs to.";
         unix_socket_mode: u32 = Mode, Some("0777"), No, Works, PgBouncer, "Permissions of the Unix socket.";
         user: Option<String> = Text, None, No, Works, PgBouncer, "The system user to become after the start as root.";
+        watch_config: bool = Flag, Some("0"), Yes, Works, Ours, "1: looks once a second whether this file, or one that it names, is another one than it was, and reads all again as RELOAD does once a change has settled. A link that is turned to another directory counts, too.";
         workers: u32 = Count(0, 1024, ""), Some("0"), No, Works, Ours, "Threads that serve clients; 0: one for each core. PgBouncer has no such setting.";
     }
 
@@ -319,7 +320,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 134), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 135), "PgBouncer's hundred, and ours");
     }
 
     #[test]
