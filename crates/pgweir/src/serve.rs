@@ -184,6 +184,9 @@ fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<Engine,
     options.passed = passed.to_vec();
     let engine = Engine::start(&options, loaded.settings).map_err(|error| complain::fatal(&error.to_string()))?;
     let handle = engine.handle();
+    if handle.listening().is_empty() {
+        return Err(complain::fatal("nowhere to listen on: listen_addr and unix_socket_dir are both empty"));
+    }
     for warning in &loaded.warnings {
         handle.log().say(Level::Warning, warning.clone());
     }

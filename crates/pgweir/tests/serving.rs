@@ -2,9 +2,9 @@
 //! PostgreSQL, so that neither do these tests.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, kill_process};
 use wire::frontend;
@@ -221,4 +221,55 @@ fn the_background_needs_a_pidfile() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("FATAL daemon needs pidfile configured"), "{text}");
+}
+
+#[test]
+fn the_background_needs_a_log() {
+    let place = Place::new();
+    place.write_ini("logfile =");
+    let output = place.command().arg("-d").output().expect("it was built");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("FATAL daemon needs logfile configured"), "{text}");
+}
+
+#[test]
+fn a_process_that_could_serve_nobody_does_not_start() {
+    let place = Place::new();
+    place.write_ini("unix_socket_dir =");
+    let output = place.command().output().expect("it was built");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("FATAL nowhere to listen on"), "{text}");
+}
+
+#[test]
+fn quiet_is_nothing_on_stderr_and_all_in_the_log() {
+    let place = Place::new();
+    let mut output = Vec::new();
+    for flags in [&["-q"][..], &["-q", "-v", "-v"], &["--quie", "--verb"]] {
+        let mut child = place.command().args(flags).stderr(Stdio::piped()).spawn().expect("it was built");
+        wait_until("it to listen", || place.log().contains("process up").then_some(()));
+        kill_process(place.pid(), Signal::QUIT).expect("it runs");
+        assert!(child.wait().expect("it is ours").success());
+        child.stderr.take().expect("it is a pipe").read_to_end(&mut output).expect("a pipe can be read");
+        assert_eq!(String::from_utf8_lossy(&output), "", "{flags:?}");
+        std::fs::remove_file(place.path("log")).expect("it was written");
+    }
+}
+
+#[test]
+fn who_is_to_serve_has_to_exist_and_not_to_be_root() {
+    let place = Place::new();
+    let run = |flags: &[&str]| {
+        let output = Command::new(PGWEIR).arg(place.path("pgweir.ini")).args(flags).output().expect("it was built");
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // Only root is asked to become somebody else.
+    if rustix::process::geteuid().is_root() {
+        assert!(run(&[]).contains("FATAL PgBouncer should not run as root"));
+        assert!(run(&["-u", "no such user"]).contains("FATAL could not find user 'no such user' to switch to"));
+    }
+    assert!(run(&["-R"]).contains("FATAL online restart (-R) is not supported yet"));
 }
