@@ -103,8 +103,9 @@ struct Login {
     tls_weight: usize,
     /// Why authentication failed: for the log, not for the client.
     failure: Option<Failure>,
-    /// The memory that it takes here, as last computed.
+    /// The memory that it takes here, as last computed, and whether that is more than an ordinary login takes.
     weight: usize,
+    is_heavy: bool,
     armed: Armed,
 }
 
@@ -126,6 +127,7 @@ impl Login {
             tls_weight: 0,
             failure: None,
             weight: weight::EMPTY,
+            is_heavy: false,
             armed: Armed::default(),
         }
     }
@@ -145,6 +147,8 @@ pub struct Door {
     turns: Turns,
     /// Sum of the logins' weights.
     weight: usize,
+    /// Sum of the weights of those that are larger than an ordinary one.
+    heavy: usize,
     weight_max: usize,
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
@@ -174,6 +178,7 @@ impl Door {
             logins: Table::new(Kind::Login, u16::from(id.0)),
             turns,
             weight: 0,
+            heavy: 0,
             weight_max: limits::LOGIN_BYTES_MAX,
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
@@ -438,6 +443,7 @@ impl Door {
             login.inbox = Vec::new();
             login.wish = None;
             login.source = Source::AuthFile;
+            self.heavy -= login.heavy();
             self.weight -= std::mem::take(&mut login.weight);
             self.leaving.push(conn);
         }

@@ -3,7 +3,7 @@
 //! All memory that a client causes counts, in the allocator's sizes: its entries in tables, half a message, its startup
 //! parameters, the state of its authentication. If the sum is above [`limits::LOGIN_BYTES_MAX`], logins are closed
 //! (I10): first those that wait for their refusal, then those larger than an ordinary one, then the others; of each kind
-//! the oldest first. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
+//! the oldest first. Those larger than an ordinary one may have a third of it, so that they take no room from the others. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
 
 use machine::Violation;
 use machine::action::Actions;
@@ -21,8 +21,14 @@ const LOOKUP: usize = 640;
 /// A delayed answer's entries among the delayed ones and the deadlines.
 const DELAYED: usize = 64;
 
+/// The rank of those that are larger than an ordinary one.
+const HEAVY: u8 = 1;
+
 /// Logins are closed until the sum is below the bound by this part, so that the search through all of them is rare.
 const SHED_PARTS: usize = 16;
+
+/// Logins larger than an ordinary one may have this part of the bound together.
+const HEAVY_PARTS: usize = 3;
 
 impl Door {
     /// Adds a connection.
@@ -46,25 +52,32 @@ impl Door {
             Phase::Delayed { .. } | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
-        let weight = login.in_full();
+        let (weight, heavy) = (login.in_full(), login.heavy());
         self.weight = self.weight - login.weight + weight;
         login.weight = weight;
+        login.is_heavy = !login.is_ordinary();
+        self.heavy = self.heavy - heavy + login.heavy();
         self.shed(now, actions);
     }
 
     /// Closes logins until the rest is below the bound.
     pub(super) fn shed(&mut self, now: Time, actions: &mut Actions) {
-        if self.weight <= self.weight_max {
+        if self.weight <= self.weight_max && self.heavy <= self.weight_max / HEAVY_PARTS {
             return;
         }
         let standing = self.logins.iter().filter(|(_, login)| login.stands());
         let mut order: Vec<(u8, Time, ConnId)> =
             standing.map(|(conn, login)| (login.rank(), login.since, conn)).collect();
         order.sort_unstable();
-        let enough = self.weight_max - self.weight_max / SHED_PARTS;
-        for (_, _, conn) in order {
-            if self.weight <= enough {
+        let part = |bytes: usize| bytes - bytes / SHED_PARTS;
+        let is_too_much = self.weight > self.weight_max;
+        for (rank, _, conn) in order {
+            let is_enough = self.weight <= part(self.weight_max) || !is_too_much && rank > HEAVY;
+            if is_enough && self.heavy <= part(self.weight_max / HEAVY_PARTS) {
                 return;
+            }
+            if !is_too_much && rank < HEAVY {
+                continue;
             }
             let text = "too much is kept for clients that have not logged in: the oldest login is given up".to_owned();
             self.withdraw(conn, actions);
@@ -76,6 +89,7 @@ impl Door {
     pub(super) fn take_out(&mut self, conn: ConnId) -> Option<Login> {
         let mut login = self.logins.remove(conn)?;
         self.weight -= login.weight;
+        self.heavy -= login.heavy();
         self.penalties.over(conn, &login.phase);
         self.turns.end(&mut login);
         Some(login)
@@ -104,6 +118,10 @@ impl Door {
         if sum != self.weight {
             return violation(format!("logins keep {sum} bytes, {} are counted", self.weight));
         }
+        let heavy: usize = self.logins.iter().map(|(_, login)| login.heavy()).sum();
+        if heavy != self.heavy || heavy > self.weight_max / HEAVY_PARTS {
+            return violation(format!("logins that keep much keep {heavy} bytes, {} are counted", self.heavy));
+        }
         if sum > self.weight_max {
             return violation(format!("logins keep {sum} bytes, {} are allowed", self.weight_max));
         }
@@ -130,11 +148,16 @@ impl Login {
         matches!(self.phase, Phase::Delayed { .. } | Phase::Leaving)
     }
 
+    /// What it weighs, if that is more than an ordinary one does.
+    pub(super) fn heavy(&self) -> usize {
+        if self.is_heavy { self.weight } else { 0 }
+    }
+
     /// Its place among those that are given up when too much is kept: the lowest first.
     fn rank(&self) -> u8 {
         match self.phase {
             Phase::Delayed { .. } => 0,
-            _ if !self.is_ordinary() => 1,
+            _ if self.is_heavy => HEAVY,
             _ => 2,
         }
     }
@@ -265,7 +288,7 @@ mod tests {
     #[test]
     fn the_oldest_falls_first() {
         let mut stage = Stage::new();
-        stage.door.set_weight_max(340_000);
+        stage.door.set_weight_max(3 * 340_000);
         let conns: Vec<ConnId> = (0..5).map(|number| stage.arrive_at(Time(5 - number))).collect();
         for &conn in &conns {
             stage.send(conn, &startup(4000));
@@ -276,6 +299,29 @@ mod tests {
         stage.door.set_weight_max(5 * EMPTY);
         stage.end_round();
         assert_eq!(stage.door.logins(), 0, "ordinary or not, they give way");
+    }
+
+    #[test]
+    fn those_with_much_have_a_third_and_take_no_room_from_the_others() {
+        let mut stage = Stage::new();
+        let max = stage.door.weight_max;
+        let light: Vec<ConnId> = (0..100).map(|number| stage.arrive_at(Time(number))).collect();
+        for &conn in &light {
+            stage.send(conn, &startup(10));
+        }
+        for number in 0..1_000 {
+            let conn = stage.arrive_at(Time(1_000 + number));
+            stage.send(conn, &startup(10));
+            stage.send(conn, &half_a_password());
+            stage.end_round();
+        }
+        assert!(stage.door.heavy <= max / HEAVY_PARTS && stage.door.weight < max / 2, "{}", stage.door.weight);
+        let left = stage.door.logins.iter().filter(|(_, login)| login.is_heavy).count();
+        assert!((80..=max / HEAVY_PARTS / 65_536).contains(&left), "{left}");
+        assert!(
+            light.iter().all(|&conn| stage.door.logins.get(conn).is_some_and(Login::stands)),
+            "though they are older"
+        );
     }
 
     #[test]
