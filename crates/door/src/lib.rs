@@ -57,6 +57,7 @@ use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
 use wire::{frontend, sqlstate};
@@ -103,9 +104,8 @@ struct Login {
     tls_weight: usize,
     /// Why authentication failed: for the log, not for the client.
     failure: Option<Failure>,
-    /// The memory that it takes here, as last computed, and whether that is more than an ordinary login takes.
-    weight: usize,
-    is_heavy: bool,
+    /// The memory that it takes here, as last computed.
+    weight: Weight,
     armed: Armed,
 }
 
@@ -126,8 +126,7 @@ impl Login {
             encryption: Encryption::default(),
             tls_weight: 0,
             failure: None,
-            weight: weight::EMPTY,
-            is_heavy: false,
+            weight: Weight::default(),
             armed: Armed::default(),
         }
     }
@@ -145,11 +144,7 @@ pub struct Door {
     pub system_users: SystemUsers,
     logins: Table<Login>,
     turns: Turns,
-    /// Sum of the logins' weights.
-    weight: usize,
-    /// Sum of the weights of those that are larger than an ordinary one.
-    heavy: usize,
-    weight_max: usize,
+    weights: Weights,
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
@@ -177,9 +172,7 @@ impl Door {
             system_users,
             logins: Table::new(Kind::Login, u16::from(id.0)),
             turns,
-            weight: 0,
-            heavy: 0,
-            weight_max: limits::LOGIN_BYTES_MAX,
+            weights: Weights::new(limits::LOGIN_BYTES_MAX),
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
             lookups: Lookups::new(id),
@@ -443,8 +436,7 @@ impl Door {
             login.inbox = Vec::new();
             login.wish = None;
             login.source = Source::AuthFile;
-            self.heavy -= login.heavy();
-            self.weight -= std::mem::take(&mut login.weight);
+            self.weights.change(&mut login.weight, Weight::NOTHING);
             self.leaving.push(conn);
         }
     }

@@ -111,7 +111,7 @@ pub const LOGIN_LINE_MAX: usize = 10_000;
 /// [`LOGIN_WEIGHT_ORDINARY`], which is some times what drivers send, and which may have a third of it together. Measured with 9,000
 /// strangers of each kind, with what the allocator keeps of what was freed within the last second, a process grows by 21 MB at most
 /// (half handshakes); 5,000 honest logins at once over TLS find room.
-pub const LOGIN_BYTES_MAX: usize = 18 * 1024 * 1024;
+pub const LOGIN_BYTES_MAX: usize = 28 * 1024 * 1024;
 pub const LOGIN_WEIGHT_ORDINARY: usize = 3 * 1024;
 /// And what TLS takes in the midst of its handshake: a client's first message and the keys.
 pub const TLS_WEIGHT_ORDINARY: usize = 8 * 1024;
