@@ -16,7 +16,7 @@ use machine::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
 use crate::built::Built;
-use crate::config::{Config, assemble};
+use crate::config::{Config, Peer, assemble};
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
@@ -93,7 +93,7 @@ impl Config {
         }
         let classes = Classes::clone(&self.pooling.classes);
         pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
-        Ok(assemble(draft.values, pooling, self.warnings.clone()))
+        Ok(Config { peers: self.peers.clone(), ..assemble(draft.values, pooling, self.warnings.clone()) })
     }
 }
 
@@ -250,9 +250,11 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
     let values = &draft.values;
     let problems = &mut draft.problems;
     let own_peer = values.get(Key::peer_id).show();
-    let peers = draft.peers.values().filter(|peer| peer.name != own_peer);
-    problems.extend(support::judge(values, peers.map(|peer| &peer.place).next()));
-    draft.peers.values().for_each(|peer| users::read_peer(peer, problems));
+    let mut others = draft.peers.values().filter(|peer| peer.name != own_peer);
+    problems.extend(support::judge(values, others.next().map(|peer| &peer.place)));
+    let mut peers: Vec<Peer> = draft.peers.values().filter_map(|peer| users::read_peer(peer, problems)).collect();
+    peers.retain(|peer| peer.id.to_string() != own_peer);
+    peers.sort_by_key(|peer| peer.id);
 
     let mut settings = settings::pooling(values, cores);
     for entry in draft.databases.values() {
@@ -287,7 +289,7 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
     if draft.problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(draft.problems);
     }
-    Ok(assemble(draft.values, settings, draft.problems))
+    Ok(Config { peers, ..assemble(draft.values, settings, draft.problems) })
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.

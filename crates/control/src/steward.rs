@@ -255,6 +255,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
+            peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
             workers: &seen.workers,
