@@ -66,8 +66,13 @@ impl Config {
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
-    /// and stays as it is.
+    /// and stays as it is. If it names a file, that one is read. Its warnings are those of this change.
     pub fn set(&self, name: &str, text: &str) -> Result<Config, Problem> {
+        self.set_with(name, text, &read_file)
+    }
+
+    /// The same with a reader of one's own.
+    pub fn set_with(&self, name: &str, text: &str, read: &Read) -> Result<Config, Problem> {
         let mut draft = Draft { values: self.values.clone(), ..Draft::default() };
         draft.setting(Place::default(), name, text);
         draft.problems.extend(support::judge(&draft.values, None));
@@ -87,13 +92,25 @@ impl Config {
         pooling.secrets = self.pooling.secrets.clone();
         pooling.hba = Arc::clone(&self.pooling.hba);
         pooling.ident = Arc::clone(&self.pooling.ident);
-        let wrong = access::outside(&mut pooling, &draft.values).into_iter().find(errors);
-        if let Some(problem) = wrong.or_else(|| access::without_rules(&pooling, &draft.values)) {
-            return Err(problem);
+        let mut problems = Vec::new();
+        let key = table::find(name).map(|setting| setting.key);
+        if key == Some(Key::auth_file)
+            && let Some(users) = auth_file(&draft.values, read, &mut problems)
+        {
+            pooling.secrets = users;
+        }
+        if matches!(key, Some(Key::auth_hba_file | Key::auth_ident_file)) {
+            access::read(&mut pooling, &draft.values, Some(&self.pooling), read, &mut problems);
+        } else {
+            problems.extend(access::outside(&mut pooling, &draft.values));
+            problems.extend(access::without_rules(&pooling, &draft.values));
+        }
+        if let Some(at) = problems.iter().position(errors) {
+            return Err(problems.swap_remove(at));
         }
         let classes = Classes::clone(&self.pooling.classes);
         pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
-        Ok(Config { peers: self.peers.clone(), ..assemble(draft.values, pooling, self.warnings.clone()) })
+        Ok(Config { peers: self.peers.clone(), ..assemble(draft.values, pooling, problems) })
     }
 }
 

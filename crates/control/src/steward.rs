@@ -294,6 +294,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.plane.tell(Level::Log, format!("SET {key}={value} command issued"));
         match (self.load)(Wanted::Set { key, value }) {
             Ok(loaded) => {
+                for warning in &loaded.warnings {
+                    self.plane.tell(Level::Warning, warning.clone());
+                }
                 self.put_in_force(loaded);
                 Answer::Done(format!("SET {key}={value}").into())
             }
