@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Manner, Outside, Place, Secure, Settings, ToWorker};
+use machine::{
+    Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Manner, Outside, Place, Secure, Settings, ToWorker,
+};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};

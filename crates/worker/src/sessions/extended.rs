@@ -275,3 +275,90 @@ fn unknown_portal(name: &[u8]) -> String {
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).chars().take(64).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use units::limits::CONSOLE_KEPT_MAX;
+
+    use super::*;
+
+    fn failure(reaction: Reaction) -> Option<String> {
+        match reaction {
+            Fail(message) => Some(message),
+            Tell(_) | Ask(..) => None,
+        }
+    }
+
+    /// Parse, and the control plane's answer that it is a command of two columns.
+    fn prepare(console: &mut Console, name: &[u8], text: &[u8]) -> Option<String> {
+        match parse(console, Parse { name, query: text, types: Parse::NO_TYPES }) {
+            Ask(Awaited::Parse { name, text }, ..) => {
+                console.prepare(name, Statement { text, columns: 2 });
+                None
+            }
+            other => failure(other),
+        }
+    }
+
+    fn open(console: &mut Console, portal: &[u8], statement: &[u8]) -> Option<String> {
+        let mut message = Vec::new();
+        wire::frontend::Bind::encode(&mut message, portal, statement, []);
+        failure(bind(console, &message[HEADER_LEN..]).expect("it is sound"))
+    }
+
+    fn answer(rows: usize, len: usize) -> Vec<u8> {
+        let (mut out, value) = (Vec::new(), vec![b'x'; len]);
+        for _ in 0..rows {
+            backend::encode_data_row(&mut out, [Some(&value[..]), None]);
+        }
+        backend::encode_command_complete(&mut out, "SHOW");
+        out
+    }
+
+    #[test]
+    fn statements_and_portals_have_a_bound_together() {
+        let mut console = Console::default();
+        let text = vec![b'x'; 60_000];
+        let mut kept = 0;
+        while prepare(&mut console, format!("s{kept}").as_bytes(), &text).is_none() {
+            kept += 1;
+            assert!(console.weight() <= CONSOLE_KEPT_MAX);
+        }
+        assert_eq!(kept, CONSOLE_KEPT_MAX / (60_000 + 256 + 3));
+        assert_eq!(open(&mut console, b"p", b"s0").as_deref(), Some(NO_ROOM));
+        console.close_statement(b"s1");
+        assert_eq!(open(&mut console, b"p", b"s0"), None, "there is room again");
+        assert_eq!(open(&mut console, b"q", b"s0").as_deref(), Some(NO_ROOM));
+        console.end_batch();
+        assert_eq!(open(&mut console, b"q", b"s0"), None, "Sync closes portals");
+        // Names weigh as well.
+        let mut names = 0;
+        let mut console = Console::default();
+        while prepare(&mut console, format!("{names}").as_bytes(), b"").is_none() {
+            names += 1;
+        }
+        assert!((10_000..=CONSOLE_KEPT_MAX / 256).contains(&names), "{names} statements without a text");
+    }
+
+    #[test]
+    fn rows_that_were_not_fetched_have_the_same_bound() {
+        let mut console = Console::default();
+        assert_eq!(prepare(&mut console, b"", b"show clients"), None);
+        let long = answer(3, CONSOLE_KEPT_MAX / 3);
+        assert_eq!(open(&mut console, b"", b""), None);
+        let Fail(message) = executed(&mut console, b"", 1, &long) else { panic!("it does not fit") };
+        assert_eq!(message, NO_ROOM);
+        assert!(console.weight() < 1024, "nothing of it is kept");
+        assert_eq!(open(&mut console, b"", b""), None);
+        // All at once is no question of what is kept.
+        let Tell(all) = executed(&mut console, b"", usize::MAX, &long) else { panic!("it is sent") };
+        assert_eq!(all, long);
+        let short = answer(3, 1000);
+        assert_eq!(open(&mut console, b"", b""), None);
+        let Tell(first) = executed(&mut console, b"", 1, &short) else { panic!("it fits") };
+        assert!(console.weight() > short.len(), "the rest is counted");
+        let Tell(rest) = execute(&mut console, Execute { portal: b"", rows_max: 0 }) else { panic!("it is there") };
+        assert_eq!([&first[..first.len() - 5], &rest].concat(), short, "each row once");
+        assert!(console.weight() < 1024, "and nothing is kept of it");
+    }
+}
