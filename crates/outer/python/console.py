@@ -22,8 +22,8 @@ def psycopg_ways(url, commands):
     def ask(way, connection, **options):
         for command in commands:
             cursor = connection.execute(command, **options)
-            kinds = [column.type_code for column in cursor.description]
             rows = cursor.fetchall()
+            kinds = [column.type_code for column in cursor.description]
             # int4, int8: a driver that does not know the type gives a text.
             assert all(isinstance(value, int) for row in rows for kind, value in zip(kinds, row) if kind in (20, 23)), rows
             tell(way, command, rows)

@@ -155,13 +155,18 @@ fn get(address: SocketAddr) -> String {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
 }
 
-/// Values by series, as `name{label="value",…}`.
+/// Values by series, as `name{label="value",…}` with the labels in their order. No label has a comma in it.
 fn series(metrics: &str) -> BTreeMap<String, f64> {
-    let lines = metrics.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .filter_map(|line| line.rsplit_once(' '))
-        .map(|(series, value)| (series.to_owned(), value.parse().expect("a number")))
-        .collect()
+    let ordered = |series: &str| match series.strip_suffix('}').and_then(|series| series.split_once('{')) {
+        Some((name, labels)) => {
+            let mut labels: Vec<&str> = labels.split(',').collect();
+            labels.sort_unstable();
+            format!("{name}{{{}}}", labels.join(","))
+        }
+        None => series.to_owned(),
+    };
+    let lines = metrics.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+    lines.map(|(series, value)| (ordered(series), value.parse().expect("a number"))).collect()
 }
 
 #[test]
