@@ -175,7 +175,7 @@ impl Command {
         if let Some(courtesy) = Courtesy::parse(text) {
             return Some(Command::Courtesy(courtesy));
         }
-        let text = text.trim();
+        let text = text.trim_ascii();
         let text = text.strip_suffix(';').unwrap_or(text);
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;

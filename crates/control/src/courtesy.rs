@@ -76,7 +76,7 @@ impl Courtesy {
         if is_silence(text) {
             return Some(Courtesy::Silence);
         }
-        let text = text.trim();
+        let text = text.trim_ascii();
         let text = text.strip_suffix(';').unwrap_or(text);
         let lower: Vec<String> = text.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
