@@ -264,6 +264,15 @@ pub const INQUIRIES_MAX: usize = 1000;
 /// A thousand tokens of 3 kB find room.
 pub const INQUIRY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// Characters of a pattern at the console: longer than any name there, and short enough that ten thousand rows are compared in no time.
+pub const CONSOLE_PATTERN_MAX: usize = 256;
+
+/// Bytes of statements, portals and rows of suspended portals that one client of the console may keep: the rows of ten thousand clients.
+pub const CONSOLE_KEPT_MAX: usize = 4 * 1024 * 1024;
+
+/// What a statement or a portal of the console's weighs besides its texts.
+pub const CONSOLE_ENTRY_WEIGHT: usize = 256;
+
 /// Messages of GSSAPI's that a login may take: Kerberos needs one, and two with its mechanism negotiated.
 pub const GSS_MESSAGES_MAX: u32 = 16;
 /// About what a half-done exchange of GSSAPI's takes in its library, besides what it keeps of the messages.
