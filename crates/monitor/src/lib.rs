@@ -6,21 +6,24 @@
 //!
 //! Promises that strangers cost little: a connection has [`PATIENCE`] for its request and as long for its answer, however it spreads its bytes over
 //! them; a request has [`HEAD_LEN_MAX`] bytes; all who take the page of metrics at one time share one copy. Beyond [`CONNECTIONS_MAX`] the one that
-//! has been silent for longest makes room, so that silent ones keep no probe out. Nothing that a request says is kept or given on but its method and
-//! path.
+//! has been silent for longest makes room, or has taken its answer for longest, so that slow ones keep no probe out. Nothing that a request says is kept or given on but its method,
+//! path and the format that it asks for.
 //! Does not: TLS, users, more than one request a connection.
 //!
 //! //= rfc9112#section-9.6
 
+mod accept;
 mod room;
+mod socket;
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use room::{Room, Seat};
+use socket::{Listener, Stream};
 
 /// The longest head of a request: scrapers send some hundred bytes.
 pub const HEAD_LEN_MAX: usize = 8 * 1024;
@@ -39,38 +42,56 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(1);
 const UNREAD_LEN_MAX: usize = 256 * 1024;
 
+/// How metrics are written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus's exposition format 0.0.4.
+    Text,
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    fn media_type(self) -> &'static str {
+        match self {
+            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
 /// What is watched.
 pub trait Source: Send + Sync + 'static {
-    /// All metrics in Prometheus's exposition format 0.0.4. `None`: they are not to be had in time.
-    fn metrics(&self) -> Option<Arc<str>>;
+    /// All metrics. `None`: they are not to be had in time.
+    fn metrics(&self, format: Format) -> Option<Arc<str>>;
 
     /// Whether new clients are taken.
     fn is_ready(&self) -> bool;
 }
 
-/// Begins to serve at an address, as `127.0.0.1:9127` or `[::]:9127`, and says which it is: port 0 is any that is free.
+/// Begins to serve at an address, as `127.0.0.1:9127`, `[::]:9127` or `unix:/run/pgweir/http`, and says which it is, if it is one of TCP: port 0 is
+/// any that is free.
 ///
 /// # Errors
 /// The address is none, or cannot be listened on.
-pub fn serve(address: &str, source: Arc<dyn Source>) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)?;
-    let address = listener.local_addr()?;
+pub fn serve(address: &str, source: Arc<dyn Source>) -> io::Result<Option<SocketAddr>> {
+    let listener = Listener::bind(address)?;
+    let address = listener.address()?;
     thread::Builder::new().name("monitor".to_owned()).spawn(move || accept(&listener, &source))?;
     Ok(address)
 }
 
-fn accept(listener: &TcpListener, source: &Arc<dyn Source>) {
+fn accept(listener: &Listener, source: &Arc<dyn Source>) {
     let room = Arc::new(Room::of(CONNECTIONS_MAX));
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
+    loop {
+        let Ok(stream) = listener.accept() else {
             // Without descriptors it would be tried again and again at once.
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        // Without a seat or a thread the client is closed.
-        let Some(seat) = Room::enter(&room, stream) else { continue };
+        let seat = Room::enter(&room, stream);
         let source = Arc::clone(source);
-        // A client that has left, or takes no answer, is nobody's concern.
+        // A client that has left, or takes no answer, is nobody's concern. Without a thread it is closed.
         let serve = move || drop(converse(&seat, &*source));
         let _ = thread::Builder::new().name("monitor".to_owned()).spawn(serve);
     }
@@ -100,12 +121,12 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 }
 
 /// The request up to its empty line. `None`: it is too long.
-fn head(mut stream: &TcpStream) -> io::Result<Option<Vec<u8>>> {
+fn head(stream: &Stream) -> io::Result<Option<Vec<u8>>> {
     let deadline = Instant::now() + PATIENCE;
     let mut head = Vec::new();
     let mut part = [0; 1024];
     loop {
-        stream.set_read_timeout(Some(left(deadline)?))?;
+        stream.set_read_timeout(left(deadline)?)?;
         let known = head.len();
         match stream.read(&mut part)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -121,9 +142,9 @@ fn head(mut stream: &TcpStream) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The deadline is for all of it: a client that takes a byte now and then does not begin it anew.
-fn send(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+fn send(stream: &Stream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(deadline)?))?;
+        stream.set_write_timeout(left(deadline)?)?;
         match stream.write(bytes)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             count => bytes = &bytes[count..],
@@ -133,12 +154,12 @@ fn send(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Resu
 }
 
 /// Reads on until the client closes.
-fn see_off(mut stream: &TcpStream) -> io::Result<()> {
+fn see_off(stream: &Stream) -> io::Result<()> {
     let deadline = Instant::now() + LINGER;
     let mut part = [0; 1024];
     let mut unread = 0;
     while unread < UNREAD_LEN_MAX {
-        stream.set_read_timeout(Some(left(deadline)?))?;
+        stream.set_read_timeout(left(deadline)?)?;
         match stream.read(&mut part)? {
             0 => break,
             count => unread += count,
@@ -184,14 +205,14 @@ fn answer(head: &[u8], source: &dyn Source) -> Answer {
         return Answer::of("405 Method Not Allowed", "GET and HEAD are allowed\n");
     }
     let path = target.split('?').next().unwrap_or_default();
+    let accepts = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+    let format = accept::chosen(accepts.map(|header| header.value));
     let answer = match path {
         "/live" => Answer::of("200 OK", "it lives\n"),
         "/ready" if source.is_ready() => Answer::of("200 OK", "it takes clients\n"),
         "/ready" => Answer::of("503 Service Unavailable", "it takes no clients\n"),
-        "/metrics" => match source.metrics() {
-            Some(body) => {
-                Answer { status: "200 OK", kind: "text/plain; version=0.0.4; charset=utf-8", body, is_bare: false }
-            }
+        "/metrics" => match source.metrics(format) {
+            Some(body) => Answer { status: "200 OK", kind: format.media_type(), body, is_bare: false },
             None => Answer::of("503 Service Unavailable", "metrics are not to be had in time\n"),
         },
         _ => Answer::of("404 Not Found", "there are /metrics, /live and /ready\n"),
@@ -206,8 +227,8 @@ mod tests {
     struct Calm;
 
     impl Source for Calm {
-        fn metrics(&self) -> Option<Arc<str>> {
-            Some("up 1\n".into())
+        fn metrics(&self, format: Format) -> Option<Arc<str>> {
+            Some(if format == Format::Text { "up 1\n" } else { "up 1\n# EOF\n" }.into())
         }
 
         fn is_ready(&self) -> bool {
@@ -233,6 +254,14 @@ mod tests {
             let answer = answer(request, &Calm);
             assert_eq!((answer.status, &*answer.body), (status, body), "{}", request.escape_ascii());
         }
+    }
+
+    #[test]
+    fn the_format_is_the_one_that_is_asked_for() {
+        let request = b"GET /metrics HTTP/1.1\r\naccept: application/openmetrics-text; version=1.0.0\r\n\r\n";
+        let answer = answer(request, &Calm);
+        assert!(answer.kind.starts_with("application/openmetrics-text; version=1.0.0;"), "{answer:?}");
+        assert!(answer.body.ends_with("# EOF\n"), "{answer:?}");
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! Who is talked to: at most so many, and who has not asked yet makes room for who comes.
+//! Who is talked to: at most so many. Who has not asked yet makes room for who comes; where all have, the one who has taken its answer for longest.
 //!
 //! ```text
 //!   enter ─► silent ──(has_asked)──► answered ─► gone
+//!              │                        └── dismissed: somebody came, all seats were taken, nobody was silent, and none had been there for longer
 //!              └── dismissed: somebody came, all seats were taken, and none had been silent for longer
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Shutdown, TcpStream};
+use std::collections::BTreeMap;
+use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::socket::Stream;
 
 /// The seats, and who has them.
 #[derive(Debug)]
@@ -20,8 +23,8 @@ pub(crate) struct Room {
 #[derive(Debug, Default)]
 struct Guests {
     came: u64,
-    silent: BTreeMap<u64, Arc<TcpStream>>,
-    answered: BTreeSet<u64>,
+    silent: BTreeMap<u64, Arc<Stream>>,
+    answered: BTreeMap<u64, Arc<Stream>>,
 }
 
 impl Room {
@@ -29,20 +32,21 @@ impl Room {
         Room { seats, guests: Mutex::default() }
     }
 
-    /// `None`: all seats are taken by some who have asked.
-    pub(crate) fn enter(room: &Arc<Room>, stream: TcpStream) -> Option<Seat> {
+    pub(crate) fn enter(room: &Arc<Room>, stream: Stream) -> Seat {
         let mut guests = room.guests();
         if guests.silent.len() + guests.answered.len() >= room.seats {
-            let (_, dismissed) = guests.silent.pop_first()?;
-            // It ends the reading of its thread. A connection that is down already needs it no more.
-            let _ = dismissed.shutdown(Shutdown::Both);
+            let silent = guests.silent.pop_first();
+            if let Some((_, dismissed)) = silent.or_else(|| guests.answered.pop_first()) {
+                // It ends the reading and writing of its thread. A connection that is down already needs it no more.
+                let _ = dismissed.shutdown(Shutdown::Both);
+            }
         }
         let number = guests.came;
         guests.came += 1;
         let stream = Arc::new(stream);
         guests.silent.insert(number, Arc::clone(&stream));
         drop(guests);
-        Some(Seat { room: Arc::clone(room), number, stream })
+        Seat { room: Arc::clone(room), number, stream }
     }
 
     fn guests(&self) -> MutexGuard<'_, Guests> {
@@ -55,19 +59,19 @@ impl Room {
 pub(crate) struct Seat {
     room: Arc<Room>,
     number: u64,
-    stream: Arc<TcpStream>,
+    stream: Arc<Stream>,
 }
 
 impl Seat {
-    pub(crate) fn stream(&self) -> &TcpStream {
+    pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Its request is whole: it is not dismissed any more. One that has been dismissed already stays so.
+    /// Its request is whole: it is dismissed only where there is nobody who has not asked. One that has been dismissed already stays so.
     pub(crate) fn has_asked(&self) {
         let mut guests = self.room.guests();
-        if guests.silent.remove(&self.number).is_some() {
-            guests.answered.insert(self.number);
+        if let Some(stream) = guests.silent.remove(&self.number) {
+            guests.answered.insert(self.number, stream);
         }
     }
 }
@@ -83,7 +87,7 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -93,30 +97,32 @@ mod tests {
         (client, listener.accept().expect("it has connected").0)
     }
 
-    fn enter(room: &Arc<Room>, listener: &TcpListener) -> (TcpStream, Option<Seat>) {
+    fn enter(room: &Arc<Room>, listener: &TcpListener) -> (TcpStream, Seat) {
         let (client, ours) = connection(listener);
-        (client, Room::enter(room, ours))
+        (client, Room::enter(room, Stream::Tcp(ours)))
+    }
+
+    fn is_dismissed(mut client: &TcpStream) -> bool {
+        client.set_nonblocking(true).expect("it is open");
+        matches!(client.read(&mut [0]), Ok(0))
     }
 
     #[test]
     fn who_has_been_silent_for_longest_makes_room() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let room = Arc::new(Room::of(2));
-        let (_asked, first) = enter(&room, &listener);
-        let first = first.expect("room");
+        let (asked, first) = enter(&room, &listener);
         first.has_asked();
-        let (mut silent, second) = enter(&room, &listener);
+        let (silent, second) = enter(&room, &listener);
         let (_third, third) = enter(&room, &listener);
-        let third = third.expect("the silent one made room");
-        assert_eq!(silent.read(&mut [0]).expect("the end"), 0);
+        assert!(is_dismissed(&silent) && !is_dismissed(&asked));
         // It counts no more, though its thread has not ended.
         drop(second);
         third.has_asked();
-        let (mut turned_away, fourth) = enter(&room, &listener);
-        assert!(fourth.is_none(), "both are being answered");
-        assert_eq!(turned_away.read(&mut [0]).expect("the end"), 0);
-        drop(first);
-        let (_fifth, fifth) = enter(&room, &listener);
-        assert!(fifth.is_some());
+        let (_fourth, fourth) = enter(&room, &listener);
+        assert!(is_dismissed(&asked), "all have asked, and nobody came before it");
+        drop((first, fourth));
+        let (fifth, _seat) = enter(&room, &listener);
+        assert!(!is_dismissed(&fifth));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use monitor::{CONNECTIONS_MAX, HEAD_LEN_MAX, PATIENCE, Source, serve};
+use monitor::{CONNECTIONS_MAX, Format, HEAD_LEN_MAX, PATIENCE, Source, serve};
 
 /// What no socket's buffers hold.
 const PAGE_LEN: usize = 64 << 20;
@@ -14,7 +15,7 @@ const PAGE_LEN: usize = 64 << 20;
 struct Large(Arc<str>);
 
 impl Source for Large {
-    fn metrics(&self) -> Option<Arc<str>> {
+    fn metrics(&self, _format: Format) -> Option<Arc<str>> {
         Some(Arc::clone(&self.0))
     }
 
@@ -25,7 +26,7 @@ impl Source for Large {
 
 fn served() -> SocketAddr {
     let page = "x".repeat(PAGE_LEN).into();
-    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port")
+    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port").expect("one of TCP")
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -104,4 +105,44 @@ fn a_request_that_is_too_long_is_told_so() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer, and the end");
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}
+
+/// Nor do those that ask, and take no answer.
+#[test]
+fn clients_that_read_nothing_keep_no_probe_out() {
+    let address = served();
+    let ask = |_| {
+        let mut stream = connect(address);
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is read");
+        // Its answer has begun.
+        stream.read_exact(&mut [0; 9]).expect("an answer");
+        stream
+    };
+    let deaf: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(ask).collect();
+    let begun = Instant::now();
+    assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
+    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
+    drop(deaf);
+}
+
+#[test]
+fn a_unix_socket_that_was_left_behind_is_replaced_and_no_other_file() {
+    let folder = std::env::temp_dir().join(format!("monitor-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("http");
+    let address = format!("unix:{}", path.display());
+    let listen = || serve(&address, Arc::new(Large("".into())));
+    std::fs::write(&path, "precious").expect("a file");
+    assert_eq!(listen().expect_err("a file is there").kind(), io::ErrorKind::AddrInUse);
+    assert_eq!(std::fs::read(&path).expect("it is still there"), b"precious");
+    std::fs::remove_file(&path).expect("our own");
+    drop(UnixListener::bind(&path).expect("a socket that is then left behind"));
+    assert_eq!(listen().expect("it is replaced"), None);
+    let mut stream = UnixStream::connect(&path).expect("it listens");
+    stream.write_all(b"GET /ready HTTP/1.1\r\n\r\n").expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, and the end");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(listen().expect_err("somebody answers there").kind(), io::ErrorKind::AddrInUse);
+    std::fs::remove_dir_all(&folder).expect("our own");
 }
