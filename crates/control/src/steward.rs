@@ -13,7 +13,7 @@ use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
 use crate::events::Announcer;
 use crate::metrics;
-use crate::plane::{Asker, KnownName, Loaded, Plane, Wanted, WorkerFacts};
+use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -32,7 +32,7 @@ pub enum ControlEvent {
     /// The process has got a signal.
     Signal(Signal),
     /// Metrics are scraped.
-    Scraped(Sender<String>),
+    Scraped(metrics::Format, Sender<String>),
     /// Whether new clients are taken is asked.
     ReadyAsked(Sender<bool>),
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
@@ -42,8 +42,7 @@ pub enum ControlEvent {
 /// What the data plane was seen to have, for one answer.
 struct Seen {
     snapshots: Vec<Snapshot>,
-    workers: Vec<WorkerFacts>,
-    turned_away: u64,
+    counters: EngineFacts,
     names: Vec<KnownName>,
 }
 
@@ -173,8 +172,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 }
             }
             // Who asked may have given up.
-            ControlEvent::Scraped(to) => {
-                let _ = to.send(self.metrics());
+            ControlEvent::Scraped(format, to) => {
+                let _ = to.send(self.metrics(format));
                 None
             }
             ControlEvent::ReadyAsked(to) => {
@@ -195,7 +194,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Ends a period of statistics.
     pub fn end_period(&mut self, lasted: Duration) {
         let snapshots = self.plane.look(false);
-        for (level, line) in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
+        let turned_away = self.plane.counters().door.turned_away;
+        for (level, line) in self.announcer.period_ended(&snapshots, turned_away, lasted) {
             self.plane.tell(level, line);
         }
         let totals = by_database(&snapshots);
@@ -233,21 +233,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
-        let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
+        let is_counted = matches!(show, Show::Workers | Show::Events);
+        let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
-        let seen = Seen { snapshots, workers, turned_away, names };
+        let seen = Seen { snapshots, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }
 
-    fn metrics(&mut self) -> String {
-        let seen = Seen {
-            snapshots: self.plane.look(false),
-            workers: self.plane.workers(),
-            turned_away: self.plane.turned_away(),
-            names: self.plane.names(),
-        };
-        self.with_input(&seen, false, metrics::text)
+    fn metrics(&mut self, format: metrics::Format) -> String {
+        let seen =
+            Seen { snapshots: self.plane.look(false), counters: self.plane.counters(), names: self.plane.names() };
+        self.with_input(&seen, false, |input| metrics::text(input, format))
     }
 
     fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {
@@ -257,10 +253,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             rows: &self.loaded.rows,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
-            workers: &seen.workers,
+            workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
-            turned_away: seen.turned_away,
+            door: seen.counters.door,
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),

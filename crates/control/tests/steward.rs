@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use control::{Asker, ControlEvent, Ending, KnownName, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
+use control::{Asker, ControlEvent, Ending, KnownName, Loaded, Plane, Signal, Steward, Wanted, EngineFacts};
 use jiff::Zoned;
 use machine::{Level, Question, Settings, Snapshot, Stop};
 use settings::PoolSize;
@@ -37,12 +37,8 @@ impl Plane for FakePlane {
         self.snapshots.clone()
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
-        Vec::new()
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        0
+    fn counters(&mut self) -> EngineFacts {
+        EngineFacts::default()
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
