@@ -197,8 +197,9 @@ fn run(
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
+    let watched = Arc::new(Watched::new(sender.clone()));
     for address in &config.pooling.global.console.http_listen {
-        if let Err(error) = monitor::serve(address, Arc::new(Watched::new(sender.clone()))) {
+        if let Err(error) = monitor::serve(address, watched.clone()) {
             return complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)));
         }
         handle.log().say(Level::Log, format!("listening on {address} for http"));
