@@ -5,6 +5,7 @@ mod world;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use control::{Asker, ControlEvent, Ending, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
@@ -142,6 +143,24 @@ fn a_show_looks_as_closely_as_it_must() {
         assert!(diary.last().expect("an answer").contains("C(SHOW) Z to client:0.0.0 close=false"), "{diary:?}");
         assert_eq!(ending, None);
     }
+}
+
+#[test]
+fn it_is_ready_from_the_start_of_its_loop_until_a_shutdown_begins() {
+    let plane = FakePlane { diary: Diary::default(), snapshots: Vec::new() };
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), loaded(20));
+    let ready = steward.readiness();
+    let is_ready = || ready.load(Ordering::Relaxed);
+    assert!(!is_ready(), "it does not run yet");
+    // What the loop leaves behind when nobody sends anything any more.
+    let (sender, events) = std::sync::mpsc::channel();
+    drop(sender);
+    assert_eq!(steward.run(&events), Ending::AtOnce);
+    assert!(is_ready());
+    assert_eq!(steward.serve(ControlEvent::Signal(Signal::Hangup)), None);
+    assert!(is_ready(), "a reload is no shutdown");
+    assert_eq!(steward.serve(ControlEvent::Signal(Signal::Terminate)), None);
+    assert!(!is_ready(), "clients are there still, and no new ones are taken");
 }
 
 #[test]
