@@ -77,7 +77,9 @@ impl Page {
         Metric { name, lines: &mut self.families.entry(name.to_owned()).or_insert_with(new).lines }
     }
 
-    pub(super) fn finish(self) -> String {
+    /// A metric of which there is nothing is left out.
+    pub(super) fn finish(mut self) -> String {
+        self.families.retain(|_, family| !family.lines.is_empty());
         let mut text = String::with_capacity(self.families.values().map(|family| family.lines.len() + 256).sum());
         for (name, Family { kind, help, lines }) in &self.families {
             // OpenMetrics names a counter without what its lines have at their end.
@@ -146,6 +148,7 @@ mod tests {
     fn page(format: Format) -> String {
         let mut page = Page::new(format);
         page.metric("b", Kind::Gauge, "B.").put(&Labels::of([("x", "a\"b\\c\nd"), ("y", "")]), 1);
+        page.metric("none", Kind::Gauge, "Of nothing.");
         page.metric("a_total", Kind::Counter, "A.").put(&Labels::default(), 2);
         page.metric("b", Kind::Gauge, "B.").put(&Labels::of([("x", "e")]), 3.5);
         let buckets = [(Some("0.1".to_owned()), 2), (None, 3)];
