@@ -94,9 +94,9 @@ fn serve(
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
         Ok(Prepared::Child(pidfile, signals)) => match up(&config, flags) {
-            Ok(engine) => {
+            Ok((engine, watched)) => {
                 begun(&config, &engine.handle());
-                run(engine, signals, &config, flags, again, pidfile)
+                run((engine, &watched), signals, &config, flags, again, pidfile)
             }
             Err(code) => code,
         },
@@ -159,7 +159,14 @@ fn is_served_already(config: &Config) -> bool {
 }
 
 /// Starts the data plane and says so, or why not.
-fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
+fn up(config: &Config, flags: &Flags) -> Result<(Engine, Arc<Watched>), ExitCode> {
+    let watched = Arc::new(Watched::default());
+    let watching = &config.pooling.global.console.http_listen;
+    for address in watching {
+        monitor::serve(address, watched.clone()).map_err(|error| {
+            complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)))
+        })?;
+    }
     let loaded = settings::loaded(config);
     let keyring = keyring::read(&config.pooling.global.tls).map_err(|why| complain::fatal(&why))?;
     let engine = Engine::start(&settings::options(&config.pooling.global, flags, keyring), loaded.settings)
@@ -171,6 +178,9 @@ fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     for place in handle.listening() {
         handle.log().say(Level::Log, format!("listening on {place}"));
     }
+    for address in watching {
+        handle.log().say(Level::Log, format!("listening on {address} for http"));
+    }
     let version = control::version::text();
     handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
     let failed = |why| complain::fatal(&format!("cannot let go of the terminal: {why}"));
@@ -178,12 +188,12 @@ fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     if daemon::is_child() {
         daemon::let_go().map_err(failed)?;
     }
-    Ok(engine)
+    Ok((engine, watched))
 }
 
 /// Serves until the end.
 fn run(
-    mut engine: Engine,
+    (mut engine, watched): (Engine, &Watched),
     signals: Signals,
     config: &Config,
     flags: &Flags,
@@ -197,17 +207,12 @@ fn run(
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
-    for address in &config.pooling.global.console.http_listen {
-        if let Err(error) = monitor::serve(address, Arc::new(Watched::new(sender.clone()))) {
-            return complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)));
-        }
-        handle.log().say(Level::Log, format!("listening on {address} for http"));
-    }
     let steward = Steward::new(
         EnginePlane::new(handle.clone()),
         reader(handle.clone(), watcher, flags.clone(), config.clone(), again),
         settings::loaded(config),
     );
+    watched.begin(sender.clone(), steward.readiness());
     let ended = watch(engine, signals, questions, sender).and_then(|end| {
         let ending = { steward }.run(&events);
         if ending == Ending::AtOnce {
