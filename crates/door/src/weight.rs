@@ -150,12 +150,6 @@ impl Door {
         Some(login)
     }
 
-    /// Bytes that all clients may make it keep before they have logged in.
-    #[cfg(test)]
-    fn set_weight_max(&mut self, bytes: usize) {
-        self.weights.max = bytes;
-    }
-
     /// Between two rounds: checks that the memory of all logins is counted in full, and is below the bound (I10).
     ///
     /// # Errors
@@ -338,7 +332,7 @@ mod tests {
     #[test]
     fn the_oldest_falls_first() {
         let mut stage = Stage::new();
-        stage.door.set_weight_max(3 * 340_000);
+        stage.door.weights.max = 3 * 340_000;
         let conns: Vec<ConnId> = (0..5).map(|number| stage.arrive_at(Time(5 - number))).collect();
         for &conn in &conns {
             stage.send(conn, &startup(4000));
@@ -346,7 +340,7 @@ mod tests {
         }
         let left = conns.iter().map(|&conn| stage.door.logins.get(conn).is_some_and(Login::stands));
         assert_eq!(left.collect::<Vec<_>>(), [true, true, true, true, false], "the last was the first to come");
-        stage.door.set_weight_max(5 * EMPTY);
+        stage.door.weights.max = 5 * EMPTY;
         stage.end_round();
         assert_eq!(stage.door.logins(), 0, "ordinary or not, they give way");
     }
@@ -381,7 +375,7 @@ mod tests {
     #[test]
     fn connections_that_say_nothing_are_weighed() {
         let mut stage = Stage::new();
-        stage.door.set_weight_max(10 * EMPTY);
+        stage.door.weights.max = 10 * EMPTY;
         let conns: Vec<ConnId> = (0..12).map(|number| stage.arrive_at(Time(number))).collect();
         stage.end_round();
         assert!(stage.door.logins.get(conns[0]).is_none() && stage.door.logins.get(conns[11]).is_some());

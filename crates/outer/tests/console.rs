@@ -169,6 +169,7 @@ fn series(metrics: &str) -> BTreeMap<String, f64> {
     lines.map(|(series, value)| (ordered(series), value.parse().expect("a number"))).collect()
 }
 
+// tidy: a table of what the exporter exports, and where SHOW has it
 #[test]
 fn pgbouncer_exporter() {
     let Some(program) = Program::built_by("pgbouncer-exporter") else { return };
