@@ -41,6 +41,9 @@ pub trait Plane {
     /// Names of servers' hosts that have been resolved and are known still.
     fn names(&mut self) -> Vec<KnownName>;
 
+    /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
+    fn show_life(&mut self) {}
+
     /// Gives unused memory back to the system.
     fn give_memory_back(&mut self);
 
@@ -110,6 +113,8 @@ pub struct Loaded {
     pub stats_period: Duration,
     /// A `stats:` line in the log at the end of each period.
     pub log_stats: bool,
+    /// The rows of SHOW PEERS.
+    pub peers: Vec<PeerRow>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -121,6 +126,15 @@ pub enum Wanted<'a> {
     Again,
     /// SET: what holds, with one setting changed.
     Set { key: &'a str, value: &'a str },
+}
+
+/// A row of SHOW PEERS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerRow {
+    pub id: u16,
+    pub host: String,
+    pub port: u16,
+    pub pool_size: u32,
 }
 
 /// A row of SHOW CONFIG.

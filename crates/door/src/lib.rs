@@ -58,6 +58,7 @@ use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
 use wire::{frontend, sqlstate};
@@ -105,7 +106,7 @@ struct Login {
     /// Why authentication failed: for the log, not for the client.
     failure: Option<Failure>,
     /// The memory that it takes here, as last computed.
-    weight: usize,
+    weight: Weight,
     armed: Armed,
 }
 
@@ -126,7 +127,7 @@ impl Login {
             encryption: Encryption::default(),
             tls_weight: 0,
             failure: None,
-            weight: weight::EMPTY,
+            weight: Weight::default(),
             armed: Armed::default(),
         }
     }
@@ -144,9 +145,7 @@ pub struct Door {
     pub system_users: SystemUsers,
     logins: Table<Login>,
     turns: Turns,
-    /// Sum of the logins' weights.
-    weight: usize,
-    weight_max: usize,
+    weights: Weights,
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
@@ -175,8 +174,7 @@ impl Door {
             system_users,
             logins: Table::new(Kind::Login, u16::from(id.0)),
             turns,
-            weight: 0,
-            weight_max: limits::LOGIN_BYTES_MAX,
+            weights: Weights::new(limits::LOGIN_BYTES_MAX),
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
             lookups: Lookups::new(id),
@@ -449,7 +447,7 @@ impl Door {
             login.inbox = Vec::new();
             login.wish = None;
             login.source = Source::AuthFile;
-            self.weight -= std::mem::take(&mut login.weight);
+            self.weights.change(&mut login.weight, Weight::NOTHING);
             self.leaving.push(conn);
         }
     }
@@ -483,6 +481,7 @@ impl Door {
             database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
             user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,
+            application: login.wish.as_ref().and_then(|wish| wish.application()),
         };
         actions.tell(Fact { level, topic, about, text: text.to_owned() });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use authorities::Office;
 use config::{Built, Config, Problem};
-use control::{Loaded, SettingRow};
+use control::{Loaded, PeerRow, SettingRow};
 use engine::{Authority, Facility, Keyring, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 use machine::{Inquiry, Verdict};
 use rustix::process::{Resource, getrlimit};
@@ -55,9 +55,18 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
         default: row.default.map(str::to_owned),
         changeable: row.changeable,
     };
+    let pools = &config.pooling.global.pools;
+    let by_default = pools.default_pool_size.most(pools);
+    let peer = |peer: &config::Peer| PeerRow {
+        id: peer.id,
+        host: peer.host.clone(),
+        port: peer.port,
+        pool_size: peer.pool_size.unwrap_or(by_default),
+    };
     Loaded {
         settings: Arc::new(config.pooling.clone()),
         rows: config.rows.iter().map(row).collect(),
+        peers: config.peers.iter().map(peer).collect(),
         listen_port: config.pooling.global.listening.listen_port,
         stats_period: config.pooling.global.console.stats_period,
         log_stats: config.pooling.global.log.log_stats,
@@ -75,6 +84,7 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
             mode: global.listening.unix_socket_mode,
             group: (!global.listening.unix_socket_group.is_empty()).then(|| global.listening.unix_socket_group.clone()),
         }),
+        passed: Vec::new(),
         backlog: i32::try_from(global.network.listen_backlog).unwrap_or(i32::MAX),
         reuse_port: global.listening.so_reuseport,
         tcp: tcp(global),
@@ -82,6 +92,15 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
         log: log(global, flags),
         authority: Some(Arc::new(Outside(Office::new(global.login.auth_threads as usize)))),
     }
+}
+
+/// Where nobody listens if the service manager has opened our sockets. A default that nobody has written is not ignored.
+pub(crate) fn ignored_places(global: &Global) -> Vec<&'static str> {
+    let Global { listening, .. } = global;
+    let unix = listening.unix_socket_dir != Global::default().listening.unix_socket_dir;
+    let unix = unix && listening.unix_socket_dir.is_some();
+    let places = [("listen_addr", !listening.listen_addr.is_empty()), ("unix_socket_dir", unix)];
+    places.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
 }
 
 /// Whom the engine has asked who a client is.
