@@ -65,7 +65,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/deadlines-and-limits.md", 2),
         ("docs/guide/from-pgbouncer.md", 3),
         ("docs/guide/log.md", 1),
-        ("docs/guide/metrics.md", 2),
+        ("docs/guide/metrics.md", 3),
         ("docs/guide/operating.md", 1),
         ("docs/guide/published-tests.md", 1),
         ("docs/guide/service.md", 1),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
+use machine::refused_logins::RefusedLogins;
 use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
@@ -15,11 +16,8 @@ pub trait Plane {
     /// Snapshots of the workers that answer in time. `detail`: with each client and server.
     fn look(&mut self, detail: bool) -> Vec<Snapshot>;
 
-    /// The engine's counters of each worker.
-    fn workers(&mut self) -> Vec<WorkerFacts>;
-
-    /// Clients that were refused because there was no file descriptor.
-    fn turned_away(&mut self) -> u64;
+    /// The engine's own counters.
+    fn counters(&mut self) -> EngineFacts;
 
     /// Puts new settings in force.
     fn configure(&mut self, settings: Arc<Settings>);
@@ -70,6 +68,21 @@ pub struct Asker {
     pub conn: ConnId,
 }
 
+/// The engine's counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineFacts {
+    pub workers: Vec<WorkerFacts>,
+    pub door: DoorFacts,
+}
+
+/// Clients that were not let in.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DoorFacts {
+    /// Because there was no file descriptor.
+    pub turned_away: u64,
+    pub refused: RefusedLogins,
+}
+
 /// The engine's counters of a worker, for SHOW WORKERS.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerFacts {
@@ -100,6 +113,8 @@ pub struct Loaded {
     pub stats_period: Duration,
     /// A `stats:` line in the log at the end of each period.
     pub log_stats: bool,
+    /// The rows of SHOW PEERS.
+    pub peers: Vec<PeerRow>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -111,6 +126,15 @@ pub enum Wanted<'a> {
     Again,
     /// SET: what holds, with one setting changed.
     Set { key: &'a str, value: &'a str },
+}
+
+/// A row of SHOW PEERS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerRow {
+    pub id: u16,
+    pub host: String,
+    pub port: u16,
+    pub pool_size: u32,
 }
 
 /// A row of SHOW CONFIG.

@@ -12,13 +12,14 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
-use crate::plane::{KnownName, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownName, PeerRow, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
 pub struct ShowInput<'a> {
     pub settings: &'a Settings,
     pub rows: &'a [SettingRow],
+    pub peers: &'a [PeerRow],
     pub listen_port: u16,
     /// As detailed as the `SHOW` needs ([`crate::Show::detail`]).
     pub snapshots: &'a [Snapshot],
@@ -26,8 +27,7 @@ pub struct ShowInput<'a> {
     pub averages: &'a Averages,
     /// Names of servers' hosts that are known.
     pub names: &'a [KnownName],
-    /// Clients that were refused because there was no file descriptor.
-    pub turned_away: u64,
+    pub door: DoorFacts,
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,
     /// Whether clients' statements may be shown: to an administrator only.
@@ -190,6 +190,7 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     }
     sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
     sum.totals.add(&part.totals);
+    sum.spans.add(&part.spans);
     let (fidelity, more) = (&mut sum.fidelity, &part.fidelity);
     fidelity.fidelity = fidelity.fidelity.or(more.fidelity);
     fidelity.names = fidelity.names.max(more.names);

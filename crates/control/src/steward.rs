@@ -2,18 +2,20 @@
 //! ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Orders, Question, Snapshot, Stop};
+use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
+use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
-use crate::plane::{Asker, KnownName, Loaded, Plane, Wanted, WorkerFacts};
+use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -32,9 +34,7 @@ pub enum ControlEvent {
     /// The process has got a signal.
     Signal(Signal),
     /// Metrics are scraped.
-    Scraped(Sender<String>),
-    /// Whether new clients are taken is asked.
-    ReadyAsked(Sender<bool>),
+    Scraped(metrics::Format, Sender<String>),
     /// The configuration's files are others than those that were read.
     FilesChanged,
     /// A sign of life is due.
@@ -46,8 +46,7 @@ pub enum ControlEvent {
 /// What the data plane was seen to have, for one answer.
 struct Seen {
     snapshots: Vec<Snapshot>,
-    workers: Vec<WorkerFacts>,
-    turned_away: u64,
+    counters: EngineFacts,
     names: Vec<KnownName>,
 }
 
@@ -98,6 +97,8 @@ pub struct Steward<P, L> {
     averages: Averages,
     announcer: Announcer,
     phase: Phase,
+    /// Whether new clients are taken, for whoever asks without waiting.
+    ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
     /// Commands that are answered when servers are closed.
@@ -115,13 +116,21 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             averages: Averages::default(),
             announcer: Announcer::default(),
             phase: Phase::Running,
+            ready: Arc::default(),
             orders: Orders::default(),
             waiting: Vec::new(),
         }
     }
 
+    /// Whether new clients are taken: from [`Steward::run`] until a shutdown begins.
+    #[must_use]
+    pub fn readiness(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ready)
+    }
+
     /// Serves events until the process is to end, or no sender is left.
     pub fn run(&mut self, events: &Receiver<ControlEvent>) -> Ending {
+        self.ready.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         let (mut statistics, mut memory, mut looks) =
             (Recurring::new(begun), Recurring::new(begun), Recurring::new(begun));
@@ -177,12 +186,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 }
             }
             // Who asked may have given up.
-            ControlEvent::Scraped(to) => {
-                let _ = to.send(self.metrics());
-                None
-            }
-            ControlEvent::ReadyAsked(to) => {
-                let _ = to.send(self.phase == Phase::Running);
+            ControlEvent::Scraped(format, to) => {
+                let _ = to.send(self.metrics(format));
                 None
             }
             ControlEvent::FilesChanged => {
@@ -208,7 +213,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Ends a period of statistics.
     pub fn end_period(&mut self, lasted: Duration) {
         let snapshots = self.plane.look(false);
-        for (level, line) in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
+        let turned_away = self.plane.counters().door.turned_away;
+        for (level, line) in self.announcer.period_ended(&snapshots, turned_away, lasted) {
             self.plane.tell(level, line);
         }
         let totals = by_database(&snapshots);
@@ -221,7 +227,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     fn asked(&mut self, asker: Asker, question: &Question) -> Option<Ending> {
         let answer = match console::command(question) {
+            Ok(command) if matches!(question.manner, Manner::Describe { .. }) => self.columns(&command),
             Ok(Command::Show(show)) => self.show(show, question.admin),
+            Ok(Command::ShowLike(show, pattern)) => self.show(show, question.admin).like(&pattern),
+            Ok(Command::Courtesy(courtesy)) => courteous(courtesy),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
                 if self.reload() { Answer::done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
@@ -236,8 +245,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         if let Answer::Refused(refusal) = &answer {
             self.plane.tell(Level::Error, refusal.text());
         }
-        self.plane.answer(asker, answer.encode(), false);
+        self.plane.answer(asker, answer.encode_for(&question.manner), false);
         None
+    }
+
+    /// What a command would answer with, of which nothing is done.
+    fn columns(&mut self, command: &Command) -> Answer {
+        let show = match command {
+            Command::Show(show) | Command::ShowLike(show, _) => *show,
+            Command::Courtesy(Courtesy::Parameter(parameter)) => return Answer::Columns(Some(parameter.table())),
+            _ => return Answer::Columns(None),
+        };
+        // Columns do not depend on what there is to show.
+        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: Vec::new() };
+        Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
     fn show(&mut self, show: Show, admin: bool) -> Answer {
@@ -246,21 +267,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
-        let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
+        let is_counted = matches!(show, Show::Workers | Show::Events);
+        let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
-        let seen = Seen { snapshots, workers, turned_away, names };
+        let seen = Seen { snapshots, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }
 
-    fn metrics(&mut self) -> String {
-        let seen = Seen {
-            snapshots: self.plane.look(false),
-            workers: self.plane.workers(),
-            turned_away: self.plane.turned_away(),
-            names: self.plane.names(),
-        };
-        self.with_input(&seen, false, metrics::text)
+    fn metrics(&mut self, format: metrics::Format) -> String {
+        let seen =
+            Seen { snapshots: self.plane.look(false), counters: self.plane.counters(), names: self.plane.names() };
+        self.with_input(&seen, false, |input| metrics::text(input, format))
     }
 
     fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {
@@ -268,12 +285,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
+            peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
-            workers: &seen.workers,
+            workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
-            turned_away: seen.turned_away,
+            door: seen.counters.door,
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),
@@ -295,6 +313,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     fn stop(&mut self, stop: Stop) -> Option<Ending> {
+        self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::Ending(stop);
         self.resume_for_shutdown();
         self.plane.stop(stop);
@@ -303,13 +322,19 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     /// Changes one setting until the next RELOAD.
     fn set(&mut self, key: &str, value: &str) -> Answer {
-        self.plane.tell(Level::Log, format!("SET {key}={value} command issued"));
         match (self.load)(Wanted::Set { key, value }) {
             Ok(loaded) => {
+                // As SHOW CONFIG has it: a value may hold a password.
+                let shown = loaded.rows.iter().find(|row| row.key == key).and_then(|row| row.value.as_deref());
+                self.plane.tell(Level::Log, format!("SET {key}={} command issued", shown.unwrap_or_default()));
+                for warning in &loaded.warnings {
+                    self.plane.tell(Level::Warning, warning.clone());
+                }
                 self.put_in_force(loaded);
                 Answer::Done(format!("SET {key}={value}").into())
             }
             Err(problems) => {
+                self.plane.tell(Level::Log, format!("SET {key} command issued"));
                 problems.into_iter().for_each(|problem| self.plane.tell(Level::Error, problem));
                 Answer::Refused(Refusal::SetFailed)
             }
@@ -340,6 +365,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 false
             }
         }
+    }
+}
+
+fn courteous(courtesy: Courtesy) -> Answer {
+    match courtesy {
+        Courtesy::Tag(tag) => Answer::done(tag),
+        Courtesy::Parameter(parameter) => Answer::Rows(parameter.table()),
+        Courtesy::Silence => Answer::Empty,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, KnownName, Plane, WorkerFacts};
+use control::{Asker, DoorFacts, EngineFacts, KnownName, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
@@ -43,13 +43,12 @@ impl Plane for EnginePlane {
         snapshots
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
+    fn counters(&mut self) -> EngineFacts {
         let threads = self.handle.counters(LOOK);
-        threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect()
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        self.handle.counters(LOOK).iter().map(|thread| thread.counters.turned_away).sum()
+        let mut sum = Counters::default();
+        threads.iter().for_each(|thread| sum.add(&thread.counters));
+        let workers = threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect();
+        EngineFacts { workers, door: DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins } }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {

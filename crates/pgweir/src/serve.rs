@@ -96,9 +96,9 @@ fn serve(
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
         Ok(Prepared::Child(process)) => match up(&config, flags, &process.passed) {
-            Ok(engine) => {
+            Ok((engine, watched)) => {
                 begun(&config, &engine.handle());
-                run(engine, process, &config, flags, again)
+                run((engine, &watched), process, &config, flags, again)
             }
             Err(code) => code,
         },
@@ -177,7 +177,14 @@ fn is_served_already(config: &Config) -> bool {
 }
 
 /// Starts the data plane and says so, or why not.
-fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<Engine, ExitCode> {
+fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<(Engine, Arc<Watched>), ExitCode> {
+    let watched = Arc::new(Watched::default());
+    let watching = &config.pooling.global.console.http_listen;
+    for address in watching {
+        monitor::serve(address, watched.clone()).map_err(|error| {
+            complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)))
+        })?;
+    }
     let loaded = settings::loaded(config);
     let keyring = keyring::read(&config.pooling.global.tls).map_err(|why| complain::fatal(&why))?;
     let mut options = settings::options(&config.pooling.global, flags, keyring);
@@ -197,6 +204,9 @@ fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<Engine,
     for place in handle.listening() {
         handle.log().say(Level::Log, format!("listening on {place}"));
     }
+    for address in watching {
+        handle.log().say(Level::Log, format!("listening on {address} for http"));
+    }
     let version = control::version::text();
     handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
     let failed = |why| complain::fatal(&format!("cannot let go of the terminal: {why}"));
@@ -204,12 +214,12 @@ fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<Engine,
     if daemon::is_child() {
         daemon::let_go().map_err(failed)?;
     }
-    Ok(engine)
+    Ok((engine, watched))
 }
 
 /// Serves until the end.
 fn run(
-    mut engine: Engine,
+    (mut engine, watched): (Engine, &Watched),
     process: Process,
     config: &Config,
     flags: &Flags,
@@ -225,17 +235,12 @@ fn run(
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
-    for address in &config.pooling.global.console.http_listen {
-        if let Err(error) = monitor::serve(address, Arc::new(Watched::new(sender.clone()))) {
-            return complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)));
-        }
-        handle.log().say(Level::Log, format!("listening on {address} for http"));
-    }
     let steward = Steward::new(
         EnginePlane::new(handle.clone(), supervisor.clone()),
         told(supervisor.clone(), reader(handle.clone(), watchers, flags.clone(), config.clone(), again)),
         settings::loaded(config),
     );
+    watched.begin(sender.clone(), steward.readiness());
     let lives = show_life(sender.clone());
     let ended = lives.and_then(|()| watch(engine, signals, questions, sender)).and_then(|end| {
         supervisor.ready();

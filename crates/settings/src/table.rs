@@ -137,7 +137,7 @@ settings! {
 
     Console console: ConsoleSettings, "Console and statistics" {
         admin_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run every command on the console.";
-        http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses for Prometheus and probes, as 127.0.0.1:9127: /metrics, /live and /ready by HTTP. Empty: none.";
+        http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses for Prometheus and probes, as 127.0.0.1:9127 or unix:/run/pgweir/http: /metrics, /live and /ready by HTTP. Empty: none.";
         stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "Over how long averages are taken, and how often log_stats writes.";
         stats_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run SHOW commands on the console.";
         suspend_timeout: Duration = Seconds, Some("10"), Yes, NotYet, PgBouncer, "How long SUSPEND waits for buffers to empty.";

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
+use machine::{
+    Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Manner, Outside, Place, Secure, Settings, ToWorker,
+};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
@@ -191,6 +193,7 @@ impl World {
         self.violation.take().map_or(Ok(()), |violation| Err(format!("an invariant does not hold: {violation}")))
     }
 
+    // tidy: a table of all actions
     fn carry_out(&mut self, from: Place, action: Action, bytes: &Actions, chunk: &[u8], blocked: &mut Vec<ConnId>) {
         match action {
             Action::Send { conn, piece } => self.send(from, conn, bytes.bytes(piece, chunk), blocked),
@@ -246,7 +249,12 @@ impl World {
                 let Some(&socket) = self.by_id.get(&conn) else { return };
                 self.sockets[socket].question = Some(conn);
                 let who = &self.sockets[socket].name;
-                self.note(format!("control is asked {text} by {who}: {} ({rights})", question.user));
+                let manner = match question.manner {
+                    Manner::Query => "is asked".to_owned(),
+                    Manner::Describe { formats } => format!("describes in {formats:?}"),
+                    Manner::Execute { formats } => format!("executes in {formats:?}"),
+                };
+                self.note(format!("control {manner} {text} by {who}: {} ({rights})", question.user));
             }
             Action::Report { .. } => {}
             Action::Finished => {
