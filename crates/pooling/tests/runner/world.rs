@@ -283,8 +283,7 @@ impl World {
         };
         // The coordinator speaks of connections that are closed, by the ids that they had first.
         let of = |conn| self.by_id.get(&conn).or_else(|| self.first_ids.get(&conn));
-        let who = conn.and_then(of).map(|&socket| self.sockets[socket].name.clone());
-        let who = who.unwrap_or_else(|| "pooler".to_owned());
+        let who = conn.and_then(of).map_or_else(|| "pooler".to_owned(), |&socket| self.sockets[socket].name.clone());
         // Every login has one of these, and every refusal that is told.
         let expected = fact.text.starts_with("login attempt: ") || fact.text.starts_with("pooler error: ");
         if expected && !self.report.shows_log {
