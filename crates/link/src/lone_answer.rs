@@ -36,7 +36,7 @@ impl LoneAnswer<'_> {
     }
 
     /// Reads a ReadyForQuery after which the client is owed nothing. `None`: it is another message, and stays unread.
-    #[inline]
+    #[inline(always)]
     pub fn ready(&mut self, now: Time, message: &[u8]) -> Option<Status> {
         let [tag::READY_FOR_QUERY, 0, 0, 0, 5, status] = *message else { return None };
         let status = match status {
