@@ -46,7 +46,7 @@ pub mod userlist;
 pub mod users;
 
 pub use built::Built;
-pub use config::{Config, ConfigRow};
+pub use config::{Config, ConfigRow, Peer};
 pub use explain::explain;
 pub use load::{load, load_with};
 pub use problem::{Problem, Severity};

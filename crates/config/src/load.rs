@@ -16,7 +16,7 @@ use machine::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
 use crate::built::Built;
-use crate::config::{Config, assemble};
+use crate::config::{Config, Peer, assemble};
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
@@ -66,8 +66,13 @@ impl Config {
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
-    /// and stays as it is.
+    /// and stays as it is. If it names a file, that one is read. Its warnings are those of this change.
     pub fn set(&self, name: &str, text: &str) -> Result<Config, Problem> {
+        self.set_with(name, text, &read_file)
+    }
+
+    /// The same with a reader of one's own.
+    pub fn set_with(&self, name: &str, text: &str, read: &Read) -> Result<Config, Problem> {
         let mut draft = Draft { values: self.values.clone(), ..Draft::default() };
         draft.setting(Place::default(), name, text);
         draft.problems.extend(support::judge(&draft.values, None));
@@ -87,13 +92,25 @@ impl Config {
         pooling.secrets = self.pooling.secrets.clone();
         pooling.hba = Arc::clone(&self.pooling.hba);
         pooling.ident = Arc::clone(&self.pooling.ident);
-        let wrong = access::outside(&mut pooling, &draft.values).into_iter().find(errors);
-        if let Some(problem) = wrong.or_else(|| access::without_rules(&pooling, &draft.values)) {
-            return Err(problem);
+        let mut problems = Vec::new();
+        let key = table::find(name).map(|setting| setting.key);
+        if key == Some(Key::auth_file)
+            && let Some(users) = auth_file(&draft.values, read, &mut problems)
+        {
+            pooling.secrets = users;
+        }
+        if matches!(key, Some(Key::auth_hba_file | Key::auth_ident_file)) {
+            access::read(&mut pooling, &draft.values, Some(&self.pooling), read, &mut problems);
+        } else {
+            problems.extend(access::outside(&mut pooling, &draft.values));
+            problems.extend(access::without_rules(&pooling, &draft.values));
+        }
+        if let Some(at) = problems.iter().position(errors) {
+            return Err(problems.swap_remove(at));
         }
         let classes = Classes::clone(&self.pooling.classes);
         pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
-        Ok(assemble(draft.values, pooling, self.warnings.clone()))
+        Ok(Config { peers: self.peers.clone(), ..assemble(draft.values, pooling, problems) })
     }
 }
 
@@ -250,9 +267,11 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
     let values = &draft.values;
     let problems = &mut draft.problems;
     let own_peer = values.get(Key::peer_id).show();
-    let peers = draft.peers.values().filter(|peer| peer.name != own_peer);
-    problems.extend(support::judge(values, peers.map(|peer| &peer.place).next()));
-    draft.peers.values().for_each(|peer| users::read_peer(peer, problems));
+    let mut others = draft.peers.values().filter(|peer| peer.name != own_peer);
+    problems.extend(support::judge(values, others.next().map(|peer| &peer.place)));
+    let mut peers: Vec<Peer> = draft.peers.values().filter_map(|peer| users::read_peer(peer, problems)).collect();
+    peers.retain(|peer| peer.id.to_string() != own_peer);
+    peers.sort_by_key(|peer| peer.id);
 
     let mut settings = settings::pooling(values, cores);
     for entry in draft.databases.values() {
@@ -287,7 +306,7 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
     if draft.problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(draft.problems);
     }
-    Ok(assemble(draft.values, settings, draft.problems))
+    Ok(Config { peers, ..assemble(draft.values, settings, draft.problems) })
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.

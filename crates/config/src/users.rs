@@ -1,11 +1,12 @@
 //! `[users]` and `[peers]`.
 //!
-//! An entry of `[users]` changes limits; it allows no login. Peers are checked and then left alone: passing cancel
+//! An entry of `[users]` changes limits; it allows no login. Peers are read for SHOW PEERS: passing cancel
 //! requests on to them is not supported yet.
 //= pgbouncer config.md#section-users
 
 use ::settings::{Key, UserSettings};
 
+use crate::config::Peer;
 use crate::entry::{Entry, EntryReader, Parameter};
 use crate::problem::{Problem, quoted};
 use ::settings::value::whole;
@@ -21,6 +22,9 @@ pub fn parameters() -> Vec<Parameter> {
     all.sort_by_key(|parameter| FIRST.iter().position(|first| *first == parameter.name).unwrap_or(FIRST.len()));
     all
 }
+
+/// Where a peer listens unless its entry says otherwise.
+const PEER_PORT: u16 = 6432;
 
 #[rustfmt::skip]
 pub const PEER_PARAMETERS: &[Parameter] = &[
@@ -42,23 +46,25 @@ pub(crate) fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
     user
 }
 
-/// Reads one entry of `[peers]`, for its mistakes only.
-pub(crate) fn read_peer(entry: &Entry, problems: &mut Vec<Problem>) {
+/// Reads one entry of `[peers]`. `None`: it has a mistake.
+pub(crate) fn read_peer(entry: &Entry, problems: &mut Vec<Problem>) -> Option<Peer> {
     let mut parameters = EntryReader { entry, problems };
-    let id = whole(&entry.name).filter(|id| (1..=16383).contains(id));
+    let id = whole(&entry.name).filter(|id| (1..=16383).contains(id)).and_then(|id| u16::try_from(id).ok());
     if id.is_none() {
         parameters.error("", quoted(&entry.name), "a number from 1 to 16383, the peer's peer_id");
     }
-    let mut has_host = false;
+    let (mut host, mut port, mut pool_size) = (String::new(), None, None);
     for (key, value) in parameters.pairs() {
         match key.as_str() {
-            "host" => has_host = !value.is_empty(),
-            "port" => drop(parameters.port(&value)),
-            "pool_size" => drop(parameters.count(&key, &value)),
+            "host" => host = value,
+            "port" => port = parameters.port(&value),
+            "pool_size" => pool_size = parameters.count(&key, &value),
             _ => parameters.unknown(&key, PEER_PARAMETERS),
         }
     }
-    if !has_host {
+    if host.is_empty() {
         parameters.error("host", "nothing".to_owned(), "the peer's address");
+        return None;
     }
+    Some(Peer { id: id?, host, port: port.unwrap_or(PEER_PORT), pool_size })
 }

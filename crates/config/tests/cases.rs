@@ -139,6 +139,9 @@ fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
             different(&apart(config.pooling.clone()), &apart(default.pooling.clone()), &mut output);
             global(&config.pooling.global, &default.pooling.global, &mut output);
             classes(&config.pooling.classes, &mut output);
+            for config::Peer { id, host, port, pool_size } in &config.peers {
+                let _ = writeln!(output, "peer {id}: {host}, port {port}, pool_size {pool_size:?}");
+            }
             &config.warnings
         }
         Err(problems) => problems,

@@ -274,3 +274,39 @@ fn rules_that_stay_know_the_provider_that_there_is_now() {
     let other = again.set("auth_oauth_options", "issuer=https://b audience=b jwks=/three").expect("it can be set");
     assert_eq!(other.pooling.hba.as_slice()[0].provider, None, "the line is about another issuer");
 }
+
+#[test]
+fn a_set_that_names_a_file_reads_it() {
+    let files = |name: &str| match name {
+        "weir.ini" => {
+            Ok(b"[pgbouncer]\nauth_type = hba\nauth_file = users.txt\nauth_hba_file = hba.conf\n[databases]\na ="
+                .to_vec())
+        }
+        "users.txt" => Ok(b"\"ann\" \"secret\"".to_vec()),
+        "others.txt" => Ok(b"\"bob\" \"secret\"\n\"eve\" \"secret\"".to_vec()),
+        "hba.conf" => Ok(b"local all all trust".to_vec()),
+        "other.conf" => Ok(b"local all all reject\nhost all all 127.0.0.1/32 trust".to_vec()),
+        "wrong.conf" => Ok(b"local all all".to_vec()),
+        "ident.conf" => Ok(b"m root ann".to_vec()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    let running = config::load_with("weir.ini", 1, config::Built::default(), &files).expect("sound");
+    let set = |key: &str, value: &str| running.set_with(key, value, &files).expect("it can be set");
+    let users = |config: &Config| config.pooling.secrets.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(users(&running), ["ann"]);
+    assert_eq!(users(&set("auth_file", "others.txt")), ["bob", "eve"]);
+    assert_eq!(users(&set("auth_file", "")), [""; 0]);
+    let gone = set("auth_file", "nowhere.txt");
+    assert_eq!((users(&gone), row(&gone, "auth_file").as_str()), (vec!["ann".to_owned()], "nowhere.txt"));
+    assert!(gone.warnings.iter().any(|problem| problem.to_string().contains("nowhere.txt")), "{:?}", gone.warnings);
+    assert!(set("auth_ident_file", "ident.conf").pooling.ident.has("m"));
+    let other = set("auth_hba_file", "other.conf");
+    assert_ne!(other.pooling.hba, running.pooling.hba);
+    // Another SET reads no file, and leaves what was read.
+    let none = |_: &str| -> io::Result<Vec<u8>> { panic!("no file is named") };
+    let later = other.set_with("default_pool_size", "7", &none).expect("it can be set");
+    assert_eq!(later.pooling.hba, other.pooling.hba);
+    let wrong = set("auth_hba_file", "wrong.conf");
+    assert_eq!(wrong.pooling.hba, running.pooling.hba, "the lines that were read before hold");
+    assert!(wrong.warnings.iter().any(|problem| problem.to_string().contains("a file with mistakes")));
+}

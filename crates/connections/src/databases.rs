@@ -8,6 +8,18 @@ use settings::DatabaseSettings;
 /// The name of the console's database, which no `[databases]` entry may take.
 pub const CONSOLE_DATABASE: &str = "pgbouncer";
 
+/// What the console tells its clients of itself at login, in this order. The version is the one that tools look for.
+//= pgbouncer usage.md#admin-console
+pub const CONSOLE_PARAMETERS: [(&str, &str); 7] = [
+    ("server_version", "1.25.2/bouncer"),
+    ("client_encoding", "UTF8"),
+    ("server_encoding", "UTF8"),
+    ("DateStyle", "ISO"),
+    ("TimeZone", "GMT"),
+    ("standard_conforming_strings", "on"),
+    ("is_superuser", "on"),
+];
+
 /// Where a PostgreSQL listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {

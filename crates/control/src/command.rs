@@ -4,11 +4,17 @@
 //! quotes are not (`//= pgbouncer usage.md#admin-console`). Rights are checked elsewhere.
 
 use crate::admin::Show;
+use crate::courtesy::Courtesy;
+use crate::pattern::Pattern;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Show(Show),
+    /// `SHOW x LIKE 'pattern'`.
+    ShowLike(Show, Pattern),
+    /// What drivers send without being asked.
+    Courtesy(Courtesy),
     Reload,
     Shutdown(When),
     Order(Order),
@@ -91,6 +97,22 @@ fn argument(text: &str) -> Option<Option<String>> {
     is_closed.then(|| Some(name.replace('\0', &quote.to_string())))
 }
 
+/// `SHOW x LIKE 'pattern'`, of which three words are known to be there.
+fn show_like(text: &str) -> Option<Command> {
+    let mut rest = text;
+    let mut next = || {
+        let text = rest.trim_ascii_start();
+        let (word, behind) = text.split_at(text.find(|c: char| c.is_ascii_whitespace())?);
+        rest = behind;
+        Some(word)
+    };
+    let (_, name, _) = (next()?, next()?, next()?);
+    let pattern = rest.trim();
+    let pattern = if pattern.starts_with('\'') { argument(pattern)?? } else { return None };
+    let show = Show::by_word(name).filter(|show| *show != Show::Help)?;
+    Some(Command::ShowLike(show, Pattern::parse(&pattern)?))
+}
+
 /// What follows SET: `key = value`, `key=value` or `key TO value`. A value in single quotes may hold anything, one without is one word or none.
 fn setting(text: &str) -> Option<(String, String)> {
     let text = text.trim();
@@ -150,7 +172,10 @@ impl Command {
     /// The command in a query's text; `None` if it is none.
     #[must_use]
     pub fn parse(text: &str) -> Option<Command> {
-        let text = text.trim();
+        if let Some(courtesy) = Courtesy::parse(text) {
+            return Some(Command::Courtesy(courtesy));
+        }
+        let text = text.trim_ascii();
         let text = text.strip_suffix(';').unwrap_or(text);
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
@@ -170,8 +195,9 @@ impl Command {
             return Some(Command::NotYet(name));
         }
         let second = words.next().unwrap_or_default();
-        if words.next().is_some() {
-            return None;
+        if let Some(third) = words.next() {
+            let is_like = first.eq_ignore_ascii_case("SHOW") && third.eq_ignore_ascii_case("LIKE");
+            return if is_like { show_like(text) } else { None };
         }
         if first.eq_ignore_ascii_case("SHOW") {
             return Show::by_word(second).map(Command::Show);
@@ -185,7 +211,8 @@ impl Command {
     #[must_use]
     pub(crate) fn is_for_stats_users(&self) -> bool {
         match self {
-            Command::Show(show) => show.is_for_stats_users(),
+            Command::Show(show) | Command::ShowLike(show, _) => show.is_for_stats_users(),
+            Command::Courtesy(_) => true,
             Command::Reload | Command::Shutdown(_) | Command::Order(_) => false,
             Command::Set { .. } | Command::NotYet(_) => false,
         }
@@ -245,6 +272,8 @@ mod tests {
             ("set = 2", None),
             ("set verbose = 2 3", None),
             ("set a.b = 2", None),
+            ("begin", Some(Command::Courtesy(Courtesy::Tag("BEGIN")))),
+            ("select 1", None),
             ("suspend", Some(Command::NotYet("SUSPEND"))),
             ("", None),
             (";", None),
@@ -259,6 +288,29 @@ mod tests {
             ("shutdown now", None),
             ("reload x", None),
             ("select 1", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Command::parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_patterns() {
+        let like = |show, text| Some(Command::ShowLike(show, Pattern::parse(text).expect("a pattern")));
+        let table = [
+            ("show config like 'pool%'", like(Show::Config, "pool%")),
+            ("SHOW  Stats\n LIKE\t'%a b''c;_' ;", like(Show::Stats, "%a b'c;_")),
+            ("show like like 'x'", None),
+            ("show config like pool", None),
+            ("show config like \"pool\"", None),
+            ("show config like 'pool", None),
+            ("show config like 'a' 'b'", None),
+            ("show config like 'a\\'", None),
+            ("show config like", None),
+            ("show config ilike 'a'", None),
+            ("show config like'a'", None),
+            ("show help like 'a'", None),
+            ("show nothing like 'a'", None),
         ];
         for (text, expected) in table {
             assert_eq!(Command::parse(text), expected, "{text:?}");

@@ -6,12 +6,14 @@
 
 use std::borrow::Cow;
 
-use machine::Question;
+use machine::{Manner, Question};
 use wire::backend::{self, ErrorResponse, Status};
 use wire::sqlstate::SqlState;
 
 use crate::command::Command;
+use crate::courtesy::Courtesy;
 use crate::help;
+use crate::pattern::Pattern;
 use crate::table::Table;
 
 const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
@@ -26,6 +28,10 @@ const ECHO_CHARS_MAX: usize = 1000;
 pub enum Answer {
     Rows(Table),
     Help,
+    /// The columns of a command that is only read; `None`: it gives no rows.
+    Columns(Option<Table>),
+    /// A text without a command.
+    Empty,
     /// The tag of a command that gives no rows.
     Done(Cow<'static, str>),
     Refused(Refusal),
@@ -50,7 +56,10 @@ pub enum Refusal {
 /// The refusal to answer with.
 pub(crate) fn command(question: &Question) -> Result<Command, Refusal> {
     let text = String::from_utf8_lossy(&question.text);
-    let Some(command) = Command::parse(&text) else {
+    // A text without a word is an error in PgBouncer, and nothing in the extended protocol, which it has not.
+    let is_nothing = text.trim().is_empty() && question.manner != Manner::Query;
+    let read = if is_nothing { Some(Command::Courtesy(Courtesy::Silence)) } else { Command::parse(&text) };
+    let Some(command) = read else {
         return Err(Refusal::Invalid(text.chars().take(ECHO_CHARS_MAX).collect()));
     };
     if question.admin || command.is_for_stats_users() { Ok(command) } else { Err(Refusal::AdminNeeded) }
@@ -83,15 +92,40 @@ impl Answer {
         Answer::Done(Cow::Borrowed(tag))
     }
 
+    /// The same without the rows that do not fit.
+    pub(crate) fn like(mut self, pattern: &Pattern) -> Answer {
+        if let Answer::Rows(table) = &mut self {
+            table.retain(pattern);
+        }
+        self
+    }
+
     /// The messages, ReadyForQuery included.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_for(&Manner::Query)
+    }
+
+    /// The same, for a command that came in this manner.
+    pub(crate) fn encode_for(&self, manner: &Manner) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Answer::Rows(table) => {
-                table.encode(&mut out);
+                match manner {
+                    Manner::Execute { formats } => table.encode_rows(formats, &mut out),
+                    Manner::Query | Manner::Describe { .. } => {
+                        table.encode_columns(&[], &mut out);
+                        table.encode_rows(&[], &mut out);
+                    }
+                }
                 backend::encode_command_complete(&mut out, "SHOW");
             }
+            Answer::Columns(Some(table)) => match manner {
+                Manner::Describe { formats } => table.encode_columns(formats, &mut out),
+                Manner::Query | Manner::Execute { .. } => table.encode_columns(&[], &mut out),
+            },
+            Answer::Columns(None) => backend::encode_no_data(&mut out),
+            Answer::Empty => backend::encode_empty_query(&mut out),
             Answer::Help => {
                 let (message, detail) = (help::MESSAGE, help::detail());
                 let detail = Some(&*detail);

@@ -110,6 +110,8 @@ pub struct Loaded {
     pub stats_period: Duration,
     /// A `stats:` line in the log at the end of each period.
     pub log_stats: bool,
+    /// The rows of SHOW PEERS.
+    pub peers: Vec<PeerRow>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -121,6 +123,15 @@ pub enum Wanted<'a> {
     Again,
     /// SET: what holds, with one setting changed.
     Set { key: &'a str, value: &'a str },
+}
+
+/// A row of SHOW PEERS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerRow {
+    pub id: u16,
+    pub host: String,
+    pub port: u16,
+    pub pool_size: u32,
 }
 
 /// A row of SHOW CONFIG.

@@ -12,13 +12,14 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, KnownName, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownName, PeerRow, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
 pub struct ShowInput<'a> {
     pub settings: &'a Settings,
     pub rows: &'a [SettingRow],
+    pub peers: &'a [PeerRow],
     pub listen_port: u16,
     /// As detailed as the `SHOW` needs ([`crate::Show::detail`]).
     pub snapshots: &'a [Snapshot],

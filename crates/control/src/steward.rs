@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Orders, Question, Snapshot, Stop};
+use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
+use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
 use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
@@ -213,7 +214,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     fn asked(&mut self, asker: Asker, question: &Question) -> Option<Ending> {
         let answer = match console::command(question) {
+            Ok(command) if matches!(question.manner, Manner::Describe { .. }) => self.columns(&command),
             Ok(Command::Show(show)) => self.show(show, question.admin),
+            Ok(Command::ShowLike(show, pattern)) => self.show(show, question.admin).like(&pattern),
+            Ok(Command::Courtesy(courtesy)) => courteous(courtesy),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
                 if self.reload() { Answer::done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
@@ -228,8 +232,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         if let Answer::Refused(refusal) = &answer {
             self.plane.tell(Level::Error, refusal.text());
         }
-        self.plane.answer(asker, answer.encode(), false);
+        self.plane.answer(asker, answer.encode_for(&question.manner), false);
         None
+    }
+
+    /// What a command would answer with, of which nothing is done.
+    fn columns(&mut self, command: &Command) -> Answer {
+        let show = match command {
+            Command::Show(show) | Command::ShowLike(show, _) => *show,
+            Command::Courtesy(Courtesy::Parameter(parameter)) => return Answer::Columns(Some(parameter.table())),
+            _ => return Answer::Columns(None),
+        };
+        // Columns do not depend on what there is to show.
+        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: Vec::new() };
+        Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
     fn show(&mut self, show: Show, admin: bool) -> Answer {
@@ -256,6 +272,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
+            peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
             workers: &seen.counters.workers,
@@ -292,13 +309,19 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     /// Changes one setting until the next RELOAD.
     fn set(&mut self, key: &str, value: &str) -> Answer {
-        self.plane.tell(Level::Log, format!("SET {key}={value} command issued"));
         match (self.load)(Wanted::Set { key, value }) {
             Ok(loaded) => {
+                // As SHOW CONFIG has it: a value may hold a password.
+                let shown = loaded.rows.iter().find(|row| row.key == key).and_then(|row| row.value.as_deref());
+                self.plane.tell(Level::Log, format!("SET {key}={} command issued", shown.unwrap_or_default()));
+                for warning in &loaded.warnings {
+                    self.plane.tell(Level::Warning, warning.clone());
+                }
                 self.put_in_force(loaded);
                 Answer::Done(format!("SET {key}={value}").into())
             }
             Err(problems) => {
+                self.plane.tell(Level::Log, format!("SET {key} command issued"));
                 problems.into_iter().for_each(|problem| self.plane.tell(Level::Error, problem));
                 Answer::Refused(Refusal::SetFailed)
             }
@@ -329,6 +352,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 false
             }
         }
+    }
+}
+
+fn courteous(courtesy: Courtesy) -> Answer {
+    match courtesy {
+        Courtesy::Tag(tag) => Answer::done(tag),
+        Courtesy::Parameter(parameter) => Answer::Rows(parameter.table()),
+        Courtesy::Silence => Answer::Empty,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use connections::databases::Database;
 use control::{Asker, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
-use machine::{Level, Question, Settings, Snapshot, Stop};
+use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Kind, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
@@ -109,6 +109,7 @@ fn loaded() -> Loaded {
     Loaded {
         settings: Arc::new(settings),
         rows: Vec::new(),
+        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: true,
@@ -133,7 +134,8 @@ impl Scene {
     /// What the console of this number types leads to, but for the log.
     fn types(&mut self, console: u32, text: &str) -> Vec<String> {
         let asker = Asker { worker: WorkerId(0), conn: ConnId::new(Kind::Client, 0, console, 0) };
-        let question = Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin: true };
+        let question =
+            Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "adm".into(), admin: true };
         self.steward.serve(ControlEvent::Asked { asker, question });
         self.told()
     }

@@ -7,9 +7,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use control::{Asker, ControlEvent, Ending, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted};
+use control::{
+    Asker, ControlEvent, Ending, EngineFacts, KnownName, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
+};
 use jiff::Zoned;
-use machine::{Level, Question, Settings, Snapshot, Stop};
+use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use settings::PoolSize;
 use units::{ConnId, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
@@ -104,6 +106,7 @@ fn loaded(default_pool_size: u32) -> Loaded {
     Loaded {
         settings: Arc::new(settings),
         rows: Vec::new(),
+        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: true,
@@ -113,7 +116,10 @@ fn loaded(default_pool_size: u32) -> Loaded {
 
 fn asked(text: &str, admin: bool) -> ControlEvent {
     let asker = Asker { worker: WorkerId(0), conn: ConnId::from_bits(1 << 60) };
-    ControlEvent::Asked { asker, question: Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin } }
+    ControlEvent::Asked {
+        asker,
+        question: Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "adm".into(), admin },
+    }
 }
 
 /// What events lead to: lines of the diary, and how the process ends, if it does.
@@ -273,11 +279,15 @@ fn a_period_ends_with_a_line_and_new_averages() {
 
 #[test]
 fn set_changes_one_setting_and_a_refused_one_changes_nothing() {
-    let (diary, _) = after(vec![asked("set default_pool_size = '7';", true)], Ok(loaded(7)));
+    let row = |key, value: &str| SettingRow { key, value: Some(value.to_owned()), default: None, changeable: true };
+    let rows = vec![row("default_pool_size", "7"), row("auth_ldap_options", "…")];
+    let found = Loaded { rows, ..loaded(7) };
+    let (diary, _) = after(vec![asked("set default_pool_size = '7';", true)], Ok(found.clone()));
     assert_eq!(
         diary,
         [
             "Log: SET default_pool_size=7 command issued",
+            "Warning: a warning",
             "configure default_pool_size=7",
             "answer C(SET default_pool_size=7) Z to client:0.0.0 close=false",
         ]
@@ -286,10 +296,12 @@ fn set_changes_one_setting_and_a_refused_one_changes_nothing() {
     assert_eq!(
         diary,
         [
-            "Log: SET default_pool_size=x command issued",
+            "Log: SET default_pool_size command issued",
             "Error: not a number",
             "Error: SET failed",
             "answer E(ERROR 08P01 SET failed) Z to client:0.0.0 close=false",
         ]
     );
+    let (diary, _) = after(vec![asked("set auth_ldap_options = 'ldapbindpasswd=x'", true)], Ok(found));
+    assert_eq!(diary[0], "Log: SET auth_ldap_options=… command issued", "what SHOW CONFIG hides is not logged");
 }

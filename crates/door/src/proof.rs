@@ -130,7 +130,10 @@ impl Door {
         }
         let Login { peer, wish, encryption, .. } = &self.logins[conn];
         let wish = wish.as_deref().expect("it has said who it is");
-        if !wish.trusted {
+        if wish.trusted {
+            // People look for it, since nobody was asked for a password.
+            self.tell(conn, Level::Log, Topic::General, "pgbouncer access from unix socket", actions);
+        } else {
             let Door { settings, system_users, .. } = self;
             let method = Facts {
                 settings,

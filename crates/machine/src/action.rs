@@ -59,10 +59,23 @@ pub enum Action {
 // The list is written and read for every transaction: what is rare and large is boxed.
 const _: () = assert!(size_of::<Action>() <= 80);
 
+/// How a command has come to the console, and so what its answer is. Each answer ends with ReadyForQuery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// As a simple query: it is run, and the answer is all of it.
+    Query,
+    /// It is only read: the answer is RowDescription with the format that is given for each column (0 text, 1 binary), NoData, or what is
+    /// wrong with it.
+    Describe { formats: Box<[u16]> },
+    /// It is run; rows have no RowDescription before them, and each column its format.
+    Execute { formats: Box<[u16]> },
+}
+
 /// What a console client typed, and what it may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     pub text: Vec<u8>,
+    pub manner: Manner,
     pub user: Arc<str>,
     /// All commands, instead of SHOW only.
     pub admin: bool,

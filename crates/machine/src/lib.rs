@@ -26,7 +26,7 @@ pub mod work;
 use queueing::board::Board;
 use units::{ConnId, Time};
 
-pub use action::{Action, Actions, Piece, Question, Source};
+pub use action::{Action, Actions, Manner, Piece, Question, Source};
 pub use asking::{Evidence, Inquiry, Outside, Verdict};
 pub use cancel_secret::{CancelSecret, Protocol};
 pub use encryption::{CertificateNames, Secure, Secured};

@@ -219,7 +219,7 @@ public final class Sessions {
         Runtime.getRuntime().halt(1);
     }
 
-    private static void readUrl(String given) {
+    static void readUrl(String given) {
         URI uri = URI.create(given);
         String[] user = uri.getUserInfo().split(":", 2);
         url = "jdbc:postgresql://" + uri.getHost() + ":" + uri.getPort() + uri.getPath();
@@ -232,6 +232,10 @@ public final class Sessions {
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("logins")) {
             Logins.main(arguments);
+            return;
+        }
+        if (arguments[0].equals("console")) {
+            Console.main(arguments);
             return;
         }
         readUrl(arguments[0]);

@@ -211,6 +211,10 @@ func main() {
 		logins()
 		return
 	}
+	if os.Args[1] == "console" {
+		console(os.Args[2], os.Args[3:])
+		return
+	}
 	url = os.Args[1]
 	chosen := wanted(os.Args[2:])
 	time.AfterFunc(2*time.Minute, func() { panic("hangs") })

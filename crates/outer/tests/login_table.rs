@@ -368,5 +368,5 @@ fn pgjdbc() {
 #[test]
 fn node_postgres() {
     let Some(program) = Program::built_by("node-postgres") else { return };
-    Table::set().compare("node-postgres", &mut Lines::start(&program, &[]));
+    Table::set().compare("node-postgres", &mut Lines::start(&program, &["logins"]));
 }

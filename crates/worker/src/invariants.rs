@@ -37,6 +37,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
     idle_is_clean(&parts)?;
     no_session_waits_beside_an_idle_server(&parts)?;
     memory_is_bounded(&parts)?;
+    consoles_are_bounded(tables)?;
     counts_agree(&parts)
 }
 
@@ -151,6 +152,18 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
         ensure(6, !both || checking, || {
             format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.servers.idle.len())
         })?;
+    }
+    Ok(())
+}
+
+/// I10: a client of the console keeps no more than it may, and nothing stays of one that has left.
+fn consoles_are_bounded(tables: &Tables) -> Result<(), Violation> {
+    for (conn, console) in tables.consoles.iter() {
+        let is_there =
+            tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), State::Console { .. }));
+        ensure(10, is_there, || format!("{conn:?} has left, and is kept as a client of the console"))?;
+        let weight = console.weight();
+        ensure(10, weight <= limits::CONSOLE_KEPT_MAX, || format!("{conn:?} keeps {weight} bytes at the console"))?;
     }
     Ok(())
 }

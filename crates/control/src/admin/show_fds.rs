@@ -20,6 +20,7 @@ const COLUMNS: &[Column] = &[
     text("timezone"),
     text("password"),
     bytea("scram_client_key"),
+    bytea("scram_server_key"),
 ];
 
 pub(super) fn table(_: &ShowInput<'_>) -> Table {

@@ -26,7 +26,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let items = [
         ("databases", input.databases().len()),
         ("users", show_users::names(input).len()),
-        ("peers", 0),
+        ("peers", input.peers.len()),
         ("pools", input.pools().len()),
         ("peer_pools", 0),
         ("free_clients", 0),

@@ -11,9 +11,9 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, SettingRow, ShowInput, WorkerFacts};
+use control::{DoorFacts, KnownName, PeerRow, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
-use machine::histogram::Spans;
+use machine::histogram::{Bucket, Spans};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
@@ -38,6 +38,7 @@ pub(crate) struct World {
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
     pub(crate) names: Vec<KnownName>,
+    pub(crate) peers: Vec<PeerRow>,
 }
 
 impl World {
@@ -56,7 +57,8 @@ impl World {
             ttl: Duration::from_secs(7),
             addresses: vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])],
         }];
-        World { settings: settings(), rows, snapshots, workers, averages, names }
+        let peers = vec![PeerRow { id: 2, host: "/run/weir-2".to_owned(), port: 6432, pool_size: 20 }];
+        World { settings: settings(), rows, snapshots, workers, averages, names, peers }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -64,6 +66,7 @@ impl World {
         ShowInput {
             settings: &self.settings,
             rows: &self.rows,
+            peers: &self.peers,
             listen_port: 6999,
             snapshots: &self.snapshots,
             workers: &self.workers,
@@ -233,9 +236,9 @@ fn totals(scale: u64) -> Totals {
 /// Times from below the lowest bound to above the highest.
 fn spans(scale: u64) -> Spans {
     let mut spans = Spans::default();
-    [0, 100, 101, 17_000].into_iter().for_each(|wait| spans.wait.count(wait * scale));
-    [160_000, 70_000_000].into_iter().for_each(|query| spans.query.count(query));
-    spans.transaction.count(150_000 * scale);
+    [0, 100, 101, 17_000].into_iter().for_each(|wait| spans.wait.count(Bucket::of(wait * scale)));
+    [160_000, 70_000_000].into_iter().for_each(|query| spans.query.count(Bucket::of(query)));
+    spans.transaction.count(Bucket::of(150_000 * scale));
     spans
 }
 

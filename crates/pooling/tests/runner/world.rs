@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
+use machine::{
+    Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Manner, Outside, Place, Secure, Settings, ToWorker,
+};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
@@ -246,7 +248,12 @@ impl World {
                 let Some(&socket) = self.by_id.get(&conn) else { return };
                 self.sockets[socket].question = Some(conn);
                 let who = &self.sockets[socket].name;
-                self.note(format!("control is asked {text} by {who}: {} ({rights})", question.user));
+                let manner = match question.manner {
+                    Manner::Query => "is asked".to_owned(),
+                    Manner::Describe { formats } => format!("describes in {formats:?}"),
+                    Manner::Execute { formats } => format!("executes in {formats:?}"),
+                };
+                self.note(format!("control {manner} {text} by {who}: {} ({rights})", question.user));
             }
             Action::Report { .. } => {}
             Action::Finished => {

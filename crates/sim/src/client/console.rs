@@ -1,14 +1,13 @@
-//! A client of the console: it sends one command or several at once, mistypes, tries the extended protocol, reads late
-//! or never.
+//! A client of the console: it sends one command or several at once, by either protocol, mistypes, reads late or never.
 //!
 //! Instead of a twin it has the desk: each answer must come as the desk gave it, byte for byte and in order.
 
 use std::collections::VecDeque;
 
-use machine::Question;
+use machine::{Manner, Question};
 use wire::Header;
-use wire::backend::{Fields, tag};
-use wire::frontend::{self, Parse};
+use wire::backend::tag;
+use wire::frontend::{self, Bind, Execute, Parse};
 
 use super::compare::show;
 use super::socket::Socket;
@@ -50,11 +49,41 @@ const DEAF_QUESTIONS: u64 = 60;
 /// The answers it must get, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Owed {
-    Answer(Vec<u8>),
+    Answer,
     /// ReadyForQuery, for a Sync.
     Ready,
-    /// An error and the end of the connection, since the console has no extended protocol.
-    ErrorAndEnd,
+    /// Of Parse, Bind, Execute and Sync.
+    Batch(Stage),
+}
+
+/// What comes next of a batch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// ParseComplete, or the desk's error.
+    Parsed,
+    Bound,
+    /// The desk's answer.
+    Run,
+    /// There was an error: ReadyForQuery.
+    Failed,
+}
+
+/// What the desk is asked to do with a command.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Query,
+    Describe,
+    Execute,
+}
+
+impl Kind {
+    fn of(manner: &Manner) -> Kind {
+        match manner {
+            Manner::Query => Kind::Query,
+            Manner::Describe { .. } => Kind::Describe,
+            Manner::Execute { .. } => Kind::Execute,
+        }
+    }
 }
 
 /// The state of a console client.
@@ -64,8 +93,10 @@ pub struct Console {
     /// The answers of the desk, and how much of them has come.
     answers: Vec<u8>,
     answers_at: usize,
-    /// The number of commands that the desk has got.
-    questions_received: usize,
+    /// What the desk is yet to be asked, in order.
+    to_ask: VecDeque<(&'static str, Kind)>,
+    /// What the desk is asked just now.
+    asked: Option<Kind>,
     /// It reads nothing before this time.
     pub deaf_until: u64,
     /// An administrator, not a user with read-only rights.
@@ -83,22 +114,23 @@ impl Console {
 
     /// The desk got a command: checks that this client with this number has sent it, and in this order.
     pub(super) fn is_asking(&mut self, number: u32, hostile: bool, question: &Question) -> Result<(), Finding> {
-        let mut next = self.owed.iter().filter_map(|owed| match owed {
-            Owed::Answer(text) => Some(text),
-            Owed::Ready | Owed::ErrorAndEnd => None,
-        });
-        let wanted = next.nth(self.questions_received);
-        let found = wanted.is_some_and(|text| *text == question.text) && question.admin == self.admin;
+        let wanted = self.to_ask.pop_front();
+        let kind = Kind::of(&question.manner);
+        self.asked = Some(kind);
+        let is_it = |(text, wanted): (&str, Kind)| text.as_bytes() == question.text && wanted == kind;
+        let found = wanted.is_some_and(is_it) && question.admin == self.admin;
         if !found && !hostile {
-            let wanted = wanted.map(|text| String::from_utf8_lossy(text).into_owned());
             return Err((11, format!("client {number} asks {wanted:?}, the desk heard {question:?}")));
         }
-        self.questions_received += 1;
         Ok(())
     }
 
     /// Adds an answer of the desk.
     pub(super) fn expect_answer(&mut self, bytes: &[u8]) {
+        let is_skipped = self.asked.take() == Some(Kind::Describe) && bytes.first() == Some(&tag::ERROR);
+        if is_skipped && matches!(self.to_ask.front(), Some((_, Kind::Execute))) {
+            self.to_ask.pop_front();
+        }
         self.answers.extend_from_slice(bytes);
     }
 
@@ -116,15 +148,19 @@ impl Console {
                 self.owed.pop_front();
                 if message == tag::READY_FOR_QUERY { Ok(None) } else { wrong("instead of ReadyForQuery") }
             }
-            Some(Owed::ErrorAndEnd) => {
-                let fields = Fields::decode(body);
-                let words = String::from_utf8_lossy(fields.message().unwrap_or_default()).into_owned();
-                if message != tag::ERROR || !words.starts_with("extended query protocol") {
-                    return wrong("instead of an error");
+            Some(Owed::Batch(Stage::Parsed)) if message == tag::PARSE_COMPLETE => {
+                // Of a description nothing is told that was not asked for.
+                if !self.pass_description() {
+                    return wrong("before the desk has answered, or in spite of its error");
                 }
-                Ok(Some(words))
+                self.owed[0] = Owed::Batch(Stage::Bound);
+                Ok(None)
             }
-            Some(Owed::Answer(_)) => {
+            Some(Owed::Batch(Stage::Bound)) => {
+                self.owed[0] = Owed::Batch(Stage::Run);
+                if message == tag::BIND_COMPLETE { Ok(None) } else { wrong("instead of BindComplete") }
+            }
+            Some(Owed::Answer | Owed::Batch(Stage::Parsed | Stage::Run | Stage::Failed)) => {
                 let rest = &self.answers[self.answers_at..];
                 let header = Header::parse(rest).ok().flatten().filter(|header| rest.len() >= header.total_len());
                 let Some(header) = header else { return wrong("before the desk has answered") };
@@ -135,11 +171,27 @@ impl Console {
                 self.answers_at += len;
                 if message == tag::READY_FOR_QUERY {
                     self.owed.pop_front();
-                    self.questions_received = self.questions_received.saturating_sub(1);
+                } else if self.owed.front() == Some(&Owed::Batch(Stage::Parsed)) {
+                    if message != tag::ERROR {
+                        return wrong("instead of ParseComplete or an error");
+                    }
+                    self.owed[0] = Owed::Batch(Stage::Failed);
                 }
                 Ok(None)
             }
         }
+    }
+
+    /// Skips RowDescription or NoData, and the ReadyForQuery behind it, in the desk's answers. False: that is not what comes next.
+    fn pass_description(&mut self) -> bool {
+        let mut at = self.answers_at;
+        for tags in [[tag::ROW_DESCRIPTION, tag::NO_DATA], [tag::READY_FOR_QUERY; 2]] {
+            let header = Header::parse(&self.answers[at..]).ok().flatten();
+            let Some(header) = header.filter(|header| tags.contains(&header.tag)) else { return false };
+            at += header.total_len();
+        }
+        self.answers_at = at;
+        true
     }
 
     /// Notices are part of some answers; they are skipped in the expected answer and in the one that came.
@@ -157,8 +209,7 @@ impl Console {
         if deaf && !facts.closing_time {
             wants.again = Some(self.deaf_until - facts.now);
         }
-        let over = self.owed.back() == Some(&Owed::ErrorAndEnd);
-        if over || (self.owes() && !turn.random.chance(300)) || !turn.talk.socket.is_all_sent() {
+        if (self.owes() && !turn.random.chance(300)) || !turn.talk.socket.is_all_sent() {
             return;
         }
         if facts.now < turn.work.resting_until && !facts.closing_time {
@@ -182,15 +233,15 @@ impl Console {
     }
 
     fn ask(&mut self, socket: &mut Socket, deaf: bool, orders: bool, random: &mut Random) {
-        if self.owed.back() == Some(&Owed::ErrorAndEnd) {
-            return;
-        }
         let out = socket.outbox();
         let text = match random.below(40) {
-            0 if !deaf => {
-                self.owed.push_back(Owed::ErrorAndEnd);
-                let parse = Parse { name: b"", query: b"show pools", types: Parse::NO_TYPES };
-                parse.encode(out);
+            0 | 13..=18 if !deaf => {
+                let text = *random.pick(&QUESTIONS);
+                self.owed.push_back(Owed::Batch(Stage::Parsed));
+                self.to_ask.extend([(text, Kind::Describe), (text, Kind::Execute)]);
+                Parse { name: b"", query: text.as_bytes(), types: Parse::NO_TYPES }.encode(out);
+                Bind::encode(out, b"", b"", []);
+                Execute { portal: b"", rows_max: 0 }.encode(out);
                 return frontend::encode_sync(out);
             }
             1 => {
@@ -206,7 +257,8 @@ impl Console {
             6..=12 if orders => random.pick(&ORDERS[..5]),
             _ => *random.pick(&QUESTIONS),
         };
-        self.owed.push_back(Owed::Answer(text.as_bytes().to_vec()));
+        self.owed.push_back(Owed::Answer);
+        self.to_ask.push_back((text, Kind::Query));
         frontend::Query { text: text.as_bytes() }.encode(out);
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::{Mail, Question, ToWorker, snapshot::PoolSnapshot};
+use machine::{Mail, Manner, Question, ToWorker, snapshot::PoolSnapshot};
 use units::{ConnId, Kind, PoolKey, Time, WorkerId};
 
 use super::World;
@@ -116,7 +116,8 @@ fn filled(world: &mut World, order: &str) -> String {
 fn serve_order(world: &mut World, text: &str) {
     note_order(world, text);
     world.ordered_at = world.course.now();
-    let question = Question { text: text.as_bytes().to_vec(), user: "operator".into(), admin: true };
+    let question =
+        Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "operator".into(), admin: true };
     let shown: Vec<_> = snapshots(world, true).collect();
     let served = world.desk.serve_at_once(nobody(), question, shown, &world.course.plan.settings);
     world.course.note(|| format!("the operator: {text}"));

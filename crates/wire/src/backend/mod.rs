@@ -38,4 +38,5 @@ pub use parameter_status::ParameterStatus;
 pub use ready_for_query::{ReadyForQuery, Status, encode_ready};
 pub use row::{
     Column, ColumnRead, Columns, DataRow, RowDescription, Values, encode_data_row, encode_row_description, oid,
+    set_formats,
 };

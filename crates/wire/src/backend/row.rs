@@ -1,9 +1,9 @@
 //! RowDescription and DataRow: tables as a server sends them. We write them for the admin console, and read them for our
-//! own queries; a client's rows pass by length. Text format only when writing.
+//! own queries; a client's rows pass by length.
 
 use super::tag;
 use crate::{
-    Error, message, put_cstr,
+    Error, HEADER_LEN, cstr, message, put_cstr,
     reader::{Reader, put_value},
 };
 
@@ -26,7 +26,7 @@ pub struct Column<'a> {
     pub type_len: i16,
 }
 
-/// Appends RowDescription. The columns belong to no table, have no modifier, and are text.
+/// Appends RowDescription. The columns belong to no table, have no modifier, and are text until [`set_formats`].
 ///
 /// # Panics
 /// If there are more than 65,535 columns.
@@ -43,6 +43,18 @@ pub fn encode_row_description(out: &mut Vec<u8>, columns: &[Column<'_>]) {
             out.extend_from_slice(&[0; 2]); // text
         }
     });
+}
+
+/// Gives each column of a whole RowDescription of ours its format, in order; columns without one stay as they are.
+pub fn set_formats(description: &mut [u8], formats: &[u16]) {
+    // Behind a name: table and number, type and its length, modifier, format.
+    const FIXED_LEN: usize = 6 + 6 + 4 + 2;
+    let mut at = HEADER_LEN + 2;
+    for format in formats {
+        let Some((_, rest)) = cstr(&description[at..]) else { return };
+        at = description.len() - rest.len() + FIXED_LEN;
+        description[at - 2..at].copy_from_slice(&format.to_be_bytes());
+    }
 }
 
 /// Appends DataRow; `None` is NULL.
@@ -242,6 +254,23 @@ mod tests {
         assert_eq!(read[1], ColumnRead { name: b"t", type_oid: oid::TEXT, type_len: -1, ..plain });
         assert_eq!(read.len(), 2);
         check::refuses_parts(body, |part| RowDescription::decode(part).is_err());
+    }
+
+    #[test]
+    fn each_column_gets_its_format() {
+        let mut out = DESCRIPTION.to_vec();
+        let formats = |out: &[u8]| {
+            let read = RowDescription::decode(check::body(out, tag::ROW_DESCRIPTION)).unwrap();
+            read.columns().map(|column| column.format).collect::<Vec<_>>()
+        };
+        set_formats(&mut out, &[]);
+        assert_eq!(out, DESCRIPTION);
+        set_formats(&mut out, &[0, 1]);
+        assert_eq!(formats(&out), [0, 1]);
+        set_formats(&mut out, &[1]);
+        assert_eq!(formats(&out), [1, 1]);
+        set_formats(&mut out, &[0, 0]);
+        assert_eq!(out, DESCRIPTION, "and nothing else has changed");
     }
 
     #[test]

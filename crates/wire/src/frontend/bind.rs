@@ -81,6 +81,40 @@ pub fn bind_parameter(behind_names: &[u8], number: u16) -> Option<&[u8]> {
     reader.value().ok()?
 }
 
+/// What a Bind of the console's has behind its names: how many parameters, and the formats that its results are to have.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct BindResults<'a> {
+    pub parameters: u16,
+    /// Raw: two bytes each.
+    formats: &'a [u8],
+}
+
+impl<'a> BindResults<'a> {
+    /// `behind_names`: the rest of a body that begins after [`BindNames::len`].
+    ///
+    /// # Errors
+    /// If it is not exactly as many formats, values and formats as it says.
+    pub fn decode(behind_names: &'a [u8]) -> Result<BindResults<'a>, Error> {
+        let mut reader = Reader::new(behind_names);
+        let formats = reader.count()?;
+        reader.take(2 * usize::from(formats))?;
+        let parameters = reader.count()?;
+        for _ in 0..parameters {
+            reader.value()?;
+        }
+        let count = reader.count()?;
+        let formats = reader.take(2 * usize::from(count))?;
+        reader.end()?;
+        Ok(BindResults { parameters, formats })
+    }
+
+    /// The formats: none (all text), one for all, or one for each column.
+    pub fn formats(&self) -> impl ExactSizeIterator<Item = u16> + use<'a> {
+        let (formats, _) = self.formats.as_chunks::<2>();
+        formats.iter().map(|format| u16::from_be_bytes(*format))
+    }
+}
+
 /// Appends the header and the names of a Bind whose remaining body, `rest_len` bytes, follows untouched.
 ///
 /// # Errors
@@ -144,6 +178,22 @@ mod tests {
                 assert_eq!(bind_parameter(&behind[..len], 4), expected, "{len} bytes");
             }
         }
+    }
+
+    #[test]
+    fn formats_of_results_stand_behind_the_values() {
+        let mut out = Vec::new();
+        Bind::encode(&mut out, b"p", b"s1", [Some(&b"42"[..]), None]);
+        let plain = &check::body(&out, tag::BIND)[5..];
+        let read = BindResults::decode(plain).unwrap();
+        assert_eq!((read.parameters, read.formats().len()), (2, 0));
+        let formatted = b"\0\x01\0\x01\0\0\0\x03\0\0\0\x01\xff\xff";
+        let read = BindResults::decode(formatted).unwrap();
+        assert_eq!((read.parameters, read.formats().collect::<Vec<_>>()), (0, vec![0, 1, 65_535]));
+        for len in 0..formatted.len() {
+            assert!(BindResults::decode(&formatted[..len]).is_err(), "{len} bytes");
+        }
+        assert!(BindResults::decode(&[&formatted[..], b"\0"].concat()).is_err(), "one byte more");
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod target;
 pub use bare::{
     COPY_DONE, FLUSH, SYNC, TERMINATE, decode_bare, encode_copy_done, encode_flush, encode_sync, encode_terminate,
 };
-pub use bind::{Bind, BindNames, bind_parameter, encode_bind_prefix};
+pub use bind::{Bind, BindNames, BindResults, bind_parameter, encode_bind_prefix};
 pub use cancel::CancelRequest;
 pub(crate) use cancel::check_secret;
 pub use close::Close;

@@ -4,37 +4,29 @@
 
 use std::sync::Arc;
 
+use connections::databases::CONSOLE_PARAMETERS;
 use link::ending::{Ending, checked_header};
 use link::session::State;
-use machine::Step;
-use machine::action::{Action, Question};
 use machine::arrival::ConsoleRights;
 use machine::pids::virtual_pid;
+use machine::{Manner, Step};
 use units::{ConnId, limits};
-use wire::backend::{Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
+use wire::backend::{Authentication, BackendKeyData, CommandComplete, ParameterStatus, Status};
 use wire::frontend::{Query, tag};
-use wire::{HEADER_LEN, backend, sqlstate};
+use wire::{Error, HEADER_LEN, Header, backend, sqlstate};
 
+use crate::sessions::extended;
+use crate::sessions::questions::ask;
+use crate::tables::consoles::{Awaited, Block, Reading};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure};
-
-/// The ParameterStatus messages of the console. The version is the one that tools look for.
-const PARAMETERS: [(&str, &str); 7] = [
-    ("server_version", "1.25.2/bouncer"),
-    ("client_encoding", "UTF8"),
-    ("server_encoding", "UTF8"),
-    ("DateStyle", "ISO"),
-    ("TimeZone", "GMT"),
-    ("standard_conforming_strings", "on"),
-    ("is_superuser", "on"),
-];
 
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
     let identity = Arc::clone(&session.identity);
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
-        for (name, value) in PARAMETERS {
+        for (name, value) in CONSOLE_PARAMETERS {
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
         BackendKeyData { pid: virtual_pid(conn), secret: identity.cancel_secret.bytes() }.encode(out);
@@ -67,39 +59,57 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
             return;
         }
         let message: Vec<u8> = session.incoming.inbox.drain(..header.total_len()).collect();
-        match header.tag {
-            tag::QUERY => return run_command(tables, step, conn, rights, &message[HEADER_LEN..]),
+        let body = &message[HEADER_LEN..];
+        let is_skipping = tables.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
+        let read = match header.tag {
             tag::TERMINATE => return tables.agenda.end(conn, SessionEnd::Left("client close request")),
-            tag::SYNC => step.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle)),
-            tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
-            _ => return refuse_extended(tables, step, conn),
+            tag::SYNC => {
+                synced(tables, step, conn);
+                Ok(())
+            }
+            tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => Ok(()),
+            _ if is_skipping => Ok(()),
+            tag::QUERY => run_command(tables, step, conn, rights, body),
+            tag::FUNCTION_CALL => {
+                step.actions
+                    .send_new(conn, |out| extended::error("function calls are not supported by admin console", out));
+                synced(tables, step, conn);
+                Ok(())
+            }
+            tag => extended::received(tables, step, conn, rights, (tag, body)),
+        };
+        if let Err(error) = read {
+            return tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, &error.to_string());
         }
     }
 }
 
-/// Sends a command to the control plane. Nothing after it is read until it is answered.
-fn run_command(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, rights: ConsoleRights, body: &[u8]) {
-    let session = &mut tables.sessions[conn];
-    let text = match Query::decode(body) {
-        Ok(query) => query.text.to_vec(),
-        Err(error) => return tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, &error.to_string()),
-    };
-    session.ask(rights, true);
-    session.request_at = step.now;
-    let question = Question { text, user: session.identity.user.clone(), admin: rights == ConsoleRights::Admin };
-    step.actions.push(Action::AskControl { conn, question });
+/// The end of a batch, and whatever an error in it had skipped.
+fn synced(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    if let Some(console) = tables.consoles.get(conn) {
+        console.end_batch();
+    }
+    let status = tables.consoles.status(conn);
+    step.actions.send_new(conn, |out| backend::encode_ready(out, status));
 }
 
-fn refuse_extended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let error = ErrorResponse {
-        severity: "ERROR",
-        code: sqlstate::PROTOCOL_VIOLATION,
-        message: "extended query protocol not supported by admin console",
-        detail: None,
-        hint: None,
-    };
-    step.actions.send_new(conn, |out| error.encode(out));
-    tables.agenda.end(conn, SessionEnd::Dismissed("extended query protocol not supported by admin console".to_owned()));
+/// Sends a command to the control plane. Nothing after it is read until it is answered.
+fn run_command(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    rights: ConsoleRights,
+    body: &[u8],
+) -> Result<(), Error> {
+    let text = Query::decode(body)?.text.to_vec();
+    if let Some(console) = tables.consoles.get(conn) {
+        console.close_statement(b"");
+        console.close_portal(b"");
+        console.end_batch();
+        console.awaited = Awaited::Query;
+    }
+    ask(tables, step, conn, rights, (text, Manner::Query));
+    Ok(())
 }
 
 /// The control plane's answer.
@@ -108,12 +118,49 @@ pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: C
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let State::Console { rights, asked: true } = session.state() else { return };
     session.ask(rights, false);
-    step.actions.send_new(conn, |out| out.extend_from_slice(bytes));
+    answer(tables, step, conn, bytes);
     if close {
         tables.agenda.end(conn, SessionEnd::Dismissed("console closed".to_owned()));
     } else {
         // Whether the socket took all of it is known only after this step.
         tables.agenda.go_on_at_console(conn);
+    }
+}
+
+/// Passes an answer on, as what it was asked for.
+fn answer(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    let block = block_behind(bytes);
+    if block.is_some() || tables.consoles.get(conn).is_some() {
+        let console = tables.consoles.of(conn);
+        console.block = block.unwrap_or(console.block);
+    }
+    let messages = bytes.strip_suffix(&READY).unwrap_or(bytes);
+    let awaited = tables.consoles.get(conn).map(|console| std::mem::take(&mut console.awaited)).unwrap_or_default();
+    if !matches!(awaited, Awaited::Query) {
+        return extended::answered(tables, step, conn, awaited, messages);
+    }
+    let status = tables.consoles.status(conn);
+    step.actions.send_new(conn, |out| {
+        out.extend_from_slice(messages);
+        if messages.len() < bytes.len() {
+            backend::encode_ready(out, status);
+        }
+    });
+}
+
+/// ReadyForQuery as the control plane ends its answers with: it knows of no block.
+const READY: [u8; 6] = [backend::tag::READY_FOR_QUERY, 0, 0, 0, 5, b'I'];
+
+/// Whether an answer's first message says that a block has begun or ended.
+fn block_behind(bytes: &[u8]) -> Option<Block> {
+    let header = Header::parse(bytes).ok()??;
+    if header.tag != backend::tag::COMMAND_COMPLETE {
+        return None;
+    }
+    match CommandComplete::decode(bytes.get(HEADER_LEN..header.total_len())?).ok()?.tag {
+        b"BEGIN" | b"START TRANSACTION" => Some(Block::Inside),
+        b"COMMIT" | b"ROLLBACK" => Some(Block::Outside),
+        _ => None,
     }
 }
 

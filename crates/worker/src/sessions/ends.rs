@@ -106,6 +106,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     }
     permits::leave_limits(tables, limiters, step, conn);
     halves.forget(conn);
+    tables.consoles.forget(conn);
     let session = &mut tables.sessions[conn];
     let (pool, user) = (session.pool, session.identity.user.clone());
     let torn = session.is_torn();

@@ -19,6 +19,7 @@
 pub(crate) mod agenda;
 pub(crate) mod backpressure;
 pub(crate) mod cancels;
+pub(crate) mod consoles;
 pub(crate) mod due;
 pub(crate) mod followups;
 pub(crate) mod halves;
@@ -48,6 +49,7 @@ use units::{ConnId, Kind, Life, WorkerId};
 use crate::chaos::{Chaos, chaos};
 use crate::tables::agenda::Agenda;
 use crate::tables::cancels::Cancels;
+use crate::tables::consoles::Consoles;
 use crate::tables::pools::Pools;
 use crate::tables::stopping::Stopping;
 use crate::tables::view::View;
@@ -72,6 +74,7 @@ pub(crate) struct Tables {
     pub(crate) sessions: Table<Session>,
     pub(crate) servers: Table<Server>,
     pub(crate) cancels: Cancels,
+    pub(crate) consoles: Consoles,
     pub(crate) pools: Pools,
     pub(crate) deadlines: Deadlines,
     pub(crate) caches: Caches,
@@ -97,6 +100,7 @@ impl Tables {
             sessions: Table::new(Kind::Client, id.0),
             servers: Table::new(Kind::Server, id.0),
             cancels: Cancels::new(id.0),
+            consoles: Consoles::default(),
             pools: Pools::default(),
             deadlines: Deadlines::default(),
             stopping: Stopping::default(),

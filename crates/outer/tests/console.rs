@@ -1,0 +1,251 @@
+//! The console as other people's programs read it: drivers with their defaults, psql, and pgbouncer_exporter. Whatever the way, they must read what a simple
+//! query shows.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use outer::{Client, Program, Stage, Wishes, eventually};
+
+/// Tables that do not change while nobody works: of one row and of many, with texts, NULLs, int4 and numeric, and without a row.
+const COMMANDS: [&str; 8] = [
+    "show version",
+    "show state",
+    "show config",
+    "show config like 'server\\_%_timeout'",
+    "show databases like 'postgres'",
+    "show stats_totals like 'postgres'",
+    "show lists like 'd%'",
+    "SHOW DNS_HOSTS;",
+];
+
+/// Somebody has worked, so that numbers are not all 0.
+fn scene() -> Stage {
+    let stage = Stage::set(&Wishes { pool: 3, ..Wishes::default() });
+    let mut client = stage.client();
+    for number in 0..30 {
+        client.query(&format!("select {number}")).expect("served");
+    }
+    drop(client);
+    eventually("nobody is there", || lines(&stage, "show databases like 'postgres'")[0].contains("\t0\t0\t0"));
+    stage
+}
+
+fn console(stage: &Stage) -> Client {
+    Client::login(stage.pooler.address(), "postgres", "pgbouncer").unwrap_or_else(|gone| panic!("the console: {gone}"))
+}
+
+/// Each row of an answer as the programs print it: values between tabs, `\N` for NULL.
+fn lines(stage: &Stage, command: &str) -> Vec<String> {
+    let answer = console(stage).query(command).unwrap_or_else(|gone| panic!("{command}: {gone}"));
+    assert!(answer.errors.is_empty(), "{command}: {answer:?}");
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "\\N".to_owned());
+    answer.rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join("\t")).collect()
+}
+
+/// Runs a program on all commands. It is called with `before` before the URL, and must have so many ways to ask.
+fn read_by(program: &Program, before: &[&str], ways: usize) {
+    let mut stage = scene();
+    let mut command = program.command();
+    let output =
+        command.args(before).arg(stage.url_of("pgbouncer")).args(COMMANDS).output().expect("it can be started");
+    let [said, complaints] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{}\n{complaints}\n{said}", output.status);
+    let mut read: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for line in said.lines() {
+        let mut parts = line.splitn(3, '\t').map(str::to_owned);
+        let (way, command) = (parts.next().expect("a way"), parts.next().expect("a command"));
+        read.entry((way, command)).or_default().push(parts.next().expect("values"));
+    }
+    let mut seen: Vec<&String> = read.keys().map(|(way, _)| way).collect();
+    seen.dedup();
+    assert_eq!(seen.len(), ways, "{seen:?}");
+    for way in seen {
+        for command in COMMANDS {
+            let expected = lines(&stage, command);
+            let found = read.get(&(way.clone(), command.to_owned())).cloned().unwrap_or_default();
+            // Some ways ask more than once.
+            let times = found.len().checked_div(expected.len()).unwrap_or(0).max(1);
+            assert_eq!(found, vec![expected; times].concat(), "{command} by {way}");
+        }
+    }
+    stage.assert_healthy();
+}
+
+#[test]
+fn psycopg_and_asyncpg() {
+    read_by(&Program::python("console.py"), &[], 9);
+}
+
+#[test]
+fn pgjdbc() {
+    let Some(program) = Program::built_by("pgjdbc") else { return };
+    read_by(&program, &["console"], 4);
+}
+
+#[test]
+fn pgx() {
+    let Some(program) = Program::built_by("pgx") else { return };
+    read_by(&program, &["console"], 5);
+}
+
+#[test]
+fn node_postgres() {
+    let Some(program) = Program::built_by("node-postgres") else { return };
+    read_by(&program, &["console"], 3);
+}
+
+#[test]
+fn psql() {
+    let stage = scene();
+    let url = stage.url_of("pgbouncer");
+    let (said, complaints) = outer::psql(
+        &stage,
+        &[
+            "-d",
+            &url,
+            "-At",
+            "-c",
+            "show state",
+            "-c",
+            "begin",
+            "-c",
+            "show lists like 'data%'",
+            "-c",
+            "commit",
+            "-c",
+            "show help",
+        ],
+    )
+    .expect("it reads all of it");
+    let expected = [
+        &lines(&stage, "show state")[..],
+        &["BEGIN".into()],
+        &lines(&stage, "show lists like 'data%'"),
+        &["COMMIT".into()],
+    ];
+    let expected: Vec<String> = expected.concat().iter().map(|line| line.replace('\t', "|")).collect();
+    assert!(said.lines().take(expected.len()).eq(expected.iter()), "{said}");
+    assert!(complaints.contains("Console usage"), "{complaints}");
+}
+
+/// The exporter, ended with the test.
+struct Exporter {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of what is at an address; empty if nobody listens there yet.
+fn get(address: SocketAddr) -> String {
+    let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("not zero");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, and the end");
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
+}
+
+/// Values by series, as `name{label="value",…}` with the labels in their order. No label has a comma in it.
+fn series(metrics: &str) -> BTreeMap<String, f64> {
+    let ordered = |series: &str| match series.strip_suffix('}').and_then(|series| series.split_once('{')) {
+        Some((name, labels)) => {
+            let mut labels: Vec<&str> = labels.split(',').collect();
+            labels.sort_unstable();
+            format!("{name}{{{}}}", labels.join(","))
+        }
+        None => series.to_owned(),
+    };
+    let lines = metrics.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+    lines.map(|(series, value)| (ordered(series), value.parse().expect("a number"))).collect()
+}
+
+#[test]
+fn pgbouncer_exporter() {
+    let Some(program) = Program::built_by("pgbouncer-exporter") else { return };
+    let free = || format!("127.0.0.1:{}", demo::free_port()).parse::<SocketAddr>().expect("an address");
+    let (http, address) = (free(), free());
+    let settings = vec![("http_listen", http.to_string()), ("max_user_connections", "77".to_owned())];
+    let mut stage = Stage::set(&Wishes { pool: 3, settings, ..Wishes::default() });
+    let mut clients: Vec<Client> = (0..5).map(|_| stage.client()).collect();
+    for client in &mut clients[..2] {
+        client.query("begin").expect("served");
+    }
+    clients[2].query("select 1").expect("served");
+    let mut command = program.command();
+    command.arg(format!("--web.listen-address={address}"));
+    command.arg(format!("--pgBouncer.connectionString={}?sslmode=disable", stage.url_of("pgbouncer")));
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it can be started");
+    let exporter = Exporter { child, address };
+    eventually("it exports", || get(exporter.address).contains("pgbouncer_up 1"));
+    let exported = series(&get(exporter.address));
+
+    // What SHOW shows: the first row that begins so, and the value in a column.
+    let shown = |command: &str, row: &str, column: &str| -> f64 {
+        let answer = console(&stage).query(command).expect("shown");
+        let at =
+            answer.names.iter().position(|name| name == column).unwrap_or_else(|| panic!("{command}: no {column}"));
+        let row = answer
+            .rows
+            .iter()
+            .find(|found| found[0].as_deref() == Some(row))
+            .unwrap_or_else(|| panic!("{command}: no {row}"));
+        row[at].as_deref().and_then(|value| value.parse().ok()).expect("a number")
+    };
+    let pool = |name: &str| format!("pgbouncer_pools_{name}{{database=\"postgres\",user=\"postgres\"}}");
+    let totals = |name: &str| format!("pgbouncer_stats_totals_{name}{{database=\"postgres\"}}");
+    let database = exported
+        .keys()
+        .find(|key| key.starts_with("pgbouncer_databases_pool_size{") && key.contains("name=\"postgres\""));
+    let database = database.expect("it is exported").clone();
+    let agreeing = [
+        (pool("client_active_connections"), 5.0, shown("show pools", "postgres", "cl_active")),
+        (pool("server_active_connections"), 2.0, shown("show pools", "postgres", "sv_active")),
+        (pool("server_idle_connections"), 1.0, shown("show pools", "postgres", "sv_idle")),
+        (totals("queries_pooled_total"), 3.0, shown("show stats_totals", "postgres", "query_count")),
+        (totals("sql_transactions_pooled_total"), 1.0, shown("show stats_totals", "postgres", "xact_count")),
+        (database, 3.0, shown("show databases", "postgres", "pool_size")),
+        ("pgbouncer_databases".to_owned(), 2.0, shown("show lists", "databases", "items")),
+        ("pgbouncer_pools".to_owned(), 2.0, shown("show lists", "pools", "items")),
+        ("pgbouncer_used_servers".to_owned(), 3.0, shown("show lists", "used_servers", "items")),
+        // The exporter's connection to the console is closed between scrapes: it saw itself, as the console we ask at sees itself.
+        ("pgbouncer_used_clients".to_owned(), 6.0, shown("show lists", "used_clients", "items")),
+        (
+            "pgbouncer_config_max_user_connections".to_owned(),
+            77.0,
+            shown("show config", "max_user_connections", "value"),
+        ),
+    ];
+    for (name, known, shown) in &agreeing {
+        let found = exported.get(name).unwrap_or_else(|| panic!("no {name} in {exported:?}"));
+        assert_eq!((found, shown), (known, known), "{name}: exported, and shown");
+    }
+    let is_client = |key: &str, state: &str| {
+        key.starts_with("pgbouncer_client_connections{") && key.contains("database=\"postgres\"") && key.contains(state)
+    };
+    let clients_of =
+        |state: &str| exported.iter().filter(|(key, _)| is_client(key, state)).map(|(_, value)| value).sum::<f64>();
+    assert_eq!((clients_of("state=\"active\""), clients_of("state=\"idle\"")), (2.0, 3.0), "{exported:?}");
+
+    // pgweir's own page has all of it under the same names.
+    let own = series(&get(http));
+    let is_own = |name: &&String| {
+        name.starts_with("pgbouncer_")
+            && !name.starts_with("pgbouncer_client_connections")
+            && !name.starts_with("pgbouncer_exporter_")
+    };
+    let missing: Vec<&String> = exported.keys().filter(is_own).filter(|name| !own.contains_key(*name)).collect();
+    assert_eq!(missing, Vec::<&String>::new(), "of what the exporter has, /metrics has not");
+    drop(clients);
+    stage.assert_healthy();
+}

@@ -1,0 +1,24 @@
+//! A question of a console's session to the control plane, which answers them one at a time.
+
+use machine::action::{Action, Question};
+use machine::arrival::ConsoleRights;
+use machine::{Manner, Step};
+use units::ConnId;
+
+use crate::tables::Tables;
+
+/// Asks the control plane. Nothing that comes behind is read until it is answered.
+pub(super) fn ask(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    rights: ConsoleRights,
+    (text, manner): (Vec<u8>, Manner),
+) {
+    let session = &mut tables.sessions[conn];
+    session.ask(rights, true);
+    session.request_at = step.now;
+    let user = session.identity.user.clone();
+    let question = Question { text, manner, user, admin: rights == ConsoleRights::Admin };
+    step.actions.push(Action::AskControl { conn, question });
+}
