@@ -41,6 +41,9 @@ pub trait Plane {
     /// Names of servers' hosts that have been resolved and are known still.
     fn names(&mut self) -> Vec<KnownName>;
 
+    /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
+    fn show_life(&mut self) {}
+
     /// Gives unused memory back to the system.
     fn give_memory_back(&mut self);
 

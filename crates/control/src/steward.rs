@@ -35,6 +35,8 @@ pub enum ControlEvent {
     Signal(Signal),
     /// Metrics are scraped.
     Scraped(metrics::Format, Sender<String>),
+    /// A sign of life is due.
+    LifeAsked,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -184,6 +186,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             // Who asked may have given up.
             ControlEvent::Scraped(format, to) => {
                 let _ = to.send(self.metrics(format));
+                None
+            }
+            ControlEvent::LifeAsked => {
+                self.plane.show_life();
                 None
             }
             ControlEvent::Finished => {

@@ -476,6 +476,7 @@ impl Door {
             database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
             user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,
+            application: login.wish.as_ref().and_then(|wish| wish.application()),
         };
         actions.tell(Fact { level, topic, about, text: text.to_owned() });
     }

@@ -331,7 +331,7 @@ mod tests {
         let address = |text: &str| text.parse().expect("an address");
         let peer = Peer::Tcp { from: address("[::1]:5123"), to: address("[::1]:6432") };
         let (conn, name_of) = (ConnId::from_bits(0x9999), ConnId::from_bits(0x1234));
-        About::Client { conn, name: name_of, database: Some(name.into()), user: None, peer }
+        About::Client { conn, name: name_of, database: Some(name.into()), user: None, peer, application: None }
     }
 
     #[test]

@@ -51,11 +51,12 @@ impl LogLine<'_> {
         put("message", json!(self.fact.text));
         match &self.fact.about {
             About::Pooler => {}
-            About::Client { name, database, user, peer, .. } => {
+            About::Client { name, database, user, peer, application, .. } => {
                 put("client", json!(id('C', *name)));
                 database.iter().for_each(|database| put("database", json!(**database)));
                 user.iter().for_each(|user| put("user", json!(**user)));
                 put("address", json!(of_peer(*peer, self.port)));
+                application.iter().for_each(|name| put("application_name", json!(**name)));
             }
             About::Server { name, database, user, address, .. } => {
                 put("server", json!(id('S', *name)));
@@ -171,7 +172,14 @@ mod tests {
         let address = |text: &str| text.parse().expect("an address");
         let peer = Peer::Tcp { from: address("[::1]:5123"), to: address("[::1]:6432") };
         let (conn, name_of) = (ConnId::from_bits(0x9999), ConnId::from_bits(0x1234));
-        About::Client { conn, name: name_of, database: Some(name.into()), user: None, peer }
+        About::Client {
+            conn,
+            name: name_of,
+            database: Some(name.into()),
+            user: None,
+            peer,
+            application: Some("a \"b\"\n".into()),
+        }
     }
 
     #[test]
@@ -200,6 +208,7 @@ mod tests {
         let expected = json!({
             "time": "2026-11-25T12:00:00.500+01:00", "pid": 7, "level": "WARNING", "topic": "pooler_errors", "message": "a\nb\u{1b}",
             "client": "C-0x1234", "database": "shop\n\"x\"", "address": "[::1]:5123",
+            "application_name": "a \"b\"\n",
         });
         assert_eq!(read, expected);
         let own = Fact { about: About::Pooler, ..fact.clone() };

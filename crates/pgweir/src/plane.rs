@@ -10,20 +10,25 @@ use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
+use crate::supervisor::Supervisor;
 
 /// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long a thread may take to show that it lives.
+const LIFE: Duration = Duration::from_secs(5);
+
 /// A handle, in the control plane's words.
 pub(crate) struct EnginePlane {
     handle: Handle,
+    supervisor: Supervisor,
     /// The log was told something since the last answer.
     logged: bool,
 }
 
 impl EnginePlane {
-    pub(crate) fn new(handle: Handle) -> EnginePlane {
-        EnginePlane { handle, logged: false }
+    pub(crate) fn new(handle: Handle, supervisor: Supervisor) -> EnginePlane {
+        EnginePlane { handle, supervisor, logged: false }
     }
 }
 
@@ -51,6 +56,7 @@ impl Plane for EnginePlane {
     }
 
     fn stop(&mut self, stop: Stop) {
+        self.supervisor.stopping();
         self.handle.stop(stop);
     }
 
@@ -73,6 +79,12 @@ impl Plane for EnginePlane {
     fn names(&mut self) -> Vec<KnownName> {
         let known = self.handle.names().into_iter();
         known.map(|(name, ttl, addresses)| KnownName { name, ttl, addresses }).collect()
+    }
+
+    fn show_life(&mut self) {
+        if self.handle.answers(LIFE) {
+            self.supervisor.alive();
+        }
     }
 
     fn give_memory_back(&mut self) {
