@@ -59,10 +59,11 @@ impl LoneAnswer<'_> {
                 unnamed.forget();
             }
         }
-        self.pool.counts.count_query(now, server.transaction.query_at);
-        server.transaction.query_at = now;
+        let query_at = std::mem::replace(&mut server.transaction.query_at, now);
+        let bucket = self.pool.counts.count_query(now, query_at);
         if status == Status::Idle {
-            self.pool.counts.count_transaction(now, server.transaction.began_at.take().unwrap_or(now));
+            let began = server.transaction.began_at.take().unwrap_or(now);
+            self.pool.counts.count_transaction(now, began, (query_at, bucket));
         }
         Some(status)
     }
