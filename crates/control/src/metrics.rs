@@ -6,8 +6,8 @@
 //!   SHOW HISTOGRAMS ────────────────────────────► pgweir_wait_seconds, pgweir_query_seconds, pgweir_transaction_seconds
 //! ```
 //!
-//! Promises: each series once, and no text that a client has sent but names of databases and users. Looks at pools only, never at
-//! each client: a scrape costs a worker as much as `SHOW POOLS`.
+//! Promises: each series once, and no text that a client has sent but names of databases and users. A worker is looked at as for
+//! `SHOW POOLS`: it counts its clients by what they do, and says nothing of each.
 
 mod names;
 mod page;

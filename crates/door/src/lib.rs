@@ -152,7 +152,8 @@ pub struct Door {
     lookups: Lookups,
     penalties: Penalties,
     leaving: Vec<ConnId>,
-    refused: RefusedLogins,
+    /// Since this door was made.
+    pub refused_logins: RefusedLogins,
     stop: Option<Stop>,
 }
 
@@ -180,7 +181,7 @@ impl Door {
             lookups: Lookups::new(id),
             penalties: Penalties::default(),
             leaving: Vec::new(),
-            refused: RefusedLogins::default(),
+            refused_logins: RefusedLogins::default(),
             stop: None,
         }
     }
@@ -188,18 +189,12 @@ impl Door {
     /// A client has connected. `None`: too many are logging in already; the caller sends an error and closes it.
     pub fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
         if self.logins.len() >= limits::LOGINS_MAX {
-            self.refused.count(sqlstate::TOO_MANY_CONNECTIONS);
+            self.refused_logins.count(sqlstate::TOO_MANY_CONNECTIONS);
             return None;
         }
         let conn = self.take_in(|conn| Login::new(conn.name_of_login(), peer, now));
         self.arm(conn);
         Some(conn)
-    }
-
-    /// How many logins were refused, since this door was made.
-    #[must_use]
-    pub fn refused(&self) -> &RefusedLogins {
-        &self.refused
     }
 
     /// Clients that are logging in.
@@ -435,7 +430,7 @@ impl Door {
         let text = last.message;
         // The coordinator's answer may come when its client has left.
         let Some(login) = self.logins.get(conn) else { return };
-        self.refused.count(last.code);
+        self.refused_logins.count(last.code);
         let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);

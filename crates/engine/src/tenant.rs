@@ -61,7 +61,7 @@ impl Tenant for Door {
     }
 
     fn refused_logins(&self) -> RefusedLogins {
-        *self.refused()
+        self.refused_logins
     }
 }
 

@@ -37,7 +37,7 @@ impl LoneAnswer<'_> {
     }
 
     /// Reads a ReadyForQuery after which the client is owed nothing. `None`: it is another message, and stays unread.
-    #[inline]
+    #[inline(always)]
     pub fn ready(&mut self, now: Time, message: &[u8]) -> Option<Status> {
         let [tag::READY_FOR_QUERY, 0, 0, 0, 5, status] = *message else { return None };
         let status = match status {
@@ -60,10 +60,11 @@ impl LoneAnswer<'_> {
                 unnamed.forget();
             }
         }
-        self.pool.counts.count_query(now, server.transaction.query_at);
-        server.transaction.query_at = now;
+        let query_at = std::mem::replace(&mut server.transaction.query_at, now);
+        let bucket = self.pool.counts.count_query(now, query_at);
         if status == Status::Idle {
-            self.pool.counts.count_transaction(now, server.transaction.began_at.take().unwrap_or(now));
+            let began = server.transaction.began_at.take().unwrap_or(now);
+            self.pool.counts.count_transaction(now, began, (query_at, bucket));
         }
         Some(status)
     }

@@ -30,14 +30,15 @@ pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
         slow::answered(answers);
     }
     let counts = &mut answers.pool.counts;
-    counts.count_query(answers.now, answers.server.transaction.query_at);
+    let query_at = answers.server.transaction.query_at;
+    let bucket = counts.count_query(answers.now, query_at);
     answers.server.query_answered();
     answers.server.transaction.query_at = answers.now;
     if status == Status::Idle {
         // If more answers are owed, the next transaction has begun.
         let next = (answers.server.ledger.depth() > 1).then_some(answers.now);
         let began = std::mem::replace(&mut answers.server.transaction.began_at, next).unwrap_or(answers.now);
-        counts.count_transaction(answers.now, began);
+        counts.count_transaction(answers.now, began, (query_at, bucket));
     }
     let block = answers.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
     answers.findings.transaction_block |= block;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
 use machine::Proved;
-use machine::histogram::{Spans, counted};
+use machine::histogram::{Bucket, Spans};
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
 use queueing::queue::ClassQueue;
@@ -137,24 +137,32 @@ pub struct PoolCounts {
 
 impl PoolCounts {
     /// A query that began at `since` has been answered.
-    #[inline]
-    pub(crate) fn count_query(&mut self, now: Time, since: Time) {
+    #[inline(always)]
+    pub(crate) fn count_query(&mut self, now: Time, since: Time) -> Bucket {
+        let micros = now.micros_since(since);
+        let bucket = Bucket::of(micros);
         self.totals.queries += 1;
-        self.totals.query_us += counted(&mut self.spans.query, now, since);
+        self.totals.query_us += micros;
+        self.spans.query.count(bucket);
+        bucket
     }
 
-    /// A transaction that began at `since` is over.
-    #[inline]
-    pub(crate) fn count_transaction(&mut self, now: Time, since: Time) {
+    /// A transaction that began at `since` is over. `last`: when its last query began, and what that was counted as: mostly
+    /// it is the only one.
+    #[inline(always)]
+    pub(crate) fn count_transaction(&mut self, now: Time, since: Time, last: (Time, Bucket)) {
+        let micros = now.micros_since(since);
+        let bucket = if since == last.0 { last.1 } else { Bucket::of(micros) };
         self.totals.transactions += 1;
-        self.totals.transaction_us += counted(&mut self.spans.transaction, now, since);
+        self.totals.transaction_us += micros;
+        self.spans.transaction.count(bucket);
     }
 
     /// A session has waited for a server, or for leave to keep its own.
-    #[inline]
+    #[inline(always)]
     pub fn count_wait(&mut self, micros: u64) {
         self.totals.wait_us += micros;
-        self.spans.wait.count(micros);
+        self.spans.wait.count(if micros == 0 { Bucket::LEAST } else { Bucket::of(micros) });
     }
 }
 

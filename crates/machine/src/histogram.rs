@@ -3,45 +3,71 @@
 //! Promises: no allocation, no floating point, and one comparison for each time that is counted. A worker counts for each
 //! of its pools; the control plane adds up what all workers have.
 
-use units::Time;
+/// Buckets of a histogram: a power of two, so that no index has to be checked.
+const BUCKETS: usize = 16;
 
 /// The upper bounds of all buckets but the last, in microseconds; a time that equals a bound is counted below it, as
 /// Prometheus wants it. From what a server on the same machine takes to what makes a person leave.
-pub const BOUNDS_US: [u64; 16] = [
-    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
-    10_000_000, 60_000_000,
+pub const BOUNDS_US: [u64; BUCKETS - 1] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000, 15_000_000,
+    60_000_000,
 ];
 
-/// For each number of bits of a time, how many bounds are below all times of so many bits. Since each bound is at least
-/// twice the one before it, at most one more can be below a given time.
-const FIRST: [u8; 65] = {
-    let mut first = [BOUNDS_US.len() as u8; 65];
-    let mut bits = 0;
-    while bits <= 64 {
-        let least = if bits == 0 { 0 } else { 1 << (bits - 1) };
+/// The bounds of all buckets; none is above the last.
+const BOUNDS: [u64; BUCKETS] = {
+    let mut bounds = [u64::MAX; BUCKETS];
+    let mut index = 0;
+    while index < BOUNDS_US.len() {
+        bounds[index] = BOUNDS_US[index];
+        index += 1;
+    }
+    bounds
+};
+
+/// For times from each power of two up to the next one, how many bounds are below all of them. Since each bound is at
+/// least twice the one before it, at most one more is below a given time.
+const FIRST: [u8; 64] = {
+    let mut first = [0; 64];
+    let mut power = 0;
+    while power < 64 {
         let mut index = 0;
-        while index < BOUNDS_US.len() && BOUNDS_US[index] < least {
+        while index < BOUNDS_US.len() && BOUNDS_US[index] < 1 << power {
             index += 1;
         }
-        first[bits] = index as u8;
-        bits += 1;
+        first[power] = index as u8;
+        power += 1;
     }
     first
 };
 
+/// The number of a bucket.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Bucket(u8);
+
+impl Bucket {
+    /// That of 0.
+    pub const LEAST: Bucket = Bucket(0);
+
+    /// The one of a time of so many microseconds.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(micros: u64) -> Bucket {
+        let first = FIRST[(micros | 1).ilog2() as usize];
+        Bucket(first + u8::from(BOUNDS[usize::from(first) % BUCKETS] < micros))
+    }
+}
+
 /// Counts by bucket since the start.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    counts: [u64; BOUNDS_US.len() + 1],
+    counts: [u64; BUCKETS],
 }
 
 impl Histogram {
-    /// Something has taken so many microseconds.
-    #[inline]
-    pub fn count(&mut self, micros: u64) {
-        let first = usize::from(FIRST[(u64::BITS - micros.leading_zeros()) as usize]);
-        let is_above = BOUNDS_US.get(first).is_some_and(|bound| *bound < micros);
-        self.counts[first + usize::from(is_above)] += 1;
+    /// Something has taken a time of this bucket.
+    #[inline(always)]
+    pub fn count(&mut self, Bucket(bucket): Bucket) {
+        self.counts[usize::from(bucket) % BUCKETS] += 1;
     }
 
     /// Adds those of the same pool on another worker.
@@ -79,19 +105,11 @@ impl Spans {
     }
 }
 
-/// The time since a moment, in microseconds, which is also counted.
-#[inline]
-pub fn counted(histogram: &mut Histogram, now: Time, since: Time) -> u64 {
-    let micros = now.micros_since(since);
-    histogram.count(micros);
-    micros
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the table of bits must come to.
+    /// What the table of powers must come to.
     fn by_looking(micros: u64) -> usize {
         BOUNDS_US.iter().filter(|bound| **bound < micros).count()
     }
@@ -103,7 +121,7 @@ mod tests {
         let times = BOUNDS_US.into_iter().chain(powers).chain([0, u64::MAX]).flat_map(near);
         for micros in times.chain(0..30_000) {
             let mut histogram = Histogram::default();
-            histogram.count(micros);
+            histogram.count(Bucket::of(micros));
             assert_eq!(histogram.counts[by_looking(micros)], 1, "{micros}");
             assert_eq!(histogram.total(), 1);
         }
@@ -117,9 +135,9 @@ mod tests {
     #[test]
     fn counts_of_two_workers_are_added() {
         let (mut sum, mut other) = (Histogram::default(), Histogram::default());
-        sum.count(100);
-        other.count(100);
-        other.count(u64::MAX);
+        sum.count(Bucket::of(100));
+        other.count(Bucket::of(100));
+        other.count(Bucket::of(u64::MAX));
         sum.add(&other);
         let counted: Vec<_> = sum.buckets().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counted, [(Some(100), 2), (None, 1)]);

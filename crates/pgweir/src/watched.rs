@@ -63,3 +63,42 @@ impl monitor::Source for Watched {
         self.plane.get().is_some_and(|(_, ready)| ready.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use monitor::Source as _;
+
+    use super::*;
+
+    #[test]
+    fn before_there_is_a_control_plane_nothing_is_ready() {
+        let watched = Watched::default();
+        assert!(!watched.is_ready());
+        assert_eq!(watched.metrics(monitor::Format::Text), None);
+    }
+
+    #[test]
+    fn a_page_is_given_again_in_its_own_format() {
+        let watched = Watched::default();
+        let (control, events) = channel();
+        let ready = Arc::new(AtomicBool::new(false));
+        watched.begin(control, Arc::clone(&ready));
+        let plane = thread::spawn(move || {
+            let answer = |event| match event {
+                ControlEvent::Scraped(format, to) => to.send(format!("{format:?}")).expect("it waits"),
+                other => panic!("only that is asked: {other:?}"),
+            };
+            events.into_iter().map(answer).count()
+        });
+        for _ in 0..3 {
+            assert_eq!(watched.metrics(monitor::Format::OpenMetrics).as_deref(), Some("OpenMetrics"));
+        }
+        assert!(!watched.is_ready());
+        ready.store(true, Ordering::Relaxed);
+        assert!(watched.is_ready());
+        drop(watched);
+        assert!((1..=3).contains(&plane.join().expect("it has not panicked")));
+    }
+}

@@ -13,7 +13,7 @@ use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
 use control::{DoorFacts, KnownName, PeerRow, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
-use machine::histogram::Spans;
+use machine::histogram::{Bucket, Spans};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
@@ -236,9 +236,9 @@ fn totals(scale: u64) -> Totals {
 /// Times from below the lowest bound to above the highest.
 fn spans(scale: u64) -> Spans {
     let mut spans = Spans::default();
-    [0, 100, 101, 17_000].into_iter().for_each(|wait| spans.wait.count(wait * scale));
-    [160_000, 70_000_000].into_iter().for_each(|query| spans.query.count(query));
-    spans.transaction.count(150_000 * scale);
+    [0, 100, 101, 17_000].into_iter().for_each(|wait| spans.wait.count(Bucket::of(wait * scale)));
+    [160_000, 70_000_000].into_iter().for_each(|query| spans.query.count(Bucket::of(query)));
+    spans.transaction.count(Bucket::of(150_000 * scale));
     spans
 }
 
