@@ -9,7 +9,7 @@
 //!   auth_hba_file, auth_ident_file ─ access ─▶ rules by which clients log in
 //!   auth_file ─ userlist ─▶ secrets            support: what is not there yet, sense: what cannot be meant
 //!   class_file ─ rules ─▶ the class of a session      reach: classes that no session can be in
-//!   postgres://… ─ url, passfile               explain, manual: settings back to words
+//!   postgres://… ─ url, passfile               explain, import, manual: settings back to words
 //! ```
 //!
 //! The crate promises: a file that PgBouncer loads means the same here or is refused with the reason; every mistake is
@@ -28,6 +28,7 @@ pub mod demand;
 mod encryption;
 pub mod entry;
 pub mod explain;
+mod import;
 pub mod ini;
 pub mod load;
 pub mod manual;
@@ -48,6 +49,7 @@ pub mod users;
 pub use built::Built;
 pub use config::{Config, ConfigRow, Peer};
 pub use explain::explain;
+pub use import::import;
 pub use load::{load, load_with};
 pub use problem::{Problem, Severity};
 pub use sense::descriptors;

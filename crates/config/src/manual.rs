@@ -24,7 +24,8 @@ double quotes. `pgweir check FILE` says what a file means and what is wrong with
 
 Times are in seconds, fractions allowed. A number may be written in octal (`010`) or hexadecimal (`0x10`), and an empty value
 stands for the default where text is not wanted. Switches are 0 or 1; yes, no, on, off, true and false are understood
-too. When `[pgbouncer]` appears a second time it starts from the defaults again, as in PgBouncer; pgweir warns.
+too. When `[pgbouncer]` appears a second time it starts from the defaults again, as in PgBouncer, but for settings that PgBouncer
+does not have; pgweir warns.
 
 In the column *effect*: **yes** as in PgBouncer; **none needed** accepted, there is nothing here for it to change; **not yet**
 accepted with a warning, no effect so far; **partly** see the text, and what would be unsafe to pass over is refused.

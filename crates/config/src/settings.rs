@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::settings::{Global, Key, ROWS, Setting, TABLE};
+use ::settings::{Global, Key, Origin, ROWS, Setting, TABLE};
 use machine::Settings;
 use queueing::classes::Classes;
 
@@ -38,11 +38,12 @@ impl Values {
         self.places[key as usize] = place;
     }
 
-    /// What `[pgbouncer]` does when it begins: all but the settings whose default is NULL go back to it. Returns the
-    /// names of those that lost a value.
+    /// What `[pgbouncer]` does when it begins: all go back to their default, but those of which PgBouncer's is NULL, and our own: they
+    /// may stand in a file that includes PgBouncer's. Returns the names of those that lost a value.
     pub(crate) fn restart(&mut self) -> Vec<&'static str> {
         let mut lost = Vec::new();
-        for setting in TABLE.iter().filter(|setting| setting.default.is_some()) {
+        let is_lost = |setting: &&&Setting| setting.default.is_some() && setting.origin == Origin::PgBouncer;
+        for setting in TABLE.iter().filter(is_lost) {
             let value = setting.default_value();
             if self.get(setting.key) != &value {
                 lost.push(setting.name);

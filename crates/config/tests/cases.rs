@@ -4,7 +4,7 @@
 //! A case is `==== title`, the file, `----`, and what comes of it: the settings that differ from the defaults and the
 //! warnings, or all that is wrong. `@@ name` begins another file that the first one names. After `==== each [section]:
 //! title` every line is a file of its own in that section, and what comes of it stands below it. After `==== whole
-//! file: title` the lack of users or databases is reported too. After `==== explain: title` the answer is what `pgweir
+//! file: title` the lack of users or databases is reported too. After `==== explain: title` (`import`) the answer is what `pgweir
 //! check` says. A title that ends in `(all built)` is read by a program with all that needs libraries of the system.
 
 use std::collections::BTreeMap;
@@ -82,6 +82,7 @@ fn answer(title: &str, input: &str) -> String {
     let built = if title.ends_with("(all built)") { ALL } else { Built::default() };
     match load_by(built, input) {
         Ok(config) if title.starts_with("explain") => config::explain(&config),
+        Ok(config) if title.starts_with("import") => config::import(&config),
         result => show(&result, title.starts_with("whole file")),
     }
 }

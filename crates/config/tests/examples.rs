@@ -63,9 +63,11 @@ fn so_many_blocks_are_not_run() {
         ("README.md", 3),
         ("docs/guide/authentication.md", 1),
         ("docs/guide/deadlines-and-limits.md", 2),
+        ("docs/guide/from-pgbouncer.md", 3),
         ("docs/guide/metrics.md", 2),
         ("docs/guide/operating.md", 1),
         ("docs/guide/published-tests.md", 1),
+        ("docs/guide/service.md", 1),
         ("docs/guide/sizing-and-sharing.md", 4),
         ("docs/guide/transparent-pooling.md", 1),
     ];

@@ -13,6 +13,7 @@ mod show_fds;
 mod show_fidelity;
 mod show_fidelity_reasons;
 mod show_fingerprints;
+pub(crate) mod show_histograms;
 mod show_lanes;
 mod show_limits;
 mod show_lists;
@@ -108,6 +109,8 @@ shows! {
         StatsTotals "STATS_TOTALS" Pools Some(show_stats_totals::table);
         StatsAverages "STATS_AVERAGES" Pools Some(show_stats_averages::table);
         Totals "TOTALS" Pools Some(show_totals::table);
+        /// Not in PgBouncer: waits, queries and transactions of each pool by how long they took.
+        Histograms "HISTOGRAMS" Pools Some(show_histograms::table);
         /// Not in PgBouncer: counts of refused requests and similar events since the start.
         Events "EVENTS" Pools Some(show_events::table);
     ]

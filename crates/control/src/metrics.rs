@@ -3,233 +3,158 @@
 //! ```text
 //!   SHOW POOLS, STATS_TOTALS, DATABASES, LISTS ─► the names of pgbouncer_exporter 0.12
 //!   our own tables ─────────────────────────────► pgweir_TABLE_COLUMN: texts are labels, numbers are values
+//!   SHOW HISTOGRAMS ────────────────────────────► pgweir_wait_seconds, pgweir_query_seconds, pgweir_transaction_seconds
 //! ```
 //!
-//! Promises exposition format 0.0.4, each series once, and no text that a client has sent but names of databases and users. Looks at pools only,
-//! never at each client: a scrape costs a worker as much as `SHOW POOLS`.
-//!
-//! [Prometheus's exposition formats](https://prometheus.io/docs/instrumenting/exposition_formats/)
+//! Promises: each series once, and no text that a client has sent but names of databases and users. Looks at pools only, never at
+//! each client: a scrape costs a worker as much as `SHOW POOLS`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+mod names;
+mod page;
 
-use crate::admin::Show;
+use std::collections::BTreeMap;
+
+use machine::histogram::Histogram;
+
+use crate::admin::show_histograms::{named, seconds};
+use crate::averages::by_database;
 use crate::show_input::ShowInput;
 use crate::table::{Table, Type};
 use crate::version;
-
-/// A column of PgBouncer's, and what pgbouncer_exporter makes of it: the metric's name without that of the table, and the factor to seconds.
-type Named = (&'static str, &'static str, f64);
-
-const MICROS: f64 = 1e-6;
-
-/// A table of PgBouncer's as pgbouncer_exporter exports it.
-struct Exported {
-    show: Show,
-    prefix: &'static str,
-    kind: &'static str,
-    labels: &'static [&'static str],
-    columns: &'static [Named],
-}
-
-const EXPORTED: [Exported; 3] = [
-    Exported {
-        show: Show::StatsTotals,
-        prefix: "pgbouncer_stats_totals",
-        kind: "counter",
-        labels: &["database"],
-        columns: &[
-            ("query_count", "queries_pooled_total", 1.0),
-            ("query_time", "queries_duration_seconds_total", MICROS),
-            ("bytes_received", "received_bytes_total", 1.0),
-            ("bytes_sent", "sent_bytes_total", 1.0),
-            ("wait_time", "client_wait_seconds_total", MICROS),
-            ("xact_count", "sql_transactions_pooled_total", 1.0),
-            ("xact_time", "server_in_transaction_seconds_total", MICROS),
-            ("client_parse_count", "client_parses_total", 1.0),
-            ("server_parse_count", "server_parses_total", 1.0),
-            ("bind_count", "binds_total", 1.0),
-            ("server_assignment_count", "server_assignments_total", 1.0),
-        ],
-    },
-    Exported {
-        show: Show::Pools,
-        prefix: "pgbouncer_pools",
-        kind: "gauge",
-        labels: &["database", "user"],
-        columns: &[
-            ("cl_active", "client_active_connections", 1.0),
-            ("cl_active_cancel_req", "client_active_cancel_connections", 1.0),
-            ("cl_waiting", "client_waiting_connections", 1.0),
-            ("cl_waiting_cancel_req", "client_waiting_cancel_connections", 1.0),
-            ("sv_active", "server_active_connections", 1.0),
-            ("sv_active_cancel", "server_active_cancel_connections", 1.0),
-            ("sv_being_canceled", "server_being_canceled_connections", 1.0),
-            ("sv_idle", "server_idle_connections", 1.0),
-            ("sv_used", "server_used_connections", 1.0),
-            ("sv_tested", "server_testing_connections", 1.0),
-            ("sv_login", "server_login_connections", 1.0),
-            ("maxwait", "client_maxwait_seconds", 1.0),
-        ],
-    },
-    Exported {
-        show: Show::Databases,
-        prefix: "pgbouncer_databases",
-        kind: "gauge",
-        labels: &["name", "host", "port", "database", "force_user", "pool_mode"],
-        columns: &[
-            ("pool_size", "pool_size", 1.0),
-            ("reserve_pool_size", "reserve_pool", 1.0),
-            ("max_connections", "max_connections", 1.0),
-            ("current_connections", "current_connections", 1.0),
-            ("paused", "paused", 1.0),
-            ("disabled", "disabled", 1.0),
-        ],
-    },
-];
-
-/// Rows of SHOW LISTS, as pgbouncer_exporter names them.
-const LISTS: [(&str, &str); 11] = [
-    ("databases", "databases"),
-    ("users", "users"),
-    ("pools", "pools"),
-    ("free_clients", "free_clients"),
-    ("used_clients", "used_clients"),
-    ("login_clients", "login_clients"),
-    ("free_servers", "free_servers"),
-    ("used_servers", "used_servers"),
-    ("dns_names", "cached_dns_names"),
-    ("dns_zones", "cached_dns_zones"),
-    ("dns_queries", "in_flight_dns_queries"),
-];
-
-/// Our own tables, and the columns of each that are labels. Texts that are no labels are left out: they are for people.
-const OWN: [(Show, &str, &[&str]); 8] = [
-    (Show::Classes, "classes", &["class"]),
-    (Show::Limits, "limits", &["class", "kind", "fingerprint"]),
-    (Show::Lanes, "lanes", &["database", "user"]),
-    (Show::Fidelity, "fidelity", &["database", "user", "pool_fidelity"]),
-    (Show::FidelityReasons, "fidelity_reasons", &["database", "user", "reason"]),
-    (Show::Sizing, "sizing", &["database", "user"]),
-    (Show::Events, "events", &["database", "user", "class", "event", "sqlstate"]),
-    (Show::Workers, "workers", &["worker"]),
-];
+use names::{EXPORTED, Exported, LISTS, MICROS, OWN, Own};
+pub use page::Format;
+use page::{Kind, Labels, Page};
 
 /// All metrics, as text.
 #[must_use]
-pub fn text(input: &ShowInput<'_>) -> String {
-    let mut page = Page::default();
-    page.put("pgbouncer_up", "gauge", &[], "1");
-    page.put("pgbouncer_version_info", "gauge", &[("version", version::text())], "1");
+pub fn text(input: &ShowInput<'_>, format: Format) -> String {
+    let mut page = Page::new(format);
+    put_single(&mut page, input);
+    put_lists(&mut page, input);
+    for exported in &EXPORTED {
+        export(&mut page, exported, &exported.show.table(input).expect("only HELP is none"));
+    }
+    for own in &OWN {
+        show_own(&mut page, own, &own.show.table(input).expect("only HELP is none"));
+    }
+    put_histograms(&mut page, input);
+    put_logins(&mut page, input);
+    page.finish()
+}
+
+fn put_single(page: &mut Page, input: &ShowInput<'_>) {
+    let none = Labels::default();
+    page.metric("pgbouncer_up", Kind::Gauge, "Always 1: whoever reads this has an answer.").put(&none, 1);
+    let version = Labels::of([("version", version::text().as_str())]);
+    page.metric("pgbouncer_version_info", Kind::Gauge, "The value of SHOW VERSION, as a label.").put(&version, 1);
+    let build = Labels::of([("version", version::PGWEIR), ("compatible_with", version::PGBOUNCER)]);
+    page.metric("pgweir_build_info", Kind::Gauge, "Versions, as labels.").put(&build, 1);
     let pools = &input.settings.global.pools;
-    page.put("pgbouncer_config_max_client_connections", "gauge", &[], &pools.max_client_conn.to_string());
-    page.put("pgbouncer_config_max_user_connections", "gauge", &[], &pools.max_user_connections.to_string());
-    let table_of = |show: Show| show.table(input).expect("only HELP is none");
-    let lists = table_of(Show::Lists);
+    let mut config = |name: &str, key: &str, value: u32| {
+        let help = format!("The setting {key}.");
+        page.metric(&format!("pgbouncer_config_{name}"), Kind::Gauge, &help).put(&none, value);
+    };
+    config("max_client_connections", "max_client_conn", pools.max_client_conn);
+    config("max_user_connections", "max_user_connections", pools.max_user_connections);
+    page.metric("pgweir_log_lines_lost_total", Kind::Counter, "Lines of the log that could not be written.")
+        .put(&none, input.log_lines_lost);
+}
+
+fn put_lists(page: &mut Page, input: &ShowInput<'_>) {
+    let lists = crate::admin::Show::Lists.table(input).expect("only HELP is none");
     for (list, name) in LISTS {
         let row = lists.rows.iter().find(|row| row[0].as_deref() == Some(list));
         if let Some(items) = row.and_then(|row| row[1].as_deref()) {
-            page.put(&format!("pgbouncer_{name}"), "gauge", &[], items);
+            let help = format!("The row {list} of SHOW LISTS.");
+            page.metric(&format!("pgbouncer_{name}"), Kind::Gauge, &help).put(&Labels::default(), items);
         }
     }
-    for exported in &EXPORTED {
-        export(&mut page, exported, &table_of(exported.show));
-    }
-    for (show, name, labels) in OWN {
-        show_own(&mut page, name, labels, &table_of(show));
-    }
-    page.put("pgweir_log_lines_lost_total", "counter", &[], &input.log_lines_lost.to_string());
-    page.finish()
 }
 
 fn export(page: &mut Page, exported: &Exported, table: &Table) {
     let place = |name: &str| table.columns.iter().position(|column| column.name == name).expect("the table has it");
-    for row in &table.rows {
-        let label = |name: &&'static str| (*name, row[place(name)].clone().unwrap_or_default());
-        let labels: Vec<(&str, String)> = exported.labels.iter().map(label).collect();
-        for (column, name, factor) in exported.columns {
-            let Some(mut number) = row[place(column)].as_deref().and_then(|value| value.parse::<f64>().ok()) else {
-                continue;
-            };
+    let number = |row: &[Option<String>], name| row[place(name)].as_deref().and_then(|value| value.parse::<f64>().ok());
+    let label = |row: &[Option<String>], name| row[place(name)].clone().unwrap_or_default();
+    let labels_of = |row: &Vec<Option<String>>| {
+        let values: Vec<String> = exported.labels.iter().map(|name| label(row, name)).collect();
+        Labels::of(exported.labels.iter().copied().zip(values.iter().map(String::as_str)))
+    };
+    let labels: Vec<Labels> = table.rows.iter().map(labels_of).collect();
+    for (column, name, factor) in exported.columns {
+        let help = format!("The column {column} of SHOW {}.", exported.word);
+        let name = format!("{}_{name}", exported.prefix);
+        let mut metric = page.metric(&name, exported.kind, &help);
+        for (row, labels) in table.rows.iter().zip(&labels) {
+            let Some(mut value) = number(row, column) else { continue };
             if *column == "maxwait" {
-                let micros = row[place("maxwait_us")].as_deref().and_then(|value| value.parse::<f64>().ok());
-                number += micros.unwrap_or_default() * MICROS;
+                value += number(row, "maxwait_us").unwrap_or_default() * MICROS;
             }
-            page.put(&format!("{}_{name}", exported.prefix), exported.kind, &labels, &(number * factor).to_string());
+            metric.put(labels, value * factor);
         }
     }
 }
-
-/// Names and values.
-type Labels = Vec<(&'static str, String)>;
 
 /// What SHOW has of our own: numbers of the same labels are added up, since a lane's rows differ by texts.
-fn show_own(page: &mut Page, table_name: &str, names: &[&'static str], table: &Table) {
-    let is_label = |name: &str| names.contains(&name);
-    let mut sums: BTreeMap<(&str, Labels), f64> = BTreeMap::new();
-    for row in &table.rows {
-        let cells = || table.columns.iter().zip(row);
-        let labels = cells().filter(|(column, _)| is_label(column.name));
-        let labels: Labels = labels.filter_map(|(column, value)| Some((column.name, value.clone()?))).collect();
-        for (column, value) in cells().filter(|(column, _)| !is_label(column.name) && column.kind != Type::Text) {
-            if let Some(number) = value.as_deref().and_then(|value| value.parse::<f64>().ok()) {
-                *sums.entry((column.name, labels.clone())).or_default() += number;
+fn show_own(page: &mut Page, own: &Own, table: &Table) {
+    let is_label = |name: &str| own.labels.contains(&name);
+    let labels_of = |row: &Vec<Option<String>>| {
+        let labels = table.columns.iter().zip(row).filter(|(column, _)| is_label(column.name));
+        Labels::of(labels.filter_map(|(column, value)| Some((column.name, value.as_deref()?))))
+    };
+    let labels: Vec<Labels> = table.rows.iter().map(labels_of).collect();
+    for (at, column) in table.columns.iter().enumerate() {
+        if is_label(column.name) || column.kind == Type::Text || own.left_out.contains(&column.name) {
+            continue;
+        }
+        let mut sums: BTreeMap<&Labels, f64> = BTreeMap::new();
+        for (row, labels) in table.rows.iter().zip(&labels) {
+            if let Some(number) = row[at].as_deref().and_then(|value| value.parse::<f64>().ok()) {
+                *sums.entry(labels).or_default() += number;
+            }
+        }
+        let is_count = column.kind == Type::Numeric && !own.gauges.contains(&column.name);
+        let (kind, end) = if is_count { (Kind::Counter, "_total") } else { (Kind::Gauge, "") };
+        let name = format!("pgweir_{}_{}{end}", own.word, column.name);
+        let help = format!("The column {} of SHOW {}.", column.name, own.word.to_uppercase());
+        let mut metric = page.metric(&name, kind, &help);
+        sums.into_iter().for_each(|(labels, number)| metric.put(labels, number));
+    }
+}
+
+/// Of pools that have served somebody.
+fn put_histograms(page: &mut Page, input: &ShowInput<'_>) {
+    for (key, pool) in input.pools() {
+        let labels = Labels::of([("database", &*key.database), ("user", &*key.user)]);
+        let sums = [pool.totals.wait_us, pool.totals.query_us, pool.totals.transaction_us];
+        for ((what, histogram), sum) in named(&pool.spans).into_iter().zip(sums) {
+            if histogram.total() > 0 {
+                put_histogram(page, what, &labels, histogram, sum);
             }
         }
     }
-    for ((column, labels), number) in sums {
-        page.put(&format!("pgweir_{table_name}_{column}"), "untyped", &labels, &number.to_string());
+}
+
+fn put_histogram(page: &mut Page, what: &str, labels: &Labels, histogram: &Histogram, sum_us: u64) {
+    let help = match what {
+        "wait" => "How long sessions waited for a server, for each time that they got one.",
+        "query" => "How long queries took, from when they were sent to a server until they were answered.",
+        _ => "How long transactions took, from when a session got a server.",
+    };
+    let buckets = histogram.buckets().map(|(bound, count)| (bound.map(seconds), count));
+    page.metric(&format!("pgweir_{what}_seconds"), Kind::Histogram, help).put_histogram(
+        labels,
+        buckets,
+        seconds(sum_us),
+    );
+}
+
+fn put_logins(page: &mut Page, input: &ShowInput<'_>) {
+    let mut logins = page.metric("pgweir_logins_total", Kind::Counter, "Clients that have logged in.");
+    for (database, totals) in by_database(input.snapshots) {
+        logins.put(&Labels::of([("database", &*database)]), totals.logins);
     }
-}
-
-/// The lines, by metric: all lines of one have to stand together.
-#[derive(Default)]
-struct Page {
-    families: BTreeMap<String, (&'static str, BTreeSet<String>)>,
-}
-
-impl Page {
-    fn put(&mut self, name: &str, kind: &'static str, labels: &[(&str, String)], value: &str) {
-        let mut line = name.to_owned();
-        for (at, (label, text)) in labels.iter().enumerate() {
-            line.push(if at == 0 { '{' } else { ',' });
-            write!(line, "{label}=\"{}\"", escaped(text)).expect("a string takes all");
-        }
-        if !labels.is_empty() {
-            line.push('}');
-        }
-        write!(line, " {value}").expect("a string takes all");
-        self.families.entry(name.to_owned()).or_insert((kind, BTreeSet::new())).1.insert(line);
-    }
-
-    fn finish(self) -> String {
-        let mut text = String::new();
-        for (name, (kind, lines)) in self.families {
-            writeln!(text, "# TYPE {name} {kind}").expect("a string takes all");
-            for line in lines {
-                text.push_str(&line);
-                text.push('\n');
-            }
-        }
-        text
-    }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped_and_lines_of_a_metric_stand_together() {
-        let mut page = Page::default();
-        page.put("b", "gauge", &[("x", "a\"b\\c\nd".to_owned()), ("y", String::new())], "1");
-        page.put("a", "counter", &[], "2");
-        page.put("b", "gauge", &[("x", "e".to_owned())], "3");
-        let expected = "# TYPE a counter\na 2\n# TYPE b gauge\nb{x=\"a\\\"b\\\\c\\nd\",y=\"\"} 1\nb{x=\"e\"} 3\n";
-        assert_eq!(page.finish(), expected);
+    let mut refused = page.metric("pgweir_logins_refused_total", Kind::Counter, "Logins that were refused.");
+    for (reason, count) in input.door.refused.counts() {
+        refused.put(&Labels::of([("reason", reason)]), count);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
+use machine::refused_logins::RefusedLogins;
 use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
@@ -15,11 +16,8 @@ pub trait Plane {
     /// Snapshots of the workers that answer in time. `detail`: with each client and server.
     fn look(&mut self, detail: bool) -> Vec<Snapshot>;
 
-    /// The engine's counters of each worker.
-    fn workers(&mut self) -> Vec<WorkerFacts>;
-
-    /// Clients that were refused because there was no file descriptor.
-    fn turned_away(&mut self) -> u64;
+    /// The engine's own counters.
+    fn counters(&mut self) -> EngineFacts;
 
     /// Puts new settings in force.
     fn configure(&mut self, settings: Arc<Settings>);
@@ -43,6 +41,9 @@ pub trait Plane {
     /// Names of servers' hosts that have been resolved and are known still.
     fn names(&mut self) -> Vec<KnownName>;
 
+    /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
+    fn show_life(&mut self) {}
+
     /// Gives unused memory back to the system.
     fn give_memory_back(&mut self);
 
@@ -65,6 +66,21 @@ pub struct KnownName {
 pub struct Asker {
     pub worker: WorkerId,
     pub conn: ConnId,
+}
+
+/// The engine's counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineFacts {
+    pub workers: Vec<WorkerFacts>,
+    pub door: DoorFacts,
+}
+
+/// Clients that were not let in.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DoorFacts {
+    /// Because there was no file descriptor.
+    pub turned_away: u64,
+    pub refused: RefusedLogins,
 }
 
 /// The engine's counters of a worker, for SHOW WORKERS.

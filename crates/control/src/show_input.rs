@@ -12,7 +12,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
-use crate::plane::{KnownName, PeerRow, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownName, PeerRow, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
@@ -27,8 +27,7 @@ pub struct ShowInput<'a> {
     pub averages: &'a Averages,
     /// Names of servers' hosts that are known.
     pub names: &'a [KnownName],
-    /// Clients that were refused because there was no file descriptor.
-    pub turned_away: u64,
+    pub door: DoorFacts,
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,
     /// Whether clients' statements may be shown: to an administrator only.
@@ -191,6 +190,7 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     }
     sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
     sum.totals.add(&part.totals);
+    sum.spans.add(&part.spans);
     let (fidelity, more) = (&mut sum.fidelity, &part.fidelity);
     fidelity.fidelity = fidelity.fidelity.or(more.fidelity);
     fidelity.names = fidelity.names.max(more.names);

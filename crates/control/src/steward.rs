@@ -2,6 +2,7 @@
 //! ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::console::{self, Answer, Refusal};
 use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
-use crate::plane::{Asker, KnownName, Loaded, Plane, Wanted, WorkerFacts};
+use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -33,9 +34,9 @@ pub enum ControlEvent {
     /// The process has got a signal.
     Signal(Signal),
     /// Metrics are scraped.
-    Scraped(Sender<String>),
-    /// Whether new clients are taken is asked.
-    ReadyAsked(Sender<bool>),
+    Scraped(metrics::Format, Sender<String>),
+    /// A sign of life is due.
+    LifeAsked,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -43,8 +44,7 @@ pub enum ControlEvent {
 /// What the data plane was seen to have, for one answer.
 struct Seen {
     snapshots: Vec<Snapshot>,
-    workers: Vec<WorkerFacts>,
-    turned_away: u64,
+    counters: EngineFacts,
     names: Vec<KnownName>,
 }
 
@@ -95,6 +95,8 @@ pub struct Steward<P, L> {
     averages: Averages,
     announcer: Announcer,
     phase: Phase,
+    /// Whether new clients are taken, for whoever asks without waiting.
+    ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
     /// Commands that are answered when servers are closed.
@@ -112,13 +114,21 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             averages: Averages::default(),
             announcer: Announcer::default(),
             phase: Phase::Running,
+            ready: Arc::default(),
             orders: Orders::default(),
             waiting: Vec::new(),
         }
     }
 
+    /// Whether new clients are taken: from [`Steward::run`] until a shutdown begins.
+    #[must_use]
+    pub fn readiness(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ready)
+    }
+
     /// Serves events until the process is to end, or no sender is left.
     pub fn run(&mut self, events: &Receiver<ControlEvent>) -> Ending {
+        self.ready.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         let (mut statistics, mut memory, mut looks) =
             (Recurring::new(begun), Recurring::new(begun), Recurring::new(begun));
@@ -174,12 +184,12 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 }
             }
             // Who asked may have given up.
-            ControlEvent::Scraped(to) => {
-                let _ = to.send(self.metrics());
+            ControlEvent::Scraped(format, to) => {
+                let _ = to.send(self.metrics(format));
                 None
             }
-            ControlEvent::ReadyAsked(to) => {
-                let _ = to.send(self.phase == Phase::Running);
+            ControlEvent::LifeAsked => {
+                self.plane.show_life();
                 None
             }
             ControlEvent::Finished => {
@@ -196,7 +206,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Ends a period of statistics.
     pub fn end_period(&mut self, lasted: Duration) {
         let snapshots = self.plane.look(false);
-        for (level, line) in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
+        let turned_away = self.plane.counters().door.turned_away;
+        for (level, line) in self.announcer.period_ended(&snapshots, turned_away, lasted) {
             self.plane.tell(level, line);
         }
         let totals = by_database(&snapshots);
@@ -239,7 +250,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             _ => return Answer::Columns(None),
         };
         // Columns do not depend on what there is to show.
-        let nothing = Seen { snapshots: Vec::new(), workers: Vec::new(), turned_away: 0, names: Vec::new() };
+        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: Vec::new() };
         Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
@@ -249,21 +260,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
-        let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
+        let is_counted = matches!(show, Show::Workers | Show::Events);
+        let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
-        let seen = Seen { snapshots, workers, turned_away, names };
+        let seen = Seen { snapshots, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }
 
-    fn metrics(&mut self) -> String {
-        let seen = Seen {
-            snapshots: self.plane.look(false),
-            workers: self.plane.workers(),
-            turned_away: self.plane.turned_away(),
-            names: self.plane.names(),
-        };
-        self.with_input(&seen, false, metrics::text)
+    fn metrics(&mut self, format: metrics::Format) -> String {
+        let seen =
+            Seen { snapshots: self.plane.look(false), counters: self.plane.counters(), names: self.plane.names() };
+        self.with_input(&seen, false, |input| metrics::text(input, format))
     }
 
     fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {
@@ -274,10 +281,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
-            workers: &seen.workers,
+            workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
-            turned_away: seen.turned_away,
+            door: seen.counters.door,
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),
@@ -299,6 +306,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     fn stop(&mut self, stop: Stop) -> Option<Ending> {
+        self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::Ending(stop);
         self.resume_for_shutdown();
         self.plane.stop(stop);

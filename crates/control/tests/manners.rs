@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use control::{Asker, Command, ControlEvent, KnownName, Loaded, Plane, Steward, Wanted, WorkerFacts};
+use control::{Asker, Command, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Steward, Wanted};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::random::Random;
@@ -29,12 +29,8 @@ impl Plane for NotingPlane {
         world::World::new().snapshots
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
-        Vec::new()
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        0
+    fn counters(&mut self) -> EngineFacts {
+        EngineFacts::default()
     }
 
     fn configure(&mut self, _settings: Arc<Settings>) {}

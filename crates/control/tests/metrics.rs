@@ -5,6 +5,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use control::metrics::Format;
+
 #[test]
 fn metrics_of_the_world() {
     let mut world = world::World::new();
@@ -12,7 +14,7 @@ fn metrics_of_the_world() {
         snapshot.clients.clear();
         snapshot.servers.clear();
     }
-    let text = control::metrics::text(&world.show_input());
+    let text = control::metrics::text(&world.show_input(), Format::Text);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/metrics.txt");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &text).expect("our own file");

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use connections::databases::Database;
-use control::{Asker, ControlEvent, KnownName, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
+use control::{Asker, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Kind, Serial, WorkerId};
@@ -46,12 +46,8 @@ impl Plane for Outside {
         snapshots
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
-        Vec::new()
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        0
+    fn counters(&mut self) -> EngineFacts {
+        EngineFacts::default()
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {

@@ -5,9 +5,10 @@ mod world;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use control::{
-    Asker, ControlEvent, Ending, KnownName, Loaded, Plane, SettingRow, Signal, Steward, Wanted, WorkerFacts,
+    Asker, ControlEvent, Ending, EngineFacts, KnownName, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
 };
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
@@ -39,12 +40,8 @@ impl Plane for FakePlane {
         self.snapshots.clone()
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
-        Vec::new()
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        0
+    fn counters(&mut self) -> EngineFacts {
+        EngineFacts::default()
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
@@ -152,6 +149,24 @@ fn a_show_looks_as_closely_as_it_must() {
         assert!(diary.last().expect("an answer").contains("C(SHOW) Z to client:0.0.0 close=false"), "{diary:?}");
         assert_eq!(ending, None);
     }
+}
+
+#[test]
+fn it_is_ready_from_the_start_of_its_loop_until_a_shutdown_begins() {
+    let plane = FakePlane { diary: Diary::default(), snapshots: Vec::new() };
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), loaded(20));
+    let ready = steward.readiness();
+    let is_ready = || ready.load(Ordering::Relaxed);
+    assert!(!is_ready(), "it does not run yet");
+    // What the loop leaves behind when nobody sends anything any more.
+    let (sender, events) = std::sync::mpsc::channel();
+    drop(sender);
+    assert_eq!(steward.run(&events), Ending::AtOnce);
+    assert!(is_ready());
+    assert_eq!(steward.serve(ControlEvent::Signal(Signal::Hangup)), None);
+    assert!(is_ready(), "a reload is no shutdown");
+    assert_eq!(steward.serve(ControlEvent::Signal(Signal::Terminate)), None);
+    assert!(!is_ready(), "clients are there still, and no new ones are taken");
 }
 
 #[test]

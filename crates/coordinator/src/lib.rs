@@ -261,6 +261,7 @@ impl Coordinator {
                 database: Some(database),
                 user: Some(user),
                 peer,
+                application: None,
             };
             actions.tell(Fact { level: Level::Log, topic: Topic::General, about, text });
         }

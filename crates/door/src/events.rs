@@ -104,7 +104,7 @@ impl machine::Machine for Door {
     }
 
     fn awaits_round_end(&self) -> bool {
-        !self.leaving.is_empty() || self.weight > self.weight_max
+        !self.leaving.is_empty() || self.weights.are_too_much()
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}

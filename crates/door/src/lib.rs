@@ -41,6 +41,7 @@ use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
+use machine::refused_logins::RefusedLogins;
 use machine::{CancelSecret, Proved, Settings};
 use method::Method;
 pub use method::SystemUsers;
@@ -57,6 +58,7 @@ use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
 use wire::{frontend, sqlstate};
@@ -104,7 +106,7 @@ struct Login {
     /// Why authentication failed: for the log, not for the client.
     failure: Option<Failure>,
     /// The memory that it takes here, as last computed.
-    weight: usize,
+    weight: Weight,
     armed: Armed,
 }
 
@@ -125,7 +127,7 @@ impl Login {
             encryption: Encryption::default(),
             tls_weight: 0,
             failure: None,
-            weight: weight::EMPTY,
+            weight: Weight::default(),
             armed: Armed::default(),
         }
     }
@@ -143,15 +145,14 @@ pub struct Door {
     pub system_users: SystemUsers,
     logins: Table<Login>,
     turns: Turns,
-    /// Sum of the logins' weights.
-    weight: usize,
-    weight_max: usize,
+    weights: Weights,
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
     lookups: Lookups,
     penalties: Penalties,
     leaving: Vec<ConnId>,
+    refused: RefusedLogins,
     stop: Option<Stop>,
 }
 
@@ -173,13 +174,13 @@ impl Door {
             system_users,
             logins: Table::new(Kind::Login, u16::from(id.0)),
             turns,
-            weight: 0,
-            weight_max: limits::LOGIN_BYTES_MAX,
+            weights: Weights::new(limits::LOGIN_BYTES_MAX),
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
             lookups: Lookups::new(id),
             penalties: Penalties::default(),
             leaving: Vec::new(),
+            refused: RefusedLogins::default(),
             stop: None,
         }
     }
@@ -187,11 +188,18 @@ impl Door {
     /// A client has connected. `None`: too many are logging in already; the caller sends an error and closes it.
     pub fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
         if self.logins.len() >= limits::LOGINS_MAX {
+            self.refused.count(sqlstate::TOO_MANY_CONNECTIONS);
             return None;
         }
         let conn = self.take_in(|conn| Login::new(conn.name_of_login(), peer, now));
         self.arm(conn);
         Some(conn)
+    }
+
+    /// How many logins were refused, since this door was made.
+    #[must_use]
+    pub fn refused(&self) -> &RefusedLogins {
+        &self.refused
     }
 
     /// Clients that are logging in.
@@ -427,6 +435,7 @@ impl Door {
         let text = last.message;
         // The coordinator's answer may come when its client has left.
         let Some(login) = self.logins.get(conn) else { return };
+        self.refused.count(last.code);
         let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
@@ -438,7 +447,7 @@ impl Door {
             login.inbox = Vec::new();
             login.wish = None;
             login.source = Source::AuthFile;
-            self.weight -= std::mem::take(&mut login.weight);
+            self.weights.change(&mut login.weight, Weight::NOTHING);
             self.leaving.push(conn);
         }
     }
@@ -472,6 +481,7 @@ impl Door {
             database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
             user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,
+            application: login.wish.as_ref().and_then(|wish| wish.application()),
         };
         actions.tell(Fact { level, topic, about, text: text.to_owned() });
     }

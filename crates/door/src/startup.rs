@@ -116,6 +116,11 @@ impl Wish {
         Ok(wish)
     }
 
+    /// What it calls its application, if it says so.
+    pub(super) fn application(&self) -> Option<Box<str>> {
+        self.parameters.get(b"application_name").map(|name| String::from_utf8_lossy(name).into())
+    }
+
     /// The class it is in before its first statement.
     pub(super) fn class(&self, settings: &Settings) -> ClassId {
         let application = self.parameters.get(b"application_name").unwrap_or_default();

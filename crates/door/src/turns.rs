@@ -23,7 +23,7 @@ use super::{Login, Phase};
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// How long it counts among those that take memory: many round trips to a client far away that is busy.
-const LINGERING: Duration = Duration::from_millis(250);
+const LINGERING: Duration = Duration::from_millis(500);
 
 /// At most so many logins get their turn in one step: each may be a TLS handshake, some 0.3 ms.
 const BEGUN_AT_ONCE: usize = 4;

@@ -3,7 +3,7 @@
 //! All memory that a client causes counts, in the allocator's sizes: its entries in tables, half a message, its startup
 //! parameters, the state of its authentication. If the sum is above [`limits::LOGIN_BYTES_MAX`], logins are closed
 //! (I10): first those that wait for their refusal, then those larger than an ordinary one, then the others; of each kind
-//! the oldest first. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
+//! the oldest first. Those larger than an ordinary one may have a third of it, so that they take no room from the others. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
 
 use machine::Violation;
 use machine::action::Actions;
@@ -21,13 +21,77 @@ const LOOKUP: usize = 640;
 /// A delayed answer's entries among the delayed ones and the deadlines.
 const DELAYED: usize = 64;
 
+/// The rank of those that are larger than an ordinary one.
+const HEAVY: u8 = 1;
+
+/// What a login keeps.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) bytes: usize,
+    /// More than an ordinary one.
+    pub(super) is_heavy: bool,
+}
+
+impl Weight {
+    pub(super) const NOTHING: Weight = Weight { bytes: 0, is_heavy: false };
+
+    fn heavy(self) -> usize {
+        if self.is_heavy { self.bytes } else { 0 }
+    }
+}
+
+impl Default for Weight {
+    /// That of a connection that has sent nothing yet.
+    fn default() -> Weight {
+        Weight { bytes: EMPTY, is_heavy: false }
+    }
+}
+
+/// The sums of all logins.
+#[derive(Debug)]
+pub(super) struct Weights {
+    all: usize,
+    heavy: usize,
+    max: usize,
+}
+
+impl Weights {
+    pub(super) fn new(max: usize) -> Weights {
+        Weights { all: 0, heavy: 0, max }
+    }
+
+    /// A login weighs something else now.
+    pub(super) fn change(&mut self, login: &mut Weight, now: Weight) {
+        self.leave(*login);
+        *login = now;
+        self.all += now.bytes;
+        self.heavy += now.heavy();
+    }
+
+    fn leave(&mut self, login: Weight) {
+        self.all -= login.bytes;
+        self.heavy -= login.heavy();
+    }
+
+    fn heavy_max(&self) -> usize {
+        self.max / HEAVY_PARTS
+    }
+
+    pub(super) fn are_too_much(&self) -> bool {
+        self.all > self.max || self.heavy > self.heavy_max()
+    }
+}
+
 /// Logins are closed until the sum is below the bound by this part, so that the search through all of them is rare.
 const SHED_PARTS: usize = 16;
+
+/// Logins larger than an ordinary one may have this part of the bound together.
+const HEAVY_PARTS: usize = 3;
 
 impl Door {
     /// Adds a connection.
     pub(super) fn take_in(&mut self, make: impl FnOnce(ConnId) -> Login) -> ConnId {
-        self.weight += EMPTY;
+        self.weights.all += EMPTY;
         self.logins.insert_with(make)
     }
 
@@ -46,25 +110,30 @@ impl Door {
             Phase::Delayed { .. } | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
-        let weight = login.in_full();
-        self.weight = self.weight - login.weight + weight;
-        login.weight = weight;
+        let bytes = login.in_full();
+        let is_heavy = !login.is_ordinary(bytes);
+        self.weights.change(&mut login.weight, Weight { bytes, is_heavy });
         self.shed(now, actions);
     }
 
     /// Closes logins until the rest is below the bound.
     pub(super) fn shed(&mut self, now: Time, actions: &mut Actions) {
-        if self.weight <= self.weight_max {
+        if !self.weights.are_too_much() {
             return;
         }
         let standing = self.logins.iter().filter(|(_, login)| login.stands());
         let mut order: Vec<(u8, Time, ConnId)> =
             standing.map(|(conn, login)| (login.rank(), login.since, conn)).collect();
         order.sort_unstable();
-        let enough = self.weight_max - self.weight_max / SHED_PARTS;
-        for (_, _, conn) in order {
-            if self.weight <= enough {
+        let part = |bytes: usize| bytes - bytes / SHED_PARTS;
+        let is_too_much = self.weights.all > self.weights.max;
+        for (rank, _, conn) in order {
+            let is_enough = self.weights.all <= part(self.weights.max) || !is_too_much && rank > HEAVY;
+            if is_enough && self.weights.heavy <= part(self.weights.heavy_max()) {
                 return;
+            }
+            if !is_too_much && rank < HEAVY {
+                continue;
             }
             let text = "too much is kept for clients that have not logged in: the oldest login is given up".to_owned();
             self.withdraw(conn, actions);
@@ -75,16 +144,10 @@ impl Door {
     /// Removes a login; its memory is freed or moves with it to a worker.
     pub(super) fn take_out(&mut self, conn: ConnId) -> Option<Login> {
         let mut login = self.logins.remove(conn)?;
-        self.weight -= login.weight;
+        self.weights.leave(login.weight);
         self.penalties.over(conn, &login.phase);
         self.turns.end(&mut login);
         Some(login)
-    }
-
-    /// Bytes that all clients may make it keep before they have logged in.
-    #[cfg(test)]
-    fn set_weight_max(&mut self, bytes: usize) {
-        self.weight_max = bytes;
     }
 
     /// Between two rounds: checks that the memory of all logins is counted in full, and is below the bound (I10).
@@ -96,16 +159,20 @@ impl Door {
         let mut sum = 0;
         for (conn, login) in self.logins.iter() {
             let weight = login.in_full();
-            if login.weight != weight {
-                return violation(format!("login {conn:?} keeps {weight} bytes, {} are counted", login.weight));
+            if login.weight.bytes != weight {
+                return violation(format!("login {conn:?} keeps {weight} bytes, {} are counted", login.weight.bytes));
             }
             sum += weight;
         }
-        if sum != self.weight {
-            return violation(format!("logins keep {sum} bytes, {} are counted", self.weight));
+        if sum != self.weights.all {
+            return violation(format!("logins keep {sum} bytes, {} are counted", self.weights.all));
         }
-        if sum > self.weight_max {
-            return violation(format!("logins keep {sum} bytes, {} are allowed", self.weight_max));
+        let heavy: usize = self.logins.iter().map(|(_, login)| login.weight.heavy()).sum();
+        if heavy != self.weights.heavy || heavy > self.weights.heavy_max() {
+            return violation(format!("logins that keep much keep {heavy} bytes, {} are counted", self.weights.heavy));
+        }
+        if sum > self.weights.max {
+            return violation(format!("logins keep {sum} bytes, {} are allowed", self.weights.max));
         }
         Ok(())
     }
@@ -134,14 +201,14 @@ impl Login {
     fn rank(&self) -> u8 {
         match self.phase {
             Phase::Delayed { .. } => 0,
-            _ if !self.is_ordinary() => 1,
+            _ if self.weight.is_heavy => HEAVY,
             _ => 2,
         }
     }
 
     /// Whether it keeps no more than drivers make it keep; with TLS, a half handshake besides.
-    fn is_ordinary(&self) -> bool {
-        self.weight - self.tls_weight.min(limits::TLS_WEIGHT_ORDINARY) <= limits::LOGIN_WEIGHT_ORDINARY
+    fn is_ordinary(&self, bytes: usize) -> bool {
+        bytes - self.tls_weight.min(limits::TLS_WEIGHT_ORDINARY) <= limits::LOGIN_WEIGHT_ORDINARY
     }
 
     /// Bytes that it keeps; none if it is closed in this round.
@@ -265,7 +332,7 @@ mod tests {
     #[test]
     fn the_oldest_falls_first() {
         let mut stage = Stage::new();
-        stage.door.set_weight_max(340_000);
+        stage.door.weights.max = 3 * 340_000;
         let conns: Vec<ConnId> = (0..5).map(|number| stage.arrive_at(Time(5 - number))).collect();
         for &conn in &conns {
             stage.send(conn, &startup(4000));
@@ -273,15 +340,42 @@ mod tests {
         }
         let left = conns.iter().map(|&conn| stage.door.logins.get(conn).is_some_and(Login::stands));
         assert_eq!(left.collect::<Vec<_>>(), [true, true, true, true, false], "the last was the first to come");
-        stage.door.set_weight_max(5 * EMPTY);
+        stage.door.weights.max = 5 * EMPTY;
         stage.end_round();
         assert_eq!(stage.door.logins(), 0, "ordinary or not, they give way");
     }
 
     #[test]
+    fn those_with_much_have_a_third_and_take_no_room_from_the_others() {
+        let mut stage = Stage::new();
+        let max = stage.door.weights.max;
+        let light: Vec<ConnId> = (0..100).map(|number| stage.arrive_at(Time(number))).collect();
+        for &conn in &light {
+            stage.send(conn, &startup(10));
+        }
+        for number in 0..1_000 {
+            let conn = stage.arrive_at(Time(1_000 + number));
+            stage.send(conn, &startup(10));
+            stage.send(conn, &half_a_password());
+            stage.end_round();
+        }
+        assert!(
+            stage.door.weights.heavy <= max / HEAVY_PARTS && stage.door.weights.all < max / 2,
+            "{}",
+            stage.door.weights.all
+        );
+        let left = stage.door.logins.iter().filter(|(_, login)| login.weight.is_heavy).count();
+        assert!((80..=max / HEAVY_PARTS / 65_536).contains(&left), "{left}");
+        assert!(
+            light.iter().all(|&conn| stage.door.logins.get(conn).is_some_and(Login::stands)),
+            "though they are older"
+        );
+    }
+
+    #[test]
     fn connections_that_say_nothing_are_weighed() {
         let mut stage = Stage::new();
-        stage.door.set_weight_max(10 * EMPTY);
+        stage.door.weights.max = 10 * EMPTY;
         let conns: Vec<ConnId> = (0..12).map(|number| stage.arrive_at(Time(number))).collect();
         stage.end_round();
         assert!(stage.door.logins.get(conns[0]).is_none() && stage.door.logins.get(conns[11]).is_some());
@@ -335,11 +429,11 @@ mod tests {
         for &conn in &conns {
             stage.send(conn, &startup(4000));
         }
-        assert!(stage.door.weight > 20 * 4000, "{}", stage.door.weight);
+        assert!(stage.door.weights.all > 20 * 4000, "{}", stage.door.weights.all);
         for conn in conns {
             stage.tell(Event::Hangup { conn, why: machine::Hangup::Closed });
         }
-        assert_eq!((stage.door.weight, stage.door.logins()), (0, 0));
+        assert_eq!((stage.door.weights.all, stage.door.logins()), (0, 0));
     }
 
     #[test]

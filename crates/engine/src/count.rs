@@ -3,6 +3,7 @@
 //! Tests use them to check the loop: one clock read a round, no `epoll_ctl` in the steady state, the number of system
 //! calls for a transaction.
 
+use machine::refused_logins::RefusedLogins;
 use units::WorkerId;
 
 /// One thread's counters, and which thread it is.
@@ -41,6 +42,7 @@ pub struct Counters {
     pub panics: u64,
     /// Clients that were refused because there was no file descriptor for them.
     pub turned_away: u64,
+    pub refused_logins: RefusedLogins,
 }
 
 impl Counters {
@@ -60,5 +62,6 @@ impl Counters {
         self.returned += other.returned;
         self.panics += other.panics;
         self.turned_away += other.turned_away;
+        self.refused_logins.add(&other.refused_logins);
     }
 }

@@ -95,6 +95,12 @@ impl Handle {
         found
     }
 
+    /// Whether every thread answers within the timeout.
+    #[must_use]
+    pub fn answers(&self, timeout: Duration) -> bool {
+        self.counters(timeout).len() == self.shared.boxes.len()
+    }
+
     /// Answers a console command; `close` ends that console session.
     pub fn answer(&self, worker: WorkerId, conn: ConnId, bytes: Vec<u8>, close: bool) {
         self.post(Mail::ToWorker(worker, ToWorker::Answer { conn, bytes, close }));

@@ -23,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use machine::refused_logins::RefusedLogins;
 use machine::{Event, Exchange, Hangup, Level, Lost, Mail, Place, Secured, ToWorker};
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
@@ -254,7 +255,9 @@ impl Host {
         });
         let turned_away = self.gate.as_ref().map_or(0, Gate::turned_away);
         let sends = self.counters.sends + self.encryption.sends;
-        let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, sends, ..self.counters };
+        let mut refused_logins = RefusedLogins::default();
+        self.residents.iter().for_each(|resident| refused_logins.add(&resident.machine().refused_logins()));
+        let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, sends, refused_logins, ..self.counters };
         ThreadCounters { thread: self.thread, worker, counters }
     }
 

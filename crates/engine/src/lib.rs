@@ -27,6 +27,7 @@ mod layer;
 mod letter;
 mod listener;
 mod log;
+mod log_line;
 mod mailbox;
 mod options;
 mod poll;
@@ -61,7 +62,7 @@ pub use handle::Handle;
 pub use layer::Keyring;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
-pub use options::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
+pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;
 
 use host::{Host, Plan};

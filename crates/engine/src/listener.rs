@@ -1,13 +1,14 @@
 //! Listening sockets, TCP and Unix, and accepting clients.
 //!
-//! A Unix socket file left by a dead process is replaced; one that another process listens on is not. `gate` deals with
-//! running out of descriptors.
+//! A Unix socket file left by a dead process is replaced; one that another process listens on is not. Sockets that a service
+//! manager has opened are taken as they are, in place of all others. `gate` deals with running out of descriptors.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use machine::Peer;
 use rustix::io::Errno;
@@ -74,6 +75,9 @@ pub(crate) enum Accepted {
 /// A name cannot be looked up, the Unix socket cannot be opened, or no address at all can be listened on: then the
 /// first one's error.
 pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result<Vec<Listener>, ListenError> {
+    if !options.passed.is_empty() {
+        return passed(options);
+    }
     let mut listeners = Vec::new();
     for text in &options.addresses {
         for address in addresses(text, options.port)? {
@@ -98,6 +102,36 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
         true => Ok(listeners),
         false => Err(missed.remove(0)),
     }
+}
+
+/// The sockets that were opened for us.
+fn passed(options: &Options) -> Result<Vec<Listener>, ListenError> {
+    let number = |(index, fd): (usize, &Arc<OwnedFd>)| {
+        take_over(fd, options)
+            .map_err(|why| ListenError { place: format!("passed socket {index}"), why: why.to_string() })
+    };
+    options.passed.iter().enumerate().map(number).collect()
+}
+
+/// Its file, if it has one, belongs to whoever has opened it.
+fn take_over(fd: &OwnedFd, options: &Options) -> io::Result<Listener> {
+    let fd = fd.try_clone()?;
+    let socket = SockRef::from(&fd);
+    socket.set_nonblocking(true)?;
+    if !socket.is_listener()? {
+        socket.listen(options.backlog)?;
+    }
+    let address = socket.local_addr()?;
+    let place = match (address.as_socket(), address.as_pathname(), address.as_abstract_namespace()) {
+        (Some(tcp), ..) => Listening::Tcp(tcp),
+        (_, Some(path), _) => Listening::Unix(path.to_string_lossy().into_owned()),
+        (.., Some(name)) => Listening::Unix(format!("@{}", String::from_utf8_lossy(name))),
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "it has no address of TCP or Unix")),
+    };
+    if let Listening::Tcp(_) = place {
+        tcp::set(&socket, &options.tcp)?;
+    }
+    Ok(Listener { fd, place, file: None })
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

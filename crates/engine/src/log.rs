@@ -7,11 +7,10 @@
 //! A log that blocks (a stopped terminal) or fails (a full disk) never stops the service: lines beyond
 //! [`QUEUE_LEN_MAX`] and lines that cannot be written are dropped and counted, and the count is logged when it works
 //! again. A file is opened anew even if the queue is full. Lines are collected for some milliseconds ([`REST`]) before
-//! they are written. Control characters are replaced in every line.
+//! they are written. What a line looks like is in `log_line`.
 //!
 //! It does not decide what is logged.
 
-use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use connections::databases::{Address, Host};
 use jiff::tz::TimeZone;
-use machine::{About, Fact, Level, LogFilter, Peer, Topic};
-use units::{ConnId, Time};
+use machine::{About, Fact, Level, LogFilter, Topic};
+use units::Time;
 
 use crate::clock::Clock;
+use crate::log_line::LogLine;
 use crate::options::LogOptions;
 use crate::syslog::Syslog;
 
@@ -258,16 +257,12 @@ impl Writer {
 
     fn write(&mut self, time: Time, fact: &Fact) {
         let moment = self.clock.on_the_wall(time).to_zoned(self.zone.clone());
-        // Writing to a String does not fail.
-        let _ =
-            write!(self.page, "{} [{}] {} ", moment.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"), self.pid, word(fact.level),);
-        let begin = self.page.len();
-        let prefix = Prefix { about: &fact.about, port: self.options.port };
-        let _ = writeln!(self.page, "{prefix}{}", Clean(&fact.text));
-        let lost = self
-            .syslog
-            .as_mut()
-            .and_then(|syslog| syslog.send(fact.level, &moment, self.pid, self.page[begin..].trim_end()));
+        let line = LogLine { moment: &moment, pid: self.pid, fact, port: self.options.port };
+        line.write(self.options.format, &mut self.page);
+        let lost = self.syslog.as_mut().and_then(|syslog| {
+            // It adds the time and the process itself.
+            syslog.send(fact.level, &moment, self.pid, &line.words())
+        });
         if let Some(error) = lost {
             // This goes to the file and to standard error. If syslog loses it too, that is not reported again.
             self.own(Level::Warning, format!("syslog cannot be reached: {error}"));
@@ -294,10 +289,13 @@ impl Writer {
         let mention = match self.unwritten {
             0 => String::new(),
             count => {
-                let now = self.clock.on_the_wall(self.clock.now()).to_zoned(self.zone.clone());
-                let time = now.strftime("%Y-%m-%d %H:%M:%S.%3f %Z");
+                let moment = self.clock.on_the_wall(self.clock.now()).to_zoned(self.zone.clone());
                 let text = format!("{count} log lines were lost because the log file could not be written");
-                format!("{time} [{}] WARNING {text}\n", self.pid)
+                let fact = Fact { level: Level::Warning, topic: Topic::General, about: About::Pooler, text };
+                let line = LogLine { moment: &moment, pid: self.pid, fact: &fact, port: self.options.port };
+                let mut mention = String::new();
+                line.write(self.options.format, &mut mention);
+                mention
             }
         };
         let bytes = [begin, &mention, &self.page].concat().into_bytes();
@@ -322,106 +320,18 @@ impl Writer {
     }
 }
 
-fn word(level: Level) -> &'static str {
-    match level {
-        Level::Debug => "DEBUG",
-        Level::Log => "LOG",
-        Level::Warning => "WARNING",
-        Level::Error => "ERROR",
-        Level::Fatal => "FATAL",
-    }
-}
-
-/// `C-0x…: db/user@addr:port `, or nothing for the pooler's own lines.
-struct Prefix<'a> {
-    about: &'a About,
-    port: u16,
-}
-
-impl fmt::Display for Prefix<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.about {
-            About::Pooler => Ok(()),
-            About::Client { name, database, user, peer, .. } => {
-                let (database, user) = (database.as_deref(), user.as_deref());
-                names(f, 'C', *name, database.unwrap_or("(nodb)"), user.unwrap_or("(nouser)"))?;
-                match peer {
-                    Peer::Tcp { from, .. } => write!(f, "{}:{} ", Ip(from.ip()), from.port()),
-                    Peer::Unix { pid, .. } => write!(f, "unix({pid}):{} ", self.port),
-                }
-            }
-            About::Server { name, database, user, address, .. } => {
-                names(f, 'S', *name, database, user)?;
-                write!(f, "{} ", Place(address))
-            }
-        }
-    }
-}
-
-fn names(f: &mut fmt::Formatter<'_>, letter: char, conn: ConnId, database: &str, user: &str) -> fmt::Result {
-    write!(f, "{letter}-{:#x}: {}/{}@", conn.to_bits(), Clean(database), Clean(user))
-}
-
-struct Ip(std::net::IpAddr);
-
-impl fmt::Display for Ip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.to_canonical() {
-            std::net::IpAddr::V4(ip) => write!(f, "{ip}"),
-            std::net::IpAddr::V6(ip) => write!(f, "[{ip}]"),
-        }
-    }
-}
-
-struct Place<'a>(&'a Address);
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.host {
-            Host::Unix(_) => write!(f, "unix:{}", self.0.port),
-            Host::Ip(ip) => write!(f, "{}:{}", Ip(*ip), self.0.port),
-            Host::Name(name) => write!(f, "{}:{}", Clean(name), self.0.port),
-        }
-    }
-}
-
-/// Text without control characters, since a name with a line feed could forge a line.
-struct Clean<'a>(&'a str);
-
-impl fmt::Display for Clean<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.0.split(char::is_control).enumerate() {
-            if index > 0 {
-                f.write_char('?')?;
-            }
-            f.write_str(part)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use machine::Peer;
+    use units::ConnId;
+
     use super::*;
 
     fn client(name: &str) -> About {
         let address = |text: &str| text.parse().expect("an address");
         let peer = Peer::Tcp { from: address("[::1]:5123"), to: address("[::1]:6432") };
         let (conn, name_of) = (ConnId::from_bits(0x9999), ConnId::from_bits(0x1234));
-        About::Client { conn, name: name_of, database: Some(name.into()), user: None, peer }
-    }
-
-    #[test]
-    fn a_line_names_the_client_and_cannot_be_forged() {
-        let about = client("shop\n2026");
-        let prefix = Prefix { about: &about, port: 6432 }.to_string();
-        assert_eq!(prefix, "C-0x1234: shop?2026/(nouser)@[::1]:5123 ");
-        assert_eq!(Clean("a\r\n\u{1b}[0mb").to_string(), "a???[0mb");
-    }
-
-    #[test]
-    fn a_mapped_address_is_shown_as_the_old_one() {
-        assert_eq!(Ip("::ffff:10.0.0.1".parse().expect("an address")).to_string(), "10.0.0.1");
+        About::Client { conn, name: name_of, database: Some(name.into()), user: None, peer, application: None }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Only the options of the log and of
 //! TCP sockets can change at run time.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub struct Options {
     /// `listen_port`. 0: any free one, for tests.
     pub port: u16,
     pub unix: Option<UnixOptions>,
+    /// Listening sockets that were opened for us. If there are any, addresses and `unix` are not listened on.
+    pub passed: Vec<Arc<OwnedFd>>,
     /// `listen_backlog`
     pub backlog: i32,
     /// `so_reuseport`
@@ -72,8 +75,19 @@ pub struct LogOptions {
     pub log_connections: bool,
     pub log_disconnections: bool,
     pub log_pooler_errors: bool,
+    pub format: LogFormat,
     /// Shown for clients of the Unix socket, as in `unix(4711):6432`.
     pub port: u16,
+}
+
+/// What lines look like, in the file and on standard error. Syslog's are always plain.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As PgBouncer's.
+    #[default]
+    Plain,
+    /// An object a line.
+    Json,
 }
 
 /// The system's own log.
@@ -128,6 +142,7 @@ impl Default for Options {
             addresses: Vec::new(),
             port: 6432,
             unix: Some(UnixOptions { dir: "/tmp".to_owned(), mode: 0o777, group: None }),
+            passed: Vec::new(),
             backlog: 4096,
             reuse_port: false,
             tcp: TcpOptions::default(),
@@ -161,6 +176,7 @@ impl Default for LogOptions {
             log_connections: true,
             log_disconnections: true,
             log_pooler_errors: true,
+            format: LogFormat::default(),
             port: 6432,
         }
     }

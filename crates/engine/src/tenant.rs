@@ -1,5 +1,6 @@
 //! A machine as the loop uses it, with the calls that only some machines need.
 
+use machine::refused_logins::RefusedLogins;
 use machine::{Action, Actions, Event, Machine, Peer};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
@@ -23,6 +24,11 @@ pub(crate) trait Tenant: Machine {
     /// For a door: takes a new client in, or returns `None` if it has no room.
     fn accept(&mut self, _now: Time, _peer: Peer) -> Option<ConnId> {
         None
+    }
+
+    /// For a door: the logins that it has refused.
+    fn refused_logins(&self) -> RefusedLogins {
+        RefusedLogins::default()
     }
 
     /// For a worker: the rows of the board that it needs.
@@ -52,6 +58,10 @@ impl Tenant for Door {
             self.system_users.learn(uid, name);
         }
         Door::accept(self, now, peer)
+    }
+
+    fn refused_logins(&self) -> RefusedLogins {
+        *self.refused()
     }
 }
 

@@ -59,10 +59,10 @@ impl LoneAnswer<'_> {
                 unnamed.forget();
             }
         }
-        self.pool.counts.totals.count_query(now, server.transaction.query_at);
+        self.pool.counts.count_query(now, server.transaction.query_at);
         server.transaction.query_at = now;
         if status == Status::Idle {
-            self.pool.counts.totals.count_transaction(now, server.transaction.began_at.take().unwrap_or(now));
+            self.pool.counts.count_transaction(now, server.transaction.began_at.take().unwrap_or(now));
         }
         Some(status)
     }

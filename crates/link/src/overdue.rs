@@ -25,15 +25,15 @@ pub const WORDS: &str = "canceling statement due to query_timeout";
 
 /// A query of the client has been answered.
 pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
-    let totals = &mut answers.pool.counts.totals;
-    totals.count_query(answers.now, answers.server.transaction.query_at);
+    let counts = &mut answers.pool.counts;
+    counts.count_query(answers.now, answers.server.transaction.query_at);
     answers.server.query_answered();
     answers.server.transaction.query_at = answers.now;
     if status == Status::Idle {
         // If more answers are owed, the next transaction has begun.
         let next = (answers.server.ledger.depth() > 1).then_some(answers.now);
         let began = std::mem::replace(&mut answers.server.transaction.began_at, next).unwrap_or(answers.now);
-        totals.count_transaction(answers.now, began);
+        counts.count_transaction(answers.now, began);
     }
     let block = answers.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
     answers.findings.transaction_block |= block;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
 use machine::Proved;
+use machine::histogram::{Spans, counted};
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
 use queueing::queue::ClassQueue;
@@ -129,7 +130,31 @@ pub struct PoolCounts {
     pub sessions: u32,
     pub cancels: u32,
     pub totals: Totals,
+    pub spans: Spans,
     pub fidelity: FidelityCounts,
+}
+
+impl PoolCounts {
+    /// A query that began at `since` has been answered.
+    #[inline]
+    pub(crate) fn count_query(&mut self, now: Time, since: Time) {
+        self.totals.queries += 1;
+        self.totals.query_us += counted(&mut self.spans.query, now, since);
+    }
+
+    /// A transaction that began at `since` is over.
+    #[inline]
+    pub(crate) fn count_transaction(&mut self, now: Time, since: Time) {
+        self.totals.transactions += 1;
+        self.totals.transaction_us += counted(&mut self.spans.transaction, now, since);
+    }
+
+    /// A session has waited for a server, or for leave to keep its own.
+    #[inline]
+    pub fn count_wait(&mut self, micros: u64) {
+        self.totals.wait_us += micros;
+        self.spans.wait.count(micros);
+    }
 }
 
 /// The known side effects of its database's functions, triggers and views.

@@ -26,8 +26,6 @@ pub enum Peer {
     Unix { pid: u32, uid: u32 },
 }
 
-impl Peer {}
-
 /// Both ends of a TCP connection to a PostgreSQL.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
@@ -47,6 +45,8 @@ pub enum About {
         database: Option<Arc<str>>,
         user: Option<Arc<str>>,
         peer: Peer,
+        /// As far as it is known: the session's current one.
+        application: Option<Box<str>>,
     },
     /// `S-…: db/user@addr`.
     Server {
@@ -62,6 +62,11 @@ pub enum About {
 impl About {
     /// Names as the log shows them.
     pub(crate) fn cut_names(&mut self) {
+        if let About::Client { application: Some(name), .. } = self
+            && name.len() > limits::SHOWN_NAME_LEN_MAX
+        {
+            *name = shown(name).into();
+        }
         let names = match self {
             About::Pooler => [None, None],
             About::Client { database, user, .. } => [database.as_mut(), user.as_mut()],
@@ -126,6 +131,19 @@ pub struct Fact {
     pub about: About,
     /// Without names that clients choose in raw form: control characters are replaced where the line is written.
     pub text: String,
+}
+
+impl Fact {
+    #[must_use]
+    pub fn new(level: Level, topic: Topic, about: About, text: String) -> Fact {
+        Fact { level, topic, about, text }
+    }
+
+    /// About the process itself.
+    #[must_use]
+    pub fn of_the_pooler(level: Level, text: String) -> Fact {
+        Fact::new(level, Topic::General, About::Pooler, text)
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use session_state::state::{PinSnapshot, Pins};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
+use crate::histogram::Spans;
 use crate::observe::Peer;
 
 /// One worker at one moment.
@@ -104,6 +105,7 @@ pub struct PoolSnapshot {
     /// Age of the oldest waiter, in microseconds; 0: nobody waits.
     pub maxwait_us: u64,
     pub totals: Totals,
+    pub spans: Spans,
     pub fidelity: FidelitySnapshot,
     /// Empty where there are no rules of classes.
     pub classes: Vec<ClassCounts>,
@@ -159,6 +161,7 @@ impl PoolSnapshot {
             closing_servers: 0,
             maxwait_us: 0,
             totals: Totals::default(),
+            spans: Spans::default(),
             fidelity: FidelitySnapshot::default(),
             classes: Vec::new(),
             sizing: None,
@@ -254,20 +257,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// A query that began at `since` has been answered.
-    #[inline]
-    pub fn count_query(&mut self, now: Time, since: Time) {
-        self.queries += 1;
-        self.query_us += now.micros_since(since);
-    }
-
-    /// A transaction that began at `since` is over.
-    #[inline]
-    pub fn count_transaction(&mut self, now: Time, since: Time) {
-        self.transactions += 1;
-        self.transaction_us += now.micros_since(since);
-    }
-
     /// Adds another count, for instance of the same pool on another worker.
     pub fn add(&mut self, other: &Totals) {
         self.server_assignments += other.server_assignments;

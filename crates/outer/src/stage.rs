@@ -27,6 +27,8 @@ pub struct Wishes {
     pub auth: &'static str,
     /// More lines for the section `[pgbouncer]`; they win.
     pub settings: Vec<(&'static str, String)>,
+    /// So many more names for the same database: `alias_0` and so on.
+    pub aliases: u32,
     /// PostgreSQL's own limit.
     pub max_connections: u32,
     /// The most descriptors the pooler may have.
@@ -42,6 +44,7 @@ impl Default for Wishes {
             workers: 0,
             auth: "trust",
             settings: Vec::new(),
+            aliases: 0,
             max_connections: 100,
             fds: None,
             any_database: false,
@@ -134,7 +137,9 @@ fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
     let upstream =
         format!("host={} port={} user={USER} password={}", cluster.host(), cluster.port(), cluster.password());
     let any = if wishes.any_database { format!("* = {upstream}\n") } else { String::new() };
-    let mut text = format!("[databases]\n{DATABASE} = {upstream}\n{any}[pgbouncer]\n");
+    let aliases: String =
+        (0..wishes.aliases).map(|number| format!("alias_{number} = {upstream} dbname={DATABASE}\n")).collect();
+    let mut text = format!("[databases]\n{DATABASE} = {upstream}\n{aliases}{any}[pgbouncer]\n");
     let mut settings: Vec<(&str, String)> = vec![
         ("listen_addr", "127.0.0.1".to_owned()),
         ("listen_port", "{port}".to_owned()),

@@ -211,9 +211,8 @@ const EXPORTED: [(&str, f64, [&str; 3]); 10] = [
 
 #[test]
 fn pgbouncer_exporter() {
-    let Some(program) = Program::built_by("pgbouncer-exporter") else { return };
-    let http: SocketAddr = format!("127.0.0.1:{}", demo::free_port()).parse().expect("an address");
-    let settings = vec![("http_listen", http.to_string()), ("max_user_connections", "77".to_owned())];
+    let Some(program) = Program::built_by("exporter") else { return };
+    let settings = vec![("max_user_connections", "77".to_owned())];
     let mut stage = Stage::set(&Wishes { pool: 3, settings, ..Wishes::default() });
     let mut clients: Vec<Client> = (0..5).map(|_| stage.client()).collect();
     for client in &mut clients[..2] {
@@ -244,13 +243,6 @@ fn pgbouncer_exporter() {
     assert_eq!(all("pgbouncer_client_connections", "state=\"active\""), 2.0 + 1.0, "{exported:?}");
     assert_eq!(all("pgbouncer_client_connections", "state=\"idle\""), 3.0, "{exported:?}");
 
-    // pgweir's own page has all of it under the same names.
-    let own = series(&get(http));
-    let elsewhere = ["pgbouncer_client_connections", "pgbouncer_exporter_"];
-    let is_own =
-        |name: &&String| name.starts_with("pgbouncer_") && !elsewhere.iter().any(|word| name.starts_with(word));
-    let missing: Vec<&String> = exported.keys().filter(is_own).filter(|name| !own.contains_key(*name)).collect();
-    assert_eq!(missing, Vec::<&String>::new(), "of what the exporter has, /metrics has not");
     drop(clients);
     stage.assert_healthy();
 }

@@ -1,6 +1,6 @@
-//! The command line: PgBouncer's flags and one file, or one of five commands of our own.
+//! The command line: PgBouncer's flags and one file, or one of six commands of our own.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `import`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -54,6 +54,10 @@ pub(crate) enum Invocation {
     },
     /// Read a file and say what it means.
     Check {
+        file: PathBuf,
+    },
+    /// Read PgBouncer's file and say what will differ.
+    Import {
         file: PathBuf,
     },
 }
@@ -231,6 +235,18 @@ Examples:
         #[arg(value_name = "CONFIG_FILE")]
         file: PathBuf,
     },
+    /// Say how pgweir would serve PgBouncer's file: what is as before, what is not
+    #[command(after_help = "\
+What differs goes to stdout, what is wrong with the file to stderr; the status is 0 if pgweir can serve it. Nothing is written: the
+file stays as it is, for both.
+
+Examples:
+  pgweir import /etc/pgbouncer/pgbouncer.ini")]
+    Import {
+        /// A pgbouncer.ini
+        #[arg(value_name = "CONFIG_FILE")]
+        file: PathBuf,
+    },
 }
 
 /// The options of `bench`.
@@ -298,6 +314,10 @@ impl Line {
             Command::Check { file } => {
                 flags.refuse("check", &Flags::ALL)?;
                 Ok(Invocation::Check { file })
+            }
+            Command::Import { file } => {
+                flags.refuse("import", &Flags::ALL)?;
+                Ok(Invocation::Import { file })
             }
         }
     }

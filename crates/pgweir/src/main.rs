@@ -6,7 +6,7 @@
 //!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
 //!        ├─ bench [URL] ► trials: the published tests, with this program as a child
 //!        ├─ auth-setup URL ─► SQL for auth_query
-//!        └─ check FILE ─► config, in words
+//!        └─ check FILE, import FILE ─► config, in words
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -24,9 +24,11 @@ mod identity;
 mod keyring;
 mod keytab;
 mod memory;
+mod passed;
 mod plane;
 mod serve;
 mod settings;
+mod supervisor;
 mod upstream;
 mod watched;
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
+        Ok(Invocation::Import { file }) => check::import(&file, settings::cores()),
         Err(misuse) => misused(&program, &misuse),
     }
 }

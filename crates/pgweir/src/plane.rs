@@ -3,27 +3,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, KnownName, Plane, WorkerFacts};
+use control::{Asker, DoorFacts, EngineFacts, KnownName, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
+use crate::supervisor::Supervisor;
 
 /// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long a thread may take to show that it lives.
+const LIFE: Duration = Duration::from_secs(5);
+
 /// A handle, in the control plane's words.
 pub(crate) struct EnginePlane {
     handle: Handle,
+    supervisor: Supervisor,
     /// The log was told something since the last answer.
     logged: bool,
 }
 
 impl EnginePlane {
-    pub(crate) fn new(handle: Handle) -> EnginePlane {
-        EnginePlane { handle, logged: false }
+    pub(crate) fn new(handle: Handle, supervisor: Supervisor) -> EnginePlane {
+        EnginePlane { handle, supervisor, logged: false }
     }
 }
 
@@ -38,13 +43,12 @@ impl Plane for EnginePlane {
         snapshots
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
+    fn counters(&mut self) -> EngineFacts {
         let threads = self.handle.counters(LOOK);
-        threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect()
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        self.handle.counters(LOOK).iter().map(|thread| thread.counters.turned_away).sum()
+        let mut sum = Counters::default();
+        threads.iter().for_each(|thread| sum.add(&thread.counters));
+        let workers = threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect();
+        EngineFacts { workers, door: DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins } }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
@@ -52,6 +56,7 @@ impl Plane for EnginePlane {
     }
 
     fn stop(&mut self, stop: Stop) {
+        self.supervisor.stopping();
         self.handle.stop(stop);
     }
 
@@ -74,6 +79,12 @@ impl Plane for EnginePlane {
     fn names(&mut self) -> Vec<KnownName> {
         let known = self.handle.names().into_iter();
         known.map(|(name, ttl, addresses)| KnownName { name, ttl, addresses }).collect()
+    }
+
+    fn show_life(&mut self) {
+        if self.handle.answers(LIFE) {
+            self.supervisor.alive();
+        }
     }
 
     fn give_memory_back(&mut self) {

@@ -4,6 +4,7 @@
 //! Threads come last, since they inherit who we are.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,8 +24,9 @@ use signal_hook::iterator::Signals;
 use crate::cli::Flags;
 use crate::keyring::Watcher;
 use crate::plane::EnginePlane;
+use crate::supervisor::Supervisor;
 use crate::watched::Watched;
-use crate::{announce, complain, daemon, dev, identity, keyring, keytab, settings, upstream};
+use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upstream};
 
 /// Where `run` listens unless told otherwise.
 pub(crate) const LISTEN: &str = "127.0.0.1:6432";
@@ -93,10 +95,10 @@ fn serve(
 ) -> ExitCode {
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
-        Ok(Prepared::Child(pidfile, signals)) => match up(&config, flags) {
-            Ok(engine) => {
+        Ok(Prepared::Child(process)) => match up(&config, flags, &process.passed) {
+            Ok((engine, watched)) => {
                 begun(&config, &engine.handle());
-                run(engine, signals, &config, flags, again, pidfile)
+                run((engine, &watched), process, &config, flags, again)
             }
             Err(code) => code,
         },
@@ -107,8 +109,17 @@ fn serve(
 
 /// Which side of going to the background we are on.
 enum Prepared {
-    Child(Option<Pidfile>, Signals),
+    Child(Process),
     Parent(ExitCode),
+}
+
+/// What the process has before it has threads.
+struct Process {
+    pidfile: Option<Pidfile>,
+    signals: Signals,
+    /// Sockets from the service manager.
+    passed: Vec<Arc<OwnedFd>>,
+    supervisor: Supervisor,
 }
 
 /// Everything that must happen while there is one thread.
@@ -122,6 +133,11 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
         }
         if config.pooling.global.log.logfile.is_none() && !config.pooling.global.log.syslog {
             return Err("daemon needs logfile configured".to_owned());
+        }
+        if passed::is_any() {
+            return Err(
+                "sockets passed from service manager are for one process: they cannot be used with -d".to_owned()
+            );
         }
         let parent = daemon::start().map_err(|why| format!("cannot go to the background: {why}"))?;
         return Ok(Prepared::Parent(parent));
@@ -137,7 +153,9 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
         let opened = File::options().append(true).create(true).open(path);
         opened.map_err(|error| format!("could not open logfile '{path}': {}", complain::why(&error)))?;
     }
-    if is_served_already(config) {
+    let supervisor = Supervisor::of_the_environment()?;
+    let passed: Vec<_> = passed::take()?.into_iter().map(Arc::new).collect();
+    if passed.is_empty() && is_served_already(config) {
         return Err("unix socket is in use, cannot continue".to_owned());
     }
     // Whoever reads the pidfile or hears that we listen may send one at once.
@@ -145,7 +163,7 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     let signals = signals.map_err(|error| format!("cannot receive signals: {}", complain::why(&error)))?;
     let pidfile =
         config.pooling.global.listening.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
-    Ok(Prepared::Child(pidfile, signals))
+    Ok(Prepared::Child(Process { pidfile, signals, passed, supervisor }))
 }
 
 /// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that
@@ -159,17 +177,32 @@ fn is_served_already(config: &Config) -> bool {
 }
 
 /// Starts the data plane and says so, or why not.
-fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
+fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<(Engine, Arc<Watched>), ExitCode> {
+    let watched = Arc::new(Watched::default());
+    let watching = &config.pooling.global.console.http_listen;
+    for address in watching {
+        monitor::serve(address, watched.clone()).map_err(|error| {
+            complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)))
+        })?;
+    }
     let loaded = settings::loaded(config);
     let keyring = keyring::read(&config.pooling.global.tls).map_err(|why| complain::fatal(&why))?;
-    let engine = Engine::start(&settings::options(&config.pooling.global, flags, keyring), loaded.settings)
-        .map_err(|error| complain::fatal(&error.to_string()))?;
+    let mut options = settings::options(&config.pooling.global, flags, keyring);
+    options.passed = passed.to_vec();
+    let engine = Engine::start(&options, loaded.settings).map_err(|error| complain::fatal(&error.to_string()))?;
     let handle = engine.handle();
     for warning in &loaded.warnings {
         handle.log().say(Level::Warning, warning.clone());
     }
+    let ignored = if passed.is_empty() { Vec::new() } else { settings::ignored_places(&config.pooling.global) };
+    for key in ignored {
+        handle.log().say(Level::Warning, format!("sockets passed from service manager, {key} ignored"));
+    }
     for place in handle.listening() {
         handle.log().say(Level::Log, format!("listening on {place}"));
+    }
+    for address in watching {
+        handle.log().say(Level::Log, format!("listening on {address} for http"));
     }
     let version = control::version::text();
     handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
@@ -178,18 +211,20 @@ fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     if daemon::is_child() {
         daemon::let_go().map_err(failed)?;
     }
-    Ok(engine)
+    Ok((engine, watched))
 }
 
 /// Serves until the end.
 fn run(
-    mut engine: Engine,
-    signals: Signals,
+    (mut engine, watched): (Engine, &Watched),
+    process: Process,
     config: &Config,
     flags: &Flags,
     again: fn(&Config) -> Result<Config, Vec<Problem>>,
-    pidfile: Option<Pidfile>,
 ) -> ExitCode {
+    let Process { pidfile, signals, passed, supervisor } = process;
+    // The engine has its own; these would keep the port open when it closes them.
+    drop(passed);
     let handle = engine.handle();
     let (sender, events) = channel();
     let watcher = match Watcher::start(handle.clone(), config.pooling.global.tls.clone()) {
@@ -197,18 +232,15 @@ fn run(
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
-    for address in &config.pooling.global.console.http_listen {
-        if let Err(error) = monitor::serve(address, Arc::new(Watched::new(sender.clone()))) {
-            return complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)));
-        }
-        handle.log().say(Level::Log, format!("listening on {address} for http"));
-    }
     let steward = Steward::new(
-        EnginePlane::new(handle.clone()),
-        reader(handle.clone(), watcher, flags.clone(), config.clone(), again),
+        EnginePlane::new(handle.clone(), supervisor.clone()),
+        told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), config.clone(), again)),
         settings::loaded(config),
     );
-    let ended = watch(engine, signals, questions, sender).and_then(|end| {
+    watched.begin(sender.clone(), steward.readiness());
+    let lives = show_life(sender.clone());
+    let ended = lives.and_then(|()| watch(engine, signals, questions, sender)).and_then(|end| {
+        supervisor.ready();
         let ending = { steward }.run(&events);
         if ending == Ending::AtOnce {
             // Told already, unless no sender is left.
@@ -259,6 +291,36 @@ fn watch(
             let _ = sender.send(ControlEvent::Finished);
         })
         .map_err(system)
+}
+
+/// Asks for signs of life as often as the service manager wants them, if it does.
+fn show_life(sender: Sender<ControlEvent>) -> Result<(), String> {
+    let Some(period) = supervisor::watchdog_period() else { return Ok(()) };
+    let beat = move || {
+        while sender.send(ControlEvent::LifeAsked).is_ok() {
+            thread::sleep(period);
+        }
+    };
+    let started = thread::Builder::new().name("watchdog".to_owned()).spawn(beat);
+    started.map(drop).map_err(|why| format!("cannot start a thread: {why}"))
+}
+
+/// Tells the service manager of every reload, until when it lasts, whether it succeeds or not.
+fn told(
+    supervisor: Supervisor,
+    mut read: impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>,
+) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
+    move |wanted| {
+        let is_reload = wanted == Wanted::Again;
+        if is_reload {
+            supervisor.reloading();
+        }
+        let loaded = read(wanted);
+        if is_reload {
+            supervisor.ready();
+        }
+        loaded
+    }
 }
 
 fn meaning(number: i32) -> Signal {

@@ -84,6 +84,7 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
             mode: global.listening.unix_socket_mode,
             group: (!global.listening.unix_socket_group.is_empty()).then(|| global.listening.unix_socket_group.clone()),
         }),
+        passed: Vec::new(),
         backlog: i32::try_from(global.network.listen_backlog).unwrap_or(i32::MAX),
         reuse_port: global.listening.so_reuseport,
         tcp: tcp(global),
@@ -91,6 +92,15 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
         log: log(global, flags),
         authority: Some(Arc::new(Outside(Office::new(global.login.auth_threads as usize)))),
     }
+}
+
+/// Where nobody listens if the service manager has opened our sockets. A default that nobody has written is not ignored.
+pub(crate) fn ignored_places(global: &Global) -> Vec<&'static str> {
+    let Global { listening, .. } = global;
+    let unix = listening.unix_socket_dir != Global::default().listening.unix_socket_dir;
+    let unix = unix && listening.unix_socket_dir.is_some();
+    let places = [("listen_addr", !listening.listen_addr.is_empty()), ("unix_socket_dir", unix)];
+    places.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
 }
 
 /// Whom the engine has asked who a client is.
@@ -116,6 +126,10 @@ pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
         log_connections: global.log.log_connections,
         log_disconnections: global.log.log_disconnections,
         log_pooler_errors: global.log.log_pooler_errors,
+        format: match global.log.log_format {
+            ::settings::LogFormat::Plain => engine::LogFormat::Plain,
+            ::settings::LogFormat::Json => engine::LogFormat::Json,
+        },
         port: global.listening.listen_port,
     }
 }

@@ -64,7 +64,7 @@ fn help_goes_to_stdout() {
 
 #[test]
 fn a_command_explains_itself() {
-    for command in ["run", "dev", "bench", "auth-setup", "check"] {
+    for command in ["run", "dev", "bench", "auth-setup", "check", "import"] {
         let output = run(&["help", command]);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = stdout(&output);
@@ -113,6 +113,21 @@ fn check_names_file_line_key_and_what_was_expected() {
     let place = |line: u32| format!("{}:{line}", ini.path());
     assert!(text.contains(&place(3)) && text.contains("listen_port") && text.contains("abc"), "{text}");
     assert!(text.contains(&place(4)) && text.contains("pool_mod"), "{text}");
+}
+
+#[test]
+fn import_says_whether_pgweir_can_serve_a_file_and_what_differs() {
+    let ini =
+        Ini::new("import", "[databases]\napp = host=127.0.0.1\n[pgbouncer]\npool_mode = transaction\npeer_id = 3\n");
+    let output = run(&["import", ini.path()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.starts_with("pgweir can serve this file.\n") && text.contains("pool_fidelity = classic"), "{text}");
+    assert!(stderr(&output).contains("peer_id: found \"3\""));
+    let ini = Ini::new("import-bad", "[databases]\n[pgbouncer]\ndisable_pqexec = 1\n");
+    let output = run(&["import", ini.path()]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    assert!(stderr(&output).contains("disable_pqexec: found \"1\""));
 }
 
 #[test]

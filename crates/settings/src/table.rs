@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, MaxProtocol, Over, PoolMode, PoolSize, SslMode,
-    SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
+    SslMode, SslNegotiation,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
@@ -123,6 +123,7 @@ settings! {
     Log log: LogSettings, "Log" {
         log_connections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each login, and for each connection made to PostgreSQL.";
         log_disconnections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each connection that closes, with the reason.";
+        log_format: LogFormat = Choice(LogFormat::NAMES), Some("plain"), Yes, Works, Ours, "What lines look like in logfile and on stderr: plain, as PgBouncer's, or json, an object a line. Syslog's are plain.";
         log_pooler_errors: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each error that clients are told by the pooler itself.";
         log_stats: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line with totals every stats_period.";
         logfile: Option<String> = Path, Some(""), Yes, Works, PgBouncer, "The file to write the log to, as well as to stderr.";
@@ -134,7 +135,7 @@ settings! {
 
     Console console: ConsoleSettings, "Console and statistics" {
         admin_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run every command on the console.";
-        http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses for Prometheus and probes, as 127.0.0.1:9127: /metrics, /live and /ready by HTTP. Empty: none.";
+        http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses for Prometheus and probes, as 127.0.0.1:9127 or unix:/run/pgweir/http: /metrics, /live and /ready by HTTP. Empty: none.";
         stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "Over how long averages are taken, and how often log_stats writes.";
         stats_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run SHOW commands on the console.";
         suspend_timeout: Duration = Seconds, Some("10"), Yes, NotYet, PgBouncer, "How long SUSPEND waits for buffers to empty.";
@@ -317,7 +318,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 132), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 133), "PgBouncer's hundred, and ours");
     }
 
     #[test]

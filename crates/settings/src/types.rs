@@ -65,6 +65,17 @@ choice! {
 }
 
 choice! {
+    /// What lines of the log look like.
+    LogFormat {
+        /// As PgBouncer's.
+        #[default]
+        Plain = "plain",
+        /// A JSON object a line.
+        Json = "json",
+    }
+}
+
+choice! {
     /// How clients prove who they are.
     AuthType {
         /// No password, and the user need not be known; every login uses the database's forced user.

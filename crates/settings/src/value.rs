@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, MaxProtocol, Over, PoolMode, PoolSize, SslMode,
-    SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
+    SslMode, SslNegotiation,
 };
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
@@ -223,7 +223,7 @@ macro_rules! choices {
         }
     )*};
 }
-choices!(PoolMode, Fidelity, MaxProtocol, Over, SslMode, SslNegotiation, ChannelBinding);
+choices!(PoolMode, Fidelity, LogFormat, MaxProtocol, Over, SslMode, SslNegotiation, ChannelBinding);
 
 /// What is refused elsewhere is the strictest way that exists, should it ever come here.
 impl FromValue for AuthType {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, ControlEvent, KnownName, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
+use control::{Asker, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -84,12 +84,8 @@ impl Plane for Counter {
         snapshots
     }
 
-    fn workers(&mut self) -> Vec<WorkerFacts> {
-        vec![WorkerFacts::default()]
-    }
-
-    fn turned_away(&mut self) -> u64 {
-        0
+    fn counters(&mut self) -> EngineFacts {
+        EngineFacts { workers: vec![WorkerFacts::default()], ..EngineFacts::default() }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {

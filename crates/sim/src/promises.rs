@@ -92,7 +92,7 @@ impl Promises {
             removes_database,
             leaves_copies,
             last_words,
-            orders: Orders { are_given: stream(wishes.seed, b"operator").chance(often * 200), ..Orders::default() },
+            orders: Orders { are_given: stream(wishes.seed, b"operator").chance(200), ..Orders::default() },
             seed: wishes.seed,
         }
     }

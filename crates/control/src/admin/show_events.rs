@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
-    for (event, count) in events::counts(input.snapshots, input.turned_away) {
+    for (event, count) in events::counts(input.snapshots, input.door.turned_away) {
         let (database, user) = event.pool.map(|key| (key.database, key.user)).unzip();
         table.push(vec![
             database.map(|name| name.to_string()),

@@ -11,8 +11,9 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{KnownName, PeerRow, SettingRow, ShowInput, WorkerFacts};
+use control::{DoorFacts, KnownName, PeerRow, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
+use machine::histogram::Spans;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
@@ -28,6 +29,7 @@ use session_state::state::{PinSnapshot, Pins};
 use settings::UserSettings;
 use settings::{ClassSettings, DatabaseSettings, Fidelity, Global, PoolMode, PoolSize};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+use wire::sqlstate;
 
 pub(crate) struct World {
     pub(crate) settings: Settings,
@@ -70,7 +72,7 @@ impl World {
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
-            turned_away: 12,
+            door: door(),
             log_lines_lost: 3,
             shows_statements: true,
             now,
@@ -231,6 +233,22 @@ fn totals(scale: u64) -> Totals {
     }
 }
 
+/// Times from below the lowest bound to above the highest.
+fn spans(scale: u64) -> Spans {
+    let mut spans = Spans::default();
+    [0, 100, 101, 17_000].into_iter().for_each(|wait| spans.wait.count(wait * scale));
+    [160_000, 70_000_000].into_iter().for_each(|query| spans.query.count(query));
+    spans.transaction.count(150_000 * scale);
+    spans
+}
+
+fn door() -> DoorFacts {
+    let mut door = DoorFacts { turned_away: 12, ..DoorFacts::default() };
+    door.refused.count(sqlstate::INVALID_PASSWORD);
+    door.refused.count(sqlstate::TOO_MANY_CONNECTIONS);
+    door
+}
+
 fn limit(kind: LimitKind, left: Option<(u32, Time)>, delayed: u64, rejected: u64) -> LimitCounts {
     let class = "background".into();
     LimitCounts { class, kind, left, unused: 3, waiting: 4, active: 1, passed: 500, delayed, rejected }
@@ -293,6 +311,7 @@ fn first_worker() -> Snapshot {
         servers: ServerCounts { active: 1, idle: 2, login: 1, ..ServerCounts::default() },
         maxwait_us: 1_500_000,
         totals: totals(1),
+        spans: spans(1),
         fidelity: fidelity(1),
         classes: class_counts(1),
         sizing: Some(Arc::new(sizing())),
@@ -364,6 +383,7 @@ fn second_worker() -> Snapshot {
         servers: ServerCounts { used: 1, tested: 1, ..ServerCounts::default() },
         maxwait_us: 200_000,
         totals: totals(2),
+        spans: spans(2),
         fidelity: fidelity(2),
         classes: class_counts(2),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)

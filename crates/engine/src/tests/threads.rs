@@ -369,3 +369,25 @@ fn every_worker_shows_itself_in_order() {
     let threads: Vec<_> = stage.engine().handle().counters(PATIENCE).iter().map(|counted| counted.worker).collect();
     assert_eq!(threads, [None, Some(WorkerId(0)), Some(WorkerId(1)), Some(WorkerId(2))]);
 }
+
+#[test]
+fn a_thread_that_stands_still_does_not_answer() {
+    let (go_on, wait) = channel::<()>();
+    let wait = Mutex::new(Some(wait));
+    let stage = Stage::open(2, move |place| {
+        let wait =
+            (place == Place::Worker(WorkerId(1))).then(|| wait.lock().expect("not poisoned").take()).flatten()?;
+        Some(Box::new(move |_, event| {
+            if matches!(event, Event::Mail(..)) {
+                let _ = wait.recv();
+            }
+            Vec::new()
+        }))
+    });
+    let handle = stage.engine().handle();
+    assert!(handle.answers(PATIENCE));
+    handle.kill_client(WorkerId(1), units::ConnId::from_bits(7), Serial(1));
+    assert!(!handle.answers(Duration::from_millis(200)));
+    drop(go_on);
+    assert!(handle.answers(PATIENCE));
+}

@@ -53,7 +53,8 @@ pub(super) fn answer(error: &Error, arguments: &[OsString], line: &Command) -> R
             Some(name @ ("run" | "auth-setup")) => {
                 format!("{name} needs a URL, as in {name} 'postgres://user@host/db'")
             }
-            _ => "check needs a configuration file".to_owned(),
+            Some(name) => format!("{name} needs a configuration file"),
+            None => "check needs a configuration file".to_owned(),
         },
         _ => paragraph(error),
     };
@@ -97,7 +98,7 @@ fn paragraph(error: &Error) -> String {
 pub(crate) fn meant(word: &Path) -> Option<Misuse> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     // clap knows what is near where there is nothing else that a word could be.
-    let commands = ["run", "dev", "bench", "auth-setup", "check", "help"].map(Command::new);
+    let commands = ["run", "dev", "bench", "auth-setup", "check", "import", "help"].map(Command::new);
     let strict = Command::new("pgweir").disable_help_subcommand(true).subcommands(commands);
     let error = strict.try_get_matches_from(["pgweir", word]).err()?;
     let near = match error.get(ContextKind::SuggestedSubcommand)? {

@@ -95,6 +95,7 @@ fn a_table_of_mistakes() {
         ("run", "run needs a URL, as in run 'postgres://user@host/db'"),
         ("run a b", "one argument too many: b"),
         ("check", "check needs a configuration file"),
+        ("import", "import needs a configuration file"),
         ("auth-setup", "auth-setup needs a URL, as in auth-setup 'postgres://user@host/db'"),
         ("dev x", "one argument too many: x"),
         ("dev --port 70000", "invalid value '70000' for '--port <PORT>': a port is a number up to 65535"),
@@ -144,13 +145,31 @@ fn a_mistake_names_the_help_that_explains_it() {
 
 #[test]
 fn help_comes_by_command_with_examples() {
-    let options: [(&str, &[&str]); 6] = [
-        ("", &["-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "run ", "dev ", "bench ", "check ", "CONFIG_FILE"]),
+    let options: [(&str, &[&str]); 7] = [
+        (
+            "",
+            &[
+                "-d,",
+                "-q,",
+                "-R,",
+                "-u,",
+                "-v,",
+                "-V,",
+                "-h,",
+                "run ",
+                "dev ",
+                "bench ",
+                "check ",
+                "import ",
+                "CONFIG_FILE",
+            ],
+        ),
         ("run", &["--listen", "--pool-size", "-u,", "PGPASSWORD"]),
         ("dev", &["--port", "--data", "--pool-size"]),
         ("bench", &["--only", "--rounds", "--scale", "--quick", "--out", "--no-fsync", "PGBOUNCER"]),
         ("auth-setup", &["--role", "--apply", "psql"]),
         ("check", &["CONFIG_FILE"]),
+        ("import", &["CONFIG_FILE"]),
     ];
     for (command, options) in options {
         let text = help(&format!("help {command}"));

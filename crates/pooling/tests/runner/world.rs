@@ -191,6 +191,7 @@ impl World {
         self.violation.take().map_or(Ok(()), |violation| Err(format!("an invariant does not hold: {violation}")))
     }
 
+    // tidy: a table of all actions
     fn carry_out(&mut self, from: Place, action: Action, bytes: &Actions, chunk: &[u8], blocked: &mut Vec<ConnId>) {
         match action {
             Action::Send { conn, piece } => self.send(from, conn, bytes.bytes(piece, chunk), blocked),

@@ -53,12 +53,12 @@ enum Owed {
     /// ReadyForQuery, for a Sync.
     Ready,
     /// Of Parse, Bind, Execute and Sync.
-    Batch(BatchPart),
+    Batch(ConsoleStage),
 }
 
 /// What comes next of a batch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum BatchPart {
+enum ConsoleStage {
     /// ParseComplete, or the desk's error.
     Parsed,
     Bound,
@@ -148,19 +148,19 @@ impl Console {
                 self.owed.pop_front();
                 if message == tag::READY_FOR_QUERY { Ok(None) } else { wrong("instead of ReadyForQuery") }
             }
-            Some(Owed::Batch(BatchPart::Parsed)) if message == tag::PARSE_COMPLETE => {
+            Some(Owed::Batch(ConsoleStage::Parsed)) if message == tag::PARSE_COMPLETE => {
                 // Of a description nothing is told that was not asked for.
                 if !self.pass_description() {
                     return wrong("before the desk has answered, or in spite of its error");
                 }
-                self.owed[0] = Owed::Batch(BatchPart::Bound);
+                self.owed[0] = Owed::Batch(ConsoleStage::Bound);
                 Ok(None)
             }
-            Some(Owed::Batch(BatchPart::Bound)) => {
-                self.owed[0] = Owed::Batch(BatchPart::Run);
+            Some(Owed::Batch(ConsoleStage::Bound)) => {
+                self.owed[0] = Owed::Batch(ConsoleStage::Run);
                 if message == tag::BIND_COMPLETE { Ok(None) } else { wrong("instead of BindComplete") }
             }
-            Some(Owed::Answer | Owed::Batch(BatchPart::Parsed | BatchPart::Run | BatchPart::Failed)) => {
+            Some(Owed::Answer | Owed::Batch(ConsoleStage::Parsed | ConsoleStage::Run | ConsoleStage::Failed)) => {
                 let rest = &self.answers[self.answers_at..];
                 let header = Header::parse(rest).ok().flatten().filter(|header| rest.len() >= header.total_len());
                 let Some(header) = header else { return wrong("before the desk has answered") };
@@ -171,11 +171,11 @@ impl Console {
                 self.answers_at += len;
                 if message == tag::READY_FOR_QUERY {
                     self.owed.pop_front();
-                } else if self.owed.front() == Some(&Owed::Batch(BatchPart::Parsed)) {
+                } else if self.owed.front() == Some(&Owed::Batch(ConsoleStage::Parsed)) {
                     if message != tag::ERROR {
                         return wrong("instead of ParseComplete or an error");
                     }
-                    self.owed[0] = Owed::Batch(BatchPart::Failed);
+                    self.owed[0] = Owed::Batch(ConsoleStage::Failed);
                 }
                 Ok(None)
             }
@@ -237,7 +237,7 @@ impl Console {
         let text = match random.below(40) {
             0 | 13..=18 if !deaf => {
                 let text = *random.pick(&QUESTIONS);
-                self.owed.push_back(Owed::Batch(BatchPart::Parsed));
+                self.owed.push_back(Owed::Batch(ConsoleStage::Parsed));
                 self.to_ask.extend([(text, Kind::Describe), (text, Kind::Execute)]);
                 Parse { name: b"", query: text.as_bytes(), types: Parse::NO_TYPES }.encode(out);
                 Bind::encode(out, b"", b"", []);

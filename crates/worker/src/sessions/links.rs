@@ -198,7 +198,7 @@ pub(crate) fn join(
     pool.charge(now, session.claim.class, session.claim.origin, server);
     pool.names.known.aged(now);
     pool.counts.totals.server_assignments += 1;
-    pool.counts.totals.wait_us += session.waited_us(now);
+    pool.counts.count_wait(session.waited_us(now));
     session.link(server_id);
     session.progress_at = now;
     server.work.used = true;

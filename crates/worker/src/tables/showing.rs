@@ -190,6 +190,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         closing_servers: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         totals: pool.counts.totals,
+        spans: pool.counts.spans,
         fidelity: FidelitySnapshot {
             fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
             names: pool.names.known.names(),

@@ -13,6 +13,7 @@ use machine::{Settings, Step};
 use queueing::board::Board;
 use queueing::classes::ClassId;
 use queueing::queue::Stranger;
+use session_state::parameters::Tracked;
 use settings::PoolMode;
 use units::table::Table;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
@@ -45,6 +46,10 @@ impl View<'_> {
                 database: Some(session.identity.database.clone()),
                 user: Some(session.identity.user.clone()),
                 peer: session.identity.peer,
+                application: session
+                    .parameters
+                    .get(Tracked::APPLICATION_NAME)
+                    .map(|name| String::from_utf8_lossy(name).into()),
             },
             text,
         };

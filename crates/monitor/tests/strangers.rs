@@ -1,0 +1,148 @@
+//! Clients that are slow on purpose, over sockets of this machine: each costs a thread for as long as its patience lasts, and no probe waits for it.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use monitor::{CONNECTIONS_MAX, Format, HEAD_LEN_MAX, PATIENCE, Source, serve};
+
+/// What no socket's buffers hold.
+const PAGE_LEN: usize = 64 << 20;
+
+struct Large(Arc<str>);
+
+impl Source for Large {
+    fn metrics(&self, _format: Format) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.0))
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+fn served() -> SocketAddr {
+    let page = "x".repeat(PAGE_LEN).into();
+    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port").expect("one of TCP")
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(2 * PATIENCE)).expect("not zero");
+    stream
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = connect(address);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, and the end");
+    answer
+}
+
+/// How long it lasts until the other side has closed, if `act` is done again and again.
+fn lasted(mut act: impl FnMut() -> io::Result<usize>) -> Duration {
+    let begun = Instant::now();
+    while begun.elapsed() < 3 * PATIENCE && act().is_ok_and(|count| count > 0) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    begun.elapsed()
+}
+
+fn assert_is_patience(what: &str, lasted: Duration) {
+    assert!(lasted > PATIENCE - Duration::from_millis(500) && lasted < PATIENCE * 3 / 2, "{what}: {lasted:?}");
+}
+
+/// Byte by byte, so that each arrives long before the patience for one would end.
+#[test]
+fn a_request_that_drips_ends_with_the_patience() {
+    let address = served();
+    let mut stream = connect(address);
+    assert_is_patience("written", lasted(|| stream.write(b"G")));
+}
+
+/// It takes much less than there is, and never nothing.
+#[test]
+fn an_answer_that_drips_ends_with_the_patience() {
+    let address = served();
+    let mut stream = connect(address);
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is read");
+    let begun = Instant::now();
+    let mut part = [0; 64 * 1024];
+    let mut taken = 0;
+    let mut take = || stream.read(&mut part).inspect(|count| taken += count);
+    while begun.elapsed() < PATIENCE + Duration::from_secs(1) && take().is_ok_and(|count| count > 0) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    // What the buffers hold is still there; after it the end, or a reset.
+    while let Ok(1..) = take() {}
+    assert!(taken < PAGE_LEN, "{taken} bytes");
+    assert!(begun.elapsed() < 2 * PATIENCE, "{:?}", begun.elapsed());
+    let whole = get(address, "/metrics");
+    assert!(whole.len() > PAGE_LEN && whole.ends_with('x'), "who takes it gets all of it");
+}
+
+#[test]
+fn silent_clients_keep_no_probe_out() {
+    let address = served();
+    let silent: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(|_| connect(address)).collect();
+    let begun = Instant::now();
+    assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
+    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
+    // The first ones have made room.
+    assert_eq!((&silent[0]).read(&mut [0]).expect("the end"), 0);
+}
+
+/// Though much more has been sent than was read.
+#[test]
+fn a_request_that_is_too_long_is_told_so() {
+    let address = served();
+    let mut stream = connect(address);
+    stream.write_all(&vec![b'x'; 20 * HEAD_LEN_MAX]).expect("it is taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, and the end");
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}
+
+/// Nor do those that ask, and take no answer.
+#[test]
+fn clients_that_read_nothing_keep_no_probe_out() {
+    let address = served();
+    let ask = |_| {
+        let mut stream = connect(address);
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is read");
+        // Its answer has begun.
+        stream.read_exact(&mut [0; 9]).expect("an answer");
+        stream
+    };
+    let deaf: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(ask).collect();
+    let begun = Instant::now();
+    assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
+    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
+    drop(deaf);
+}
+
+#[test]
+fn a_unix_socket_that_was_left_behind_is_replaced_and_no_other_file() {
+    let folder = std::env::temp_dir().join(format!("monitor-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("http");
+    let address = format!("unix:{}", path.display());
+    let listen = || serve(&address, Arc::new(Large("".into())));
+    std::fs::write(&path, "precious").expect("a file");
+    assert_eq!(listen().expect_err("a file is there").kind(), io::ErrorKind::AddrInUse);
+    assert_eq!(std::fs::read(&path).expect("it is still there"), b"precious");
+    std::fs::remove_file(&path).expect("our own");
+    drop(UnixListener::bind(&path).expect("a socket that is then left behind"));
+    assert_eq!(listen().expect("it is replaced"), None);
+    let mut stream = UnixStream::connect(&path).expect("it listens");
+    stream.write_all(b"GET /ready HTTP/1.1\r\n\r\n").expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, and the end");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(listen().expect_err("somebody answers there").kind(), io::ErrorKind::AddrInUse);
+    std::fs::remove_dir_all(&folder).expect("our own");
+}
