@@ -10,13 +10,15 @@ pub(crate) const MESSAGE: &str = "Console usage";
 /// The notice's detail: a line for each line of the tables.
 pub(crate) fn detail() -> String {
     let shows = Show::lines().map(|line| format!("SHOW {}", joined(line.map(|(word, _)| word))));
+    let like = ["SHOW <any of these> LIKE 'pattern'".to_owned()].into_iter();
     let commands = command::COMMANDS.iter().map(|(first, more)| match joined(more.iter().map(|(second, _)| *second)) {
         second if second.is_empty() => (*first).to_owned(),
         second => format!("{first} {second}"),
     });
     let not_yet = ["not supported yet:".to_owned()].into_iter();
     let orders = command::ORDERS.map(str::to_owned);
-    let lines = shows.chain(commands).chain(orders).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
+    let lines =
+        shows.chain(like).chain(commands).chain(orders).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
     lines.fold(String::new(), |text, line| text + "\n\t" + &line)
 }
 

@@ -67,6 +67,12 @@ async def asyncpg_ways(url, commands):
         raise AssertionError("SELECT is no command")
     except asyncpg.PostgresError as error:
         assert error.sqlstate == "08P01", error
+    # What a pool sends when a connection comes back to it.
+    try:
+        await connection.reset()
+        raise AssertionError("it is a SELECT")
+    except asyncpg.PostgresError as error:
+        assert error.sqlstate == "08P01", error
     await connection.execute("show version")
     await connection.close()
 

@@ -3,6 +3,7 @@
 mod backend;
 mod classes;
 mod frontend;
+mod questions;
 mod report;
 mod settings;
 mod socket;

@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use machine::{
-    Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Manner, Outside, Place, Secure, Settings, ToWorker,
-};
+use machine::{Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
@@ -244,17 +242,9 @@ impl World {
                 self.written.set_classes(pool, worker, cells);
             }
             Action::AskControl { conn, question } => {
-                let rights = if question.admin { "an admin" } else { "no admin" };
-                let text = super::words::show(&question.text);
                 let Some(&socket) = self.by_id.get(&conn) else { return };
                 self.sockets[socket].question = Some(conn);
-                let who = &self.sockets[socket].name;
-                let manner = match question.manner {
-                    Manner::Query => "is asked".to_owned(),
-                    Manner::Describe { formats } => format!("describes in {formats:?}"),
-                    Manner::Execute { formats } => format!("executes in {formats:?}"),
-                };
-                self.note(format!("control {manner} {text} by {who}: {} ({rights})", question.user));
+                self.note(super::questions::asked(&self.sockets[socket].name, &question));
             }
             Action::Report { .. } => {}
             Action::Finished => {

@@ -233,7 +233,9 @@ fn fetch(portal: &mut Portal, rows_max: usize) -> Vec<u8> {
 /// last one that was asked for.
 fn some_rows(messages: &[u8], rows_max: usize) -> (usize, bool) {
     let (mut at, mut rows) = (0, 0);
-    while let Ok(Some(header)) = Header::parse(&messages[at..]) {
+    while let Some(rest) = messages.get(at..)
+        && let Ok(Some(header)) = Header::parse(rest)
+    {
         if rows == rows_max {
             return (at, false);
         }
