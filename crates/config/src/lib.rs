@@ -50,7 +50,7 @@ pub use built::Built;
 pub use config::{Config, ConfigRow, Peer};
 pub use explain::explain;
 pub use import::import;
-pub use load::{files, load, load_with};
+pub use load::{load, load_with, read_file};
 pub use problem::{Problem, Severity};
 pub use sense::descriptors;
 pub use url::{Upstream, from_url};

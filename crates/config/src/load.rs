@@ -5,8 +5,7 @@
 //! directory, and an auth_file that cannot be read is a warning. A class_file that is wrong somewhere, or cannot be read, is
 //! an error: whose work goes first is not left to what half of it says, so a reload keeps all that was.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -33,19 +32,6 @@ const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classe
 pub fn load(path: &Path, cores: u16, built: Built) -> Result<Config, Vec<Problem>> {
     let name = path.to_string_lossy();
     load_with(&name, cores, built, &read_file)
-}
-
-/// The files that a file names, and itself, whether it can be used or not: those whose change may mean another configuration.
-#[must_use]
-pub fn files(path: &Path, built: Built) -> Vec<String> {
-    let names = RefCell::new(BTreeSet::new());
-    let read = |name: &str| {
-        names.borrow_mut().insert(name.to_owned());
-        read_file(name)
-    };
-    // What is wrong with them is told by who reads them to use them.
-    let _ = load_with(&path.to_string_lossy(), 1, built, &read);
-    names.into_inner().into_iter().collect()
 }
 
 /// The same from a reader of one's own, which gets every file's name as it is written.
@@ -152,9 +138,12 @@ fn parse(name: &str, built: Built, read: &Read) -> Draft {
     draft
 }
 
-/// At most a little more than may be read, so that `ini` can tell. A name that ends in a slash is a folder: what is in it,
-/// a name a line.
-fn read_file(name: &str) -> io::Result<Vec<u8>> {
+/// How [`load`] reads: at most a little more than may be read, so that `ini` can tell. A name that ends in a slash is a folder: what
+/// is in it, a name a line.
+///
+/// # Errors
+/// The system's.
+pub fn read_file(name: &str) -> io::Result<Vec<u8>> {
     if name.ends_with('/') {
         let names: io::Result<Vec<_>> = fs::read_dir(name)?.map(|entry| Ok(entry?.file_name())).collect();
         return Ok(names?.iter().flat_map(|name| [name.as_encoded_bytes(), b"\n"].concat()).collect());

@@ -123,4 +123,31 @@ mod tests {
             assert_eq!(phase.on(signal, is_paused).act, act, "{phase:?} {signal:?} {is_paused}");
         }
     }
+
+    /// People and scripts look for these in the log.
+    #[test]
+    fn lines_are_pgbouncers() {
+        let ending = Phase::Ending(Stop::WaitForClients);
+        let table = [
+            (Phase::Running, Signal::Hangup, "got SIGHUP, re-reading config"),
+            (Phase::Running, Signal::Terminate, "got SIGTERM, shutting down, waiting for all clients disconnect"),
+            (ending, Signal::Terminate, "got SIGTERM while shutting down, fast exit"),
+            (
+                Phase::Running,
+                Signal::Interrupt,
+                "got SIGINT, shutting down, waiting for all servers connections to be released",
+            ),
+            (ending, Signal::Interrupt, "got SIGINT while shutting down, fast exit"),
+            (Phase::Running, Signal::Quit, "got SIGQUIT, fast exit"),
+            (Phase::Running, Signal::User1, "got SIGUSR1, pausing all activity"),
+            (Phase::Running, Signal::User2, "got SIGUSR2, but not paused/suspended"),
+            (ending, Signal::User2, "got SIGUSR2 while shutting down, ignoring"),
+        ];
+        for (phase, signal, text) in table {
+            let verdict = phase.on(signal, false);
+            assert_eq!((verdict.level, verdict.text), (Level::Log, text), "{phase:?} {signal:?}");
+        }
+        assert_eq!(ending.last_words(), Some("client connections dropped, exiting"));
+        assert_eq!(Phase::Ending(Stop::WaitForServers).last_words(), Some("server connections dropped, exiting"));
+    }
 }

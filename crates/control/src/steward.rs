@@ -35,10 +35,10 @@ pub enum ControlEvent {
     Signal(Signal),
     /// Metrics are scraped.
     Scraped(metrics::Format, Sender<String>),
-    /// The configuration's files are others than those that were read.
-    FilesChanged,
     /// A sign of life is due.
     LifeAsked,
+    /// This file of the configuration has changed, and `watch_config` is on.
+    Changed(String),
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -190,13 +190,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 let _ = to.send(self.metrics(format));
                 None
             }
-            ControlEvent::FilesChanged => {
-                self.plane.tell(Level::Log, "the configuration's files have changed, re-reading config".to_owned());
-                self.reload();
-                None
-            }
             ControlEvent::LifeAsked => {
                 self.plane.show_life();
+                None
+            }
+            ControlEvent::Changed(file) => {
+                self.plane.tell(Level::Log, format!("{file} has changed, re-reading config"));
+                self.reload();
                 None
             }
             ControlEvent::Finished => {

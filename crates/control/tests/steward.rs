@@ -203,6 +203,9 @@ fn reload_puts_new_settings_in_force() {
     );
     let (diary, _) = after(vec![ControlEvent::Signal(Signal::Hangup)], Ok(loaded(7)));
     assert_eq!(diary, ["Log: got SIGHUP, re-reading config", "Warning: a warning", "configure default_pool_size=7"]);
+    let (diary, _) = after(vec![ControlEvent::Changed("/etc/a.ini".to_owned())], Ok(loaded(7)));
+    let line = "Log: /etc/a.ini has changed, re-reading config";
+    assert_eq!(diary, [line, "Warning: a warning", "configure default_pool_size=7"]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub enum Event<'a> {
     Drained { conn: ConnId, count: usize },
     /// A connection asked for by `Action::Open` stands; by TCP if it has `ends`.
     Opened { conn: ConnId, ends: Option<Box<Ends>> },
-    /// It does not, and why, in words for the log.
+    /// It does not, and why, in the words of the log: `connect failed: …` or `server DNS lookup failed: …`.
     OpenFailed { conn: ConnId, why: String },
     /// A connection is encrypted, as `Action::Secure` asked for; or why not, in words for the log. Then it is of no more use.
     Secured { conn: ConnId, outcome: Result<Box<Secured>, String> },

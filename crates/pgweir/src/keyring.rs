@@ -1,4 +1,4 @@
-//! The files of TLS: read at start and on RELOAD, and again when one of them has changed.
+//! The files of TLS: read at start and on RELOAD, and again when one of them has changed, which `files` notices.
 //!
 //! They are taken together or not at all: while a certificate is new and its key still old, what was read last is used.
 
@@ -103,9 +103,9 @@ fn words(problem: &FileProblem, files: [(Key, &String); 4]) -> String {
     format!("{}: \"{name}\" cannot be used: {}", key.name(), problem.why)
 }
 
-/// The files that are named, for the watcher.
-pub(crate) fn files(settings: &TlsSettings) -> Vec<String> {
-    let names = [
+/// The files that the settings name.
+pub(crate) fn names(settings: &TlsSettings) -> [&String; 8] {
+    [
         &settings.client_tls_cert_file,
         &settings.client_tls_key_file,
         &settings.client_tls_ca_file,
@@ -114,8 +114,7 @@ pub(crate) fn files(settings: &TlsSettings) -> Vec<String> {
         &settings.server_tls_key_file,
         &settings.server_tls_ca_file,
         &settings.server_tls_crl_file,
-    ];
-    names.into_iter().filter(|name| !name.is_empty()).cloned().collect()
+    ]
 }
 
 /// A file has changed. What is wrong with them is told once for each change, since half of a new set may be there.

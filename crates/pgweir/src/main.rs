@@ -20,6 +20,7 @@ mod complain;
 mod core_files;
 mod daemon;
 mod dev;
+mod files;
 mod identity;
 mod keyring;
 mod keytab;
@@ -31,7 +32,6 @@ mod settings;
 mod supervisor;
 mod upstream;
 mod watched;
-mod watcher;
 
 use std::process::ExitCode;
 

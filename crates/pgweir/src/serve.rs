@@ -6,13 +6,13 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use ::settings::{PoolSize, TlsSettings};
+use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
@@ -22,10 +22,11 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIG
 use signal_hook::iterator::Signals;
 
 use crate::cli::Flags;
+use crate::files::{Files, Watcher};
 use crate::plane::EnginePlane;
+use crate::settings::Reading;
 use crate::supervisor::Supervisor;
 use crate::watched::Watched;
-use crate::watcher::Watcher;
 use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upstream};
 
 /// Where `run` listens unless told otherwise.
@@ -41,14 +42,15 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
         complain::line(flags.quiet, "ERROR", &text);
         return complain::unusable(flags.quiet, &[]);
     }
-    let config = match settings::load(file, settings::cores()) {
+    let (config, files) = settings::load_noted(file, settings::cores());
+    let config = match config {
         Ok(config) => config,
         Err(problems) => return complain::unusable(flags.quiet, &problems),
     };
     if let Err(error) = keytab::name(&config.pooling.global.login.auth_gss_keytab) {
         return complain::fatal(&format!("could not start again with auth_gss_keytab: {error}"));
     }
-    serve(config, flags, None, |_, _| {}, settings::reload)
+    serve(Read { config, files, again: settings::reload }, flags, None, |_, _| {})
 }
 
 /// Serves one upstream, without a file.
@@ -67,7 +69,8 @@ pub(crate) fn serve_url(url: &str, listen: Option<&str>, pool_size: PoolSize, fl
         Err(problem) => return complain::fatal(&problem.to_string()),
     };
     let fallback_user = demo::unprivileged().map(|account| account.name);
-    serve(config, flags, fallback_user, upstream::look, |running| Ok(running.clone()))
+    let again = |running: &Config| (Ok(running.clone()), Files::default());
+    serve(Read { config, files: Files::default(), again }, flags, fallback_user, upstream::look)
 }
 
 /// The password file, unless others can read it too.
@@ -84,21 +87,22 @@ pub(crate) fn passfile() -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// `fallback_user`: whom root becomes if nobody says otherwise. `begun` is called once clients are served. `again` reads the
-/// configuration once more.
-fn serve(
+/// A configuration, the files that it was read from, and how it is read once more.
+struct Read {
     config: Config,
-    flags: &Flags,
-    fallback_user: Option<String>,
-    begun: fn(&Config, &Handle),
-    again: fn(&Config) -> Result<Config, Vec<Problem>>,
-) -> ExitCode {
+    files: Files,
+    again: fn(&Config) -> Reading,
+}
+
+/// `fallback_user`: whom root becomes if nobody says otherwise. `begun` is called once clients are served.
+fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Config, &Handle)) -> ExitCode {
+    let config = &read.config;
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
-    match prepare(&config, flags, user.as_deref()) {
-        Ok(Prepared::Child(process)) => match up(&config, flags, &process.passed) {
+    match prepare(config, flags, user.as_deref()) {
+        Ok(Prepared::Child(process)) => match up(config, flags, &process.passed) {
             Ok((engine, watched)) => {
-                begun(&config, &engine.handle());
-                run((engine, &watched), process, &config, flags, again)
+                begun(config, &engine.handle());
+                run((engine, &watched), process, read, flags)
             }
             Err(code) => code,
         },
@@ -218,27 +222,22 @@ fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<(Engine
 }
 
 /// Serves until the end.
-fn run(
-    (mut engine, watched): (Engine, &Watched),
-    process: Process,
-    config: &Config,
-    flags: &Flags,
-    again: fn(&Config) -> Result<Config, Vec<Problem>>,
-) -> ExitCode {
+fn run((mut engine, watched): (Engine, &Watched), process: Process, read: Read, flags: &Flags) -> ExitCode {
     let Process { pidfile, signals, passed, supervisor } = process;
     // The engine has its own; these would keep the port open when it closes them.
     drop(passed);
     let handle = engine.handle();
     let (sender, events) = channel();
-    let watchers = match Watchers::start(&handle, config, sender.clone()) {
-        Ok(watchers) => watchers,
+    let watcher = match Watcher::start(handle.clone(), read.config.pooling.global.tls.clone(), sender.clone()) {
+        Ok(watcher) => watcher,
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
+    let loaded = settings::loaded(&read.config);
     let steward = Steward::new(
         EnginePlane::new(handle.clone(), supervisor.clone()),
-        told(supervisor.clone(), reader(handle.clone(), watchers, flags.clone(), config.clone(), again)),
-        settings::loaded(config),
+        told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), read)),
+        loaded,
     );
     watched.begin(sender.clone(), steward.readiness());
     let lives = show_life(sender.clone());
@@ -338,43 +337,26 @@ fn meaning(number: i32) -> Signal {
     }
 }
 
-/// The files that are read again when they change.
-struct Watchers {
-    tls: Watcher<TlsSettings>,
-    /// The configuration's own, and those that it names.
-    config: Watcher<Option<PathBuf>>,
-}
-
-impl Watchers {
-    fn start(handle: &Handle, config: &Config, sender: Sender<ControlEvent>) -> std::io::Result<Watchers> {
-        let handle = handle.clone();
-        let read_again = move |tls: &TlsSettings| keyring::read_again(&handle, tls);
-        let reload = move |_: &Option<PathBuf>| {
-            // Fails when the process is about to end.
-            let _ = sender.send(ControlEvent::FilesChanged);
-        };
-        Ok(Watchers {
-            tls: Watcher::start("tls files", config.pooling.global.tls.clone(), keyring::files, read_again)?,
-            config: Watcher::start("config files", settings::watched(config), settings::files, reload)?,
-        })
-    }
-}
-
 /// Reads the configuration for the control plane; the log takes up its part at once.
 fn reader(
     handle: Handle,
-    watchers: Watchers,
+    watcher: Watcher,
     flags: Flags,
-    mut running: Config,
-    again: fn(&Config) -> Result<Config, Vec<Problem>>,
+    read: Read,
 ) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
+    let Read { config: mut running, mut files, again } = read;
+    watcher.follow(running.pooling.global.listening.watch_config, &files);
     move |wanted| {
         let read = match wanted {
-            Wanted::Again => again(&running),
+            Wanted::Again => {
+                let (read, noted) = again(&running);
+                files = if read.is_ok() { noted } else { std::mem::take(&mut files).with(noted) };
+                // Also if they are wrong: it is the next change that may mend them.
+                watcher.follow(running.pooling.global.listening.watch_config, &files);
+                read
+            }
             Wanted::Set { key, value } => running.set(key, value).map_err(|problem| vec![problem]),
         };
-        // A file that is refused may name others than before: whoever mends one of those is noticed, too.
-        watchers.config.follow(settings::watched(read.as_ref().unwrap_or(&running)));
         let mut config = read.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<String>>())?;
         // Threads are as many as they were at start.
         config.pooling.workers = handle.workers();
@@ -387,9 +369,15 @@ fn reader(
             Err(why) if are_same || wanted != Wanted::Again => {
                 handle.log().say(Level::Error, format!("TLS setup failed: {why}; what was read before stays in use"));
             }
-            Err(why) => return Err(vec![format!("TLS setup failed: {why}")]),
+            Err(why) => {
+                // The files that were named just now may come.
+                files = std::mem::take(&mut files).with(Files::of_tls(tls));
+                watcher.follow(running.pooling.global.listening.watch_config, &files);
+                return Err(vec![format!("TLS setup failed: {why}")]);
+            }
         }
-        watchers.tls.follow(tls.clone());
+        watcher.follow_tls(tls);
+        watcher.follow(config.pooling.global.listening.watch_config, &files);
         handle.set_tcp(settings::tcp(&config.pooling.global));
         handle.log().reopen(&settings::log(&config.pooling.global, &flags));
         let loaded = settings::loaded(&config);

@@ -13,6 +13,10 @@ use rustix::process::{Resource, getrlimit};
 use settings::Global;
 
 use crate::cli::Flags;
+use crate::files::{Files, Noted};
+
+/// What files say, or all that is wrong with them; and the files.
+pub(crate) type Reading = Noted<Result<Config, Vec<Problem>>>;
 
 /// Processors that we may use: what `workers = 0` stands for.
 pub(crate) fn cores() -> u16 {
@@ -27,15 +31,10 @@ pub(crate) fn load(file: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
     config::load(file, cores, built()).map(with_descriptors)
 }
 
-/// The files of a configuration that is to be read again when they change.
-pub(crate) fn watched(config: &Config) -> Option<PathBuf> {
-    let listening = &config.pooling.global.listening;
-    (listening.watch_config && !listening.conffile.is_empty()).then(|| PathBuf::from(&listening.conffile))
-}
-
-/// What a file names, for the watcher.
-pub(crate) fn files(file: &Option<PathBuf>) -> Vec<String> {
-    file.as_ref().map_or_else(Vec::new, |file| config::files(file, built()))
+/// The same, with the files that were read.
+pub(crate) fn load_noted(file: &Path, cores: u16) -> Reading {
+    let (config, files) = Files::noted(|read| config::load_with(&file.to_string_lossy(), cores, built(), read));
+    (config.map(with_descriptors), files)
 }
 
 /// What files may ask for.
@@ -43,12 +42,10 @@ fn built() -> Built {
     Built { pam: authorities::HAS_PAM, gssapi: authorities::HAS_GSSAPI }
 }
 
-/// Reads it again.
-///
-/// # Errors
-/// All that is wrong with it.
-pub(crate) fn reload(running: &Config) -> Result<Config, Vec<Problem>> {
-    running.reload().map(with_descriptors)
+/// Reads it again: what it says, or all that is wrong with it, and the files that were read.
+pub(crate) fn reload(running: &Config) -> Reading {
+    let (config, files) = Files::noted(|read| running.reload_with(read));
+    (config.map(with_descriptors), files)
 }
 
 /// What the engine raises its limit to is what counts: the hard one.

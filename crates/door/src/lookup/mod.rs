@@ -395,7 +395,7 @@ impl Lookups {
             Event::Hangup { .. } => self.cut(turn, conn, "server conn crashed?", Loss::Broken),
             Event::Secured { outcome, .. } => self.secured(turn, conn, outcome),
             Event::Opened { ends, .. } => self.opened(turn, conn, ends.as_deref()),
-            Event::OpenFailed { why, .. } => self.lost(turn, conn, &format!("connect failed: {why}"), Loss::Down),
+            Event::OpenFailed { why, .. } => self.lost(turn, conn, &why, Loss::Down),
             Event::Computed { done, .. } => self.computed(turn, conn, done),
             Event::Drained { count, .. } => self.drained(turn, conn, count),
             Event::Blocked { .. } => self.drained(turn, conn, 0),

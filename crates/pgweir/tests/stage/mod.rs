@@ -127,6 +127,16 @@ pub(crate) fn wait_until<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -
     }
 }
 
+/// Asks for a database, and does not wait for the answer.
+pub(crate) fn login(socket: &Path, user: &str, database: &str) -> Console {
+    let mut stream = UnixStream::connect(socket).expect("the program listens");
+    let pairs = [("user", user), ("database", database)].map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let mut startup = Vec::new();
+    frontend::encode_startup(&mut startup, pairs);
+    stream.write_all(&startup).expect("it reads");
+    Console(stream)
+}
+
 /// A client on the admin database.
 pub(crate) struct Console(pub(crate) UnixStream);
 

@@ -146,7 +146,7 @@ pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn:
         // This host has failed: try the next. With round robin the next login takes the next host anyway.
         pool.opening.pass_host(&pool.database);
     }
-    login_failed(tables, step, conn, &format!("connect failed: {why}"));
+    login_failed(tables, step, conn, why);
 }
 
 /// A connection has failed before the login began, because of its encryption perhaps.

@@ -32,7 +32,8 @@ pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result
         return words.end();
     }
     if words.eat("connect fails") {
-        let why = words.string("the reason")?;
+        // As the engine says it.
+        let why = format!("connect failed: {}", words.string("the reason")?);
         let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
         world.step(World::place(conn), Event::OpenFailed { conn, why });
         world.run_until_idle();
