@@ -15,6 +15,7 @@ pub mod observe;
 pub mod orders;
 pub mod pids;
 mod proved;
+mod refusal;
 pub mod refused_logins;
 pub mod sabotage;
 pub mod settings;
