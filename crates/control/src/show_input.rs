@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use connections::databases::{CONSOLE_DATABASE, Database, Host};
 use jiff::Zoned;
+use machine::peering::PeerPool;
 use machine::snapshot::{PoolSnapshot, ServerSnapshot};
 use machine::{Settings, Snapshot};
 use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, KnownName, PeerRow, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownName, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
 pub struct ShowInput<'a> {
     pub settings: &'a Settings,
     pub rows: &'a [SettingRow],
-    pub peers: &'a [PeerRow],
     pub listen_port: u16,
     /// As detailed as the `SHOW` needs ([`crate::Show::detail`]).
     pub snapshots: &'a [Snapshot],
@@ -28,6 +28,7 @@ pub struct ShowInput<'a> {
     /// Names of servers' hosts that are known.
     pub names: &'a [KnownName],
     pub door: DoorFacts,
+    pub peer_pools: &'a [PeerPool],
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,
     /// Whether clients' statements may be shown: to an administrator only.
@@ -139,7 +140,7 @@ pub(crate) fn server_address(server: &ServerSnapshot) -> String {
     }
 }
 
-fn host(host: &Host) -> String {
+pub(crate) fn host(host: &Host) -> String {
     match host {
         Host::Unix(directory) => directory.clone(),
         Host::Ip(ip) => ip.to_string(),

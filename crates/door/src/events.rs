@@ -25,6 +25,17 @@ impl machine::Machine for Door {
             {
                 self.look_up(now, actions, |lookups, turn| lookups.event(turn, conn, event));
             }
+            Event::Received { conn, .. }
+            | Event::Hangup { conn, .. }
+            | Event::Opened { conn, .. }
+            | Event::OpenFailed { conn, .. }
+            | Event::Blocked { conn }
+            | Event::Drained { conn, .. }
+            | Event::Secured { conn, .. }
+                if conn.kind() == Kind::Peer =>
+            {
+                self.pass_on(now, actions, |peers, turn| peers.event(turn, conn, event));
+            }
             Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
             Event::Hangup { conn, .. } => {
                 self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
@@ -61,6 +72,7 @@ impl machine::Machine for Door {
             Event::Renewed { life, lost } => {
                 self.logins.begin_life(life);
                 self.lookups.begin_life(life);
+                self.peers.begin_life(life);
                 if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
                     depart(pool, worker, life, user, actions);
                 }
@@ -69,6 +81,7 @@ impl machine::Machine for Door {
             Event::DeadlineReached => {
                 self.deadline_reached(now, actions);
                 self.look_up(now, actions, |lookups, turn| lookups.deadline_reached(turn));
+                self.pass_on(now, actions, |peers, turn| peers.deadline_reached(turn));
                 self.take_turns(now, actions);
             }
             Event::RoundEnded => {
@@ -85,6 +98,7 @@ impl machine::Machine for Door {
     fn backlog(&self, conn: ConnId) -> &[u8] {
         match conn.kind() {
             Kind::Lookup => self.lookups.backlog(conn),
+            Kind::Peer => self.peers.backlog(conn),
             _ => self.logins.get(conn).map_or(&[], |login| login.flow.backlog()),
         }
     }
@@ -92,6 +106,7 @@ impl machine::Machine for Door {
     fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
         let flow = match conn.kind() {
             Kind::Lookup => self.lookups.flow_mut(conn),
+            Kind::Peer => self.peers.flow_mut(conn),
             _ => self.logins.get_mut(conn).map(|login| &mut login.flow),
         };
         if let Some(flow) = flow {
@@ -100,7 +115,8 @@ impl machine::Machine for Door {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        [self.deadlines.next(), self.lookups.next_deadline(), self.turns.next_deadline()].into_iter().flatten().min()
+        let others = [self.lookups.next_deadline(), self.peers.next_deadline(), self.turns.next_deadline()];
+        others.into_iter().chain([self.deadlines.next()]).flatten().min()
     }
 
     fn awaits_round_end(&self) -> bool {

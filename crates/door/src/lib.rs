@@ -5,7 +5,7 @@
 //!                 │           └ auth_query, for users not in auth_file  │    └ asks the coordinator for a home
 //!                 │                                     asks others who it is: ldap
 //!                 ├─ SSLRequest: 'S' ─► Securing ─► Greeting, or 'N'; GSSENCRequest: 'N'
-//!                 └ CancelRequest: to the worker its key names, then closed
+//!                 └ CancelRequest: to the worker or the other process that its key names, then closed
 //! ```
 //!
 //! A client whose login fails gets one error, with PostgreSQL's or PgBouncer's text, and is closed. For an unknown user
@@ -20,6 +20,7 @@ mod kinds;
 mod lookup;
 mod method;
 mod outside;
+mod peers;
 mod penalties;
 mod posts;
 mod proof;
@@ -41,12 +42,14 @@ use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
+use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::{CancelSecret, Proved, Settings};
 use method::Method;
 pub use method::SystemUsers;
+use peers::Peers;
 use penalties::{Failure, Penalties};
-use posts::{depart, forward_cancel};
+use posts::depart;
 use proof::Proof;
 use refused::Refused;
 use secrets::Source;
@@ -150,6 +153,7 @@ pub struct Door {
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
     lookups: Lookups,
+    peers: Peers,
     penalties: Penalties,
     leaving: Vec<ConnId>,
     /// Since this door was made.
@@ -165,6 +169,7 @@ impl Door {
         let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
         let mut system_users = SystemUsers::default();
         system_users.configure(&settings);
+        let peers = Peers::new(id, &settings);
         let turns = Turns::new(settings.global.login.max_login_concurrency);
         Door {
             id,
@@ -179,6 +184,7 @@ impl Door {
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
             lookups: Lookups::new(id),
+            peers,
             penalties: Penalties::default(),
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
@@ -282,7 +288,7 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                forward_cancel(self.settings.workers, request.pid, request.secret, actions);
+                self.cancel(now, conn, request.pid, request.secret, actions);
                 self.close(conn, false, actions);
                 Ok(false)
             }
@@ -375,7 +381,10 @@ impl Door {
         let Login { name, peer, since: connected_at, .. } = login;
         let encryption = login.encryption.facts().cloned();
         let (database, user) = (wish.database, wish.user);
-        let cancel_secret = CancelSecret::new(wish.protocol, &mut self.random);
+        let cancel_secret = match self.settings.own_peer_id() {
+            None => CancelSecret::new(wish.protocol, &mut self.random),
+            Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
+        };
         let identity = Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret };
         let arrival = Arrival {
             identity: Arc::new(identity),
@@ -513,6 +522,7 @@ impl Door {
                 self.verifiers
                     .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
                 self.look_up(now, actions, |lookups, turn| lookups.configure(turn, &old.global.tls));
+                self.pass_on(now, actions, |peers, turn| peers.configure(turn));
                 self.strangers.configure(&self.settings, self.lookups.kinds());
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
@@ -539,6 +549,17 @@ impl Door {
             };
             self.resume(now, conn, begun, actions);
         }
+    }
+
+    /// Has the peers take a step.
+    fn pass_on(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Peers, &mut peers::Turn<'_>)) {
+        step(&mut self.peers, &mut peers::Turn { now, settings: &self.settings, actions });
+    }
+
+    /// The cancel requests on their way to other processes.
+    #[must_use]
+    pub fn peer_pools(&self) -> Vec<PeerPool> {
+        self.peers.shown()
     }
 
     /// What a login has waited for has come, with this result.

@@ -258,7 +258,8 @@ impl Host {
         let mut refused_logins = RefusedLogins::default();
         self.residents.iter().for_each(|resident| refused_logins.add(&resident.machine().refused_logins()));
         let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, sends, refused_logins, ..self.counters };
-        ThreadCounters { thread: self.thread, worker, counters }
+        let peer_pools = self.residents.iter().flat_map(|resident| resident.machine().peer_pools()).collect();
+        ThreadCounters { thread: self.thread, worker, counters, peer_pools }
     }
 
     /// Serves events of servers and cancel connections. Returns whether there are events of listeners or the bell.

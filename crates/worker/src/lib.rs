@@ -173,7 +173,7 @@ impl Worker {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
             Kind::Cancel => cancel_requests::canceller_answered(&mut self.tables, step, conn, bytes),
-            Kind::Login | Kind::Lookup => {}
+            Kind::Login | Kind::Lookup | Kind::Peer => {}
         }
     }
 
@@ -186,18 +186,18 @@ impl Worker {
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
                 Kind::Server => lost_servers::server_open_failed(&mut self.tables, step, conn, &why),
                 Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Weighed { .. } | Event::Answered { .. } => {}
             Event::Secured { conn, outcome } => match conn.kind() {
                 Kind::Server => server_logins::server_secured(&mut self.tables, step, conn, outcome),
                 Kind::Cancel => cancel_requests::canceller_secured(&mut self.tables, step, conn, outcome),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Computed { conn, done } => server_logins::login_computed(&mut self.tables, step, conn, done),
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
@@ -400,7 +400,7 @@ impl Worker {
                     Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
                     Kind::Server => due::server_due(&mut self.tables, step, conn, at),
                     Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
-                    Kind::Login | Kind::Lookup => {}
+                    Kind::Login | Kind::Lookup | Kind::Peer => {}
                 },
                 Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
             }

@@ -11,7 +11,7 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, PeerRow, SettingRow, ShowInput, WorkerFacts};
+use control::{DoorFacts, KnownName, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::snapshot::{
@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
     pub(crate) names: Vec<KnownName>,
-    pub(crate) peers: Vec<PeerRow>,
+    pub(crate) peer_pools: Vec<PeerPool>,
 }
 
 impl World {
@@ -57,8 +57,8 @@ impl World {
             ttl: Duration::from_secs(7),
             addresses: vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])],
         }];
-        let peers = vec![PeerRow { id: 2, host: "/run/weir-2".to_owned(), port: 6432, pool_size: 20 }];
-        World { settings: settings(), rows, snapshots, workers, averages, names, peers }
+        let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
+        World { settings: settings(), rows, snapshots, workers, averages, names, peer_pools }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -66,13 +66,13 @@ impl World {
         ShowInput {
             settings: &self.settings,
             rows: &self.rows,
-            peers: &self.peers,
             listen_port: 6999,
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
             door: door(),
+            peer_pools: &self.peer_pools,
             log_lines_lost: 3,
             shows_statements: true,
             now,

@@ -38,7 +38,11 @@ pub(crate) fn cancel_requested(
         fits.then_some(conn)
     };
     let conn = match machine::pids::from_virtual_pid(pid) {
-        Some((owner, slot)) if owner == tables.id.0 => tables.sessions.id_at(slot).and_then(is_owner),
+        Some((owner, slot)) if owner == tables.id.0 => {
+            // A key that tells peers whose it is does not tell its place: only whole it is worth anything.
+            let is_placed = |conn: &ConnId| tables.sessions[*conn].identity.cancel_secret.pid().is_none();
+            tables.sessions.id_at(slot).filter(is_placed).and_then(is_owner)
+        }
         Some(_) => None,
         None => tables.cancels.knowing(pid).find_map(is_owner),
     };

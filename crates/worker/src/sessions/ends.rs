@@ -115,6 +115,9 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     if tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID)) {
         tables.cancels.forget_pid(conn);
     }
+    if let Some(pid) = session.identity.cancel_secret.pid() {
+        tables.cancels.forget_key(pid, conn);
+    }
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
     let interest: Option<Vec<Box<[u8]>>> =
         subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());

@@ -1,4 +1,5 @@
-//! Connections that carry a CancelRequest, and clients that know their server's process id.
+//! Connections that carry a CancelRequest, and clients whose process id does not tell where they are: it is their server's, or it
+//! tells peers whose they are.
 
 use std::collections::BTreeSet;
 
@@ -58,11 +59,13 @@ pub(crate) struct Cancels {
     under_way: Table<Canceller>,
     /// Sessions whose clients know their servers' process ids, by process id.
     real_pids: BTreeSet<(i32, ConnId)>,
+    /// Sessions whose keys tell peers whose they are, by process id.
+    keys: BTreeSet<(i32, ConnId)>,
 }
 
 impl Cancels {
     pub(crate) fn new(owner: u16) -> Cancels {
-        Cancels { under_way: Table::new(Kind::Cancel, owner), real_pids: BTreeSet::new() }
+        Cancels { under_way: Table::new(Kind::Cancel, owner), real_pids: BTreeSet::new(), keys: BTreeSet::new() }
     }
 
     /// As [`Table::begin_life`].
@@ -70,9 +73,20 @@ impl Cancels {
         self.under_way.begin_life(life);
     }
 
-    /// The sessions whose clients got this process id, which is a server's. More than one may have got it, one after the other.
+    /// The sessions whose clients got this process id, which is no virtual one. There may be more than one.
     pub(crate) fn knowing(&self, pid: i32) -> impl Iterator<Item = ConnId> {
-        self.real_pids.iter().filter(move |(known, _)| *known == pid).map(|(_, session)| *session)
+        let all = (pid, ConnId::from_bits(0))..=(pid, ConnId::from_bits(u64::MAX));
+        self.real_pids.range(all.clone()).chain(self.keys.range(all)).map(|(_, session)| *session)
+    }
+
+    /// A client gets a key that tells peers whose it is.
+    pub(crate) fn note_key(&mut self, pid: i32, session: ConnId) {
+        self.keys.insert((pid, session));
+    }
+
+    /// Such a session ends.
+    pub(crate) fn forget_key(&mut self, pid: i32, session: ConnId) {
+        self.keys.remove(&(pid, session));
     }
 
     /// A client gets its server's process id.
@@ -167,6 +181,10 @@ mod tests {
         cancels.forget_pid(conn(1));
         assert_eq!((knowing(&cancels, 4711), knowing(&cancels, 4712)), (vec![conn(2)], vec![conn(3)]));
         assert_eq!(knowing(&cancels, 4713), []);
+        cancels.note_key(4712, conn(1));
+        cancels.note_key(4712, conn(2));
+        cancels.forget_key(4712, conn(1));
+        assert_eq!(knowing(&cancels, 4712), [conn(3), conn(2)]);
     }
 
     #[test]

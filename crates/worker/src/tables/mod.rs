@@ -146,7 +146,7 @@ impl Tables {
             Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
             Kind::Server => self.servers.get(conn).map(|server| &server.flow),
             Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
-            Kind::Login | Kind::Lookup => None,
+            Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }
 
@@ -155,7 +155,7 @@ impl Tables {
             Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
             Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
             Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
-            Kind::Login | Kind::Lookup => None,
+            Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }
 }

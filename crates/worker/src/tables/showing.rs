@@ -6,7 +6,6 @@ use connections::flow::Flow;
 use connections::server::{Chore, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State};
-use machine::pids::virtual_pid;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, Kept, LinkSnapshot, ObjectSizes, PoolSnapshot,
     ServerCounts, ServerSnapshot,
@@ -84,7 +83,7 @@ impl View<'_> {
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
         let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
-        server.map_or_else(|| virtual_pid(conn), |server| server.backend.pid)
+        server.map_or_else(|| session.identity.pid(conn), |server| server.backend.pid)
     }
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
