@@ -71,7 +71,8 @@ pub(crate) fn read_peer(entry: &Entry, pool_size: u32, problems: &mut Vec<Proble
         parameters.error("host", "nothing".to_owned(), "the peer's address");
         return None;
     }
-    let Some(host) = databases::host(&host) else {
+    // A list is for databases.
+    let Some(host) = databases::host(&host).filter(|_| !host.contains(',')) else {
         parameters.error("host", quoted(&host), "an address, a name or a socket directory");
         return None;
     };

@@ -14,6 +14,7 @@ use control::averages::{Averages, by_database};
 use control::{DoorFacts, KnownName, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
+use machine::peering::{Peer as PoolerPeer, PeerId, PeerPool};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
@@ -125,6 +126,7 @@ fn settings() -> Settings {
     };
     let mut global = Global::default();
     global.pools.max_user_client_connections = 33;
+    global.listening.peer_id = 1;
     global.classes = ClassSettings {
         fingerprint_max_active: 9,
         fingerprint_limits: BTreeMap::from([(0xfeed, 7), (0xdead, 1)]),
@@ -137,8 +139,14 @@ fn settings() -> Settings {
         users: BTreeMap::from([("alice".to_owned(), alice), ("bob".to_owned(), bob)]),
         secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
         classes: Arc::new(classes()),
+        peers: BTreeMap::from([(PeerId(1), peer("10.0.0.1", 7)), (PeerId(2), peer("/run/weir-2", 20))]),
         ..Settings::default()
     }
+}
+
+fn peer(host: &str, pool_size: u32) -> PoolerPeer {
+    let host = host.parse().map_or_else(|_| Host::Unix(host.to_owned()), Host::Ip);
+    PoolerPeer { address: Arc::new(Address { host, port: 6432 }), pool_size }
 }
 
 fn classes() -> Classes {
