@@ -41,13 +41,7 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    pub(super) fn new(
-        peer: PeerId,
-        address: Arc<Address>,
-        request: Request,
-        tls: &TlsSettings,
-        now: Time,
-    ) -> Carrier {
+    pub(super) fn new(peer: PeerId, address: Arc<Address>, request: Request, tls: &TlsSettings, now: Time) -> Carrier {
         let encryption = Encryption::new(tls, &address);
         Carrier { peer, address, request, encryption, is_sent: false, since: now, flow: Flow::default() }
     }
