@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::settings::{Key, UserSettings};
 
 use connections::databases::Address;
-use machine::peering::{Peer, PeerId};
+use machine::peering::{PeerEntry, PeerId};
 
 use crate::databases;
 use crate::entry::{Entry, EntryReader, Parameter};
@@ -52,7 +52,7 @@ pub(crate) fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
 }
 
 /// Reads one entry of `[peers]`. `None`: it has a mistake.
-pub(crate) fn read_peer(entry: &Entry, pool_size: u32, problems: &mut Vec<Problem>) -> Option<(PeerId, Peer)> {
+pub(crate) fn read_peer(entry: &Entry, pool_size: u32, problems: &mut Vec<Problem>) -> Option<(PeerId, PeerEntry)> {
     let mut parameters = EntryReader { entry, problems };
     let id = whole(&entry.name).filter(|id| (1..=16383).contains(id)).and_then(|id| u16::try_from(id).ok());
     if id.is_none() {
@@ -77,5 +77,5 @@ pub(crate) fn read_peer(entry: &Entry, pool_size: u32, problems: &mut Vec<Proble
         return None;
     };
     let address = Arc::new(Address { host, port: port.unwrap_or(PEER_PORT) });
-    Some((PeerId(id?), Peer { address, pool_size: own_size.unwrap_or(pool_size) }))
+    Some((PeerId(id?), PeerEntry { address, pool_size: own_size.unwrap_or(pool_size) }))
 }

@@ -21,20 +21,9 @@ impl machine::Machine for Door {
             | Event::Drained { conn, .. }
             | Event::Secured { conn, .. }
             | Event::Computed { conn, .. }
-                if conn.kind() == Kind::Lookup =>
+                if matches!(conn.kind(), Kind::Lookup | Kind::Peer) =>
             {
-                self.look_up(now, actions, |lookups, turn| lookups.event(turn, conn, event));
-            }
-            Event::Received { conn, .. }
-            | Event::Hangup { conn, .. }
-            | Event::Opened { conn, .. }
-            | Event::OpenFailed { conn, .. }
-            | Event::Blocked { conn }
-            | Event::Drained { conn, .. }
-            | Event::Secured { conn, .. }
-                if conn.kind() == Kind::Peer =>
-            {
-                self.pass_on(now, actions, |peers, turn| peers.event(turn, conn, event));
+                self.look_out(now, actions, |outward, turn| outward.event(turn, conn, event));
             }
             Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
             Event::Hangup { conn, .. } => {
@@ -71,8 +60,7 @@ impl machine::Machine for Door {
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
             Event::Renewed { life, lost } => {
                 self.logins.begin_life(life);
-                self.lookups.begin_life(life);
-                self.peers.begin_life(life);
+                self.outward.begin_life(life);
                 if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
                     depart(pool, worker, life, user, actions);
                 }
@@ -80,8 +68,7 @@ impl machine::Machine for Door {
             Event::Returned(mail) => unreachable!("a door posts nothing that may be returned: {mail:?}"),
             Event::DeadlineReached => {
                 self.deadline_reached(now, actions);
-                self.look_up(now, actions, |lookups, turn| lookups.deadline_reached(turn));
-                self.pass_on(now, actions, |peers, turn| peers.deadline_reached(turn));
+                self.look_out(now, actions, |outward, turn| outward.deadline_reached(turn));
                 self.take_turns(now, actions);
             }
             Event::RoundEnded => {
@@ -97,16 +84,14 @@ impl machine::Machine for Door {
 
     fn backlog(&self, conn: ConnId) -> &[u8] {
         match conn.kind() {
-            Kind::Lookup => self.lookups.backlog(conn),
-            Kind::Peer => self.peers.backlog(conn),
+            Kind::Lookup | Kind::Peer => self.outward.backlog(conn),
             _ => self.logins.get(conn).map_or(&[], |login| login.flow.backlog()),
         }
     }
 
     fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
         let flow = match conn.kind() {
-            Kind::Lookup => self.lookups.flow_mut(conn),
-            Kind::Peer => self.peers.flow_mut(conn),
+            Kind::Lookup | Kind::Peer => self.outward.flow_mut(conn),
             _ => self.logins.get_mut(conn).map(|login| &mut login.flow),
         };
         if let Some(flow) = flow {
@@ -115,8 +100,7 @@ impl machine::Machine for Door {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let others = [self.lookups.next_deadline(), self.peers.next_deadline(), self.turns.next_deadline()];
-        others.into_iter().chain([self.deadlines.next()]).flatten().min()
+        [self.deadlines.next(), self.outward.next_deadline(), self.turns.next_deadline()].into_iter().flatten().min()
     }
 
     fn awaits_round_end(&self) -> bool {

@@ -20,6 +20,7 @@ mod kinds;
 mod lookup;
 mod method;
 mod outside;
+mod outward;
 mod peers;
 mod penalties;
 mod posts;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use auth::{Keys, MockSeed, Verifier};
 use connections::flow::Flow;
 use encryption::Encryption;
-use lookup::{Lookups, Turn};
+use lookup::Turn;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
@@ -47,7 +48,7 @@ use machine::refused_logins::RefusedLogins;
 use machine::{CancelSecret, Proved, Settings};
 use method::Method;
 pub use method::SystemUsers;
-use peers::Peers;
+use outward::Outward;
 use penalties::{Failure, Penalties};
 use posts::depart;
 use proof::Proof;
@@ -152,8 +153,7 @@ pub struct Door {
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
-    lookups: Lookups,
-    peers: Peers,
+    outward: Outward,
     penalties: Penalties,
     leaving: Vec<ConnId>,
     /// Since this door was made.
@@ -169,7 +169,7 @@ impl Door {
         let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
         let mut system_users = SystemUsers::default();
         system_users.configure(&settings);
-        let peers = Peers::new(id, &settings);
+        let outward = Outward::new(id, &settings);
         let turns = Turns::new(settings.global.login.max_login_concurrency);
         Door {
             id,
@@ -183,8 +183,7 @@ impl Door {
             weights: Weights::new(limits::LOGIN_BYTES_MAX),
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
-            lookups: Lookups::new(id),
-            peers,
+            outward,
             penalties: Penalties::default(),
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
@@ -288,7 +287,14 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                self.cancel(now, conn, request.pid, request.secret, actions);
+                let mut nowhere = None;
+                self.look_out(now, actions, |outward, turn| {
+                    nowhere = posts::cancel(&mut outward.peers, turn, request.pid, request.secret);
+                });
+                if let Some(why) = nowhere {
+                    let text = format!("closing because: {why}");
+                    self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
+                }
                 self.close(conn, false, actions);
                 Ok(false)
             }
@@ -460,7 +466,7 @@ impl Door {
     fn withdraw(&mut self, conn: ConnId, actions: &mut Actions) {
         match self.logins.get(conn).map(|login| &login.phase) {
             Some(Phase::Applying { .. }) => actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn }),
-            Some(Phase::LookingUp { .. }) => self.lookups.leave(conn),
+            Some(Phase::LookingUp { .. }) => self.outward.lookups.leave(conn),
             _ => {}
         }
     }
@@ -521,9 +527,8 @@ impl Door {
                 let secrets = &self.settings.secrets;
                 self.verifiers
                     .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
-                self.look_up(now, actions, |lookups, turn| lookups.configure(turn, &old.global.tls));
-                self.pass_on(now, actions, |peers, turn| peers.configure(turn));
-                self.strangers.configure(&self.settings, self.lookups.kinds());
+                self.look_out(now, actions, |outward, turn| outward.configure(turn, &old.global.tls));
+                self.strangers.configure(&self.settings, self.outward.lookups.kinds());
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
             }
@@ -534,12 +539,12 @@ impl Door {
         }
     }
 
-    /// Has the lookups take a step, and goes on with the logins that have their outcomes.
-    fn look_up(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Lookups, &mut Turn<'_>)) {
-        let Door { settings, random, lookups, .. } = self;
-        step(lookups, &mut Turn { now, settings, random, actions });
-        self.strangers.learn(self.lookups.kinds());
-        while let Some((conn, outcome)) = self.lookups.next_outcome() {
+    /// Has the connections to others take a step, and goes on with the logins whose lookups have their outcomes.
+    fn look_out(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Outward, &mut Turn<'_>)) {
+        let Door { settings, random, outward, .. } = self;
+        step(outward, &mut Turn { now, settings, random, actions });
+        self.strangers.learn(self.outward.lookups.kinds());
+        while let Some((conn, outcome)) = self.outward.lookups.next_outcome() {
             let login = &mut self.logins[conn];
             let since = if let Phase::LookingUp { since } = login.phase { since } else { now };
             let begun = match secrets::settle(login, outcome) {
@@ -551,15 +556,10 @@ impl Door {
         }
     }
 
-    /// Has the peers take a step.
-    fn pass_on(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Peers, &mut peers::Turn<'_>)) {
-        step(&mut self.peers, &mut peers::Turn { now, settings: &self.settings, actions });
-    }
-
     /// The cancel requests on their way to other processes.
     #[must_use]
     pub fn peer_pools(&self) -> Vec<PeerPool> {
-        self.peers.shown()
+        self.outward.peers.shown()
     }
 
     /// What a login has waited for has come, with this result.

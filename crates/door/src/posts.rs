@@ -4,54 +4,40 @@ use std::sync::Arc;
 
 use machine::action::Actions;
 use machine::mail::{ToCoordinator, ToWorker};
-use machine::observe::{Level, Topic};
 use machine::peering::{self, PeerId};
-use machine::{Settings, pids};
-use units::{ConnId, Life, PoolId, Time, WorkerId};
+use machine::pids;
+use machine::sabotage::{Fault, does};
+use units::{Life, PoolId, WorkerId};
 
-use super::Door;
+use super::lookup::Turn;
+use super::peers::Peers;
 
-/// Where a cancel request goes.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Route {
-    /// The process that its key names.
-    peer: Option<PeerId>,
-    /// To the workers here: the key may have been given out by this process.
-    here: bool,
+/// A client has sent a CancelRequest instead of a startup packet: it goes to the workers here, to the process that its key names, or
+/// to both. Returns why it goes nowhere, for the log, if that can be known.
+pub(super) fn cancel(peers: &mut Peers, turn: &mut Turn<'_>, pid: i32, secret: &[u8]) -> Option<String> {
+    let owner = peering::owner(pid);
+    let peer = Some(owner).filter(|id| turn.settings.peer(*id).is_some());
+    // Keys that name no process look as if they named one: those from before there were peers, and servers' own process ids.
+    let nameless = pids::from_virtual_pid(pid).is_some() || pids::may_be_real_pid(pid);
+    if peer.is_none() || nameless {
+        cancel_here(turn.settings.workers, pid, secret, turn.actions);
+    }
+    let Some(peer) = peer else {
+        let is_strange = peering::is_ours(pid) && turn.settings.own_peer_id().is_some_and(|own| own != owner);
+        return is_strange.then(|| format!("cancel request for peer {}, which is not configured", owner.0));
+    };
+    pass_on(peers, turn, peer, pid, secret.into())
 }
 
-impl Route {
-    fn find(settings: &Settings, pid: i32) -> Route {
-        let peer = Some(peering::owner(pid)).filter(|id| settings.peer(*id).is_some());
-        // Keys that name no process look as if they named one: those from before there were peers, and servers' own process ids.
-        let nameless = pids::from_virtual_pid(pid).is_some() || pids::may_be_real_pid(pid);
-        Route { peer, here: peer.is_none() || nameless }
+fn pass_on(peers: &mut Peers, turn: &mut Turn<'_>, to: PeerId, pid: i32, mut secret: Box<[u8]>) -> Option<String> {
+    if !peering::count_down(&mut secret) {
+        return Some("cancel request was passed on too often".to_owned());
     }
-}
-
-impl Door {
-    /// A client has sent a CancelRequest instead of a startup packet.
-    pub(super) fn cancel(&mut self, now: Time, conn: ConnId, pid: i32, secret: &[u8], actions: &mut Actions) {
-        let Route { peer, here } = Route::find(&self.settings, pid);
-        if here {
-            cancel_here(self.settings.workers, pid, secret, actions);
-        }
-        let Some(peer) = peer else {
-            let owner = peering::owner(pid);
-            if peering::is_ours(pid) && self.settings.own_peer_id().is_some_and(|own| own != owner) {
-                let text = format!("closing because: cancel request for peer {}, which is not configured", owner.0);
-                self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
-            }
-            return;
-        };
-        let mut secret: Box<[u8]> = secret.into();
-        if peering::count_down(&mut secret) {
-            self.pass_on(now, actions, |peers, turn| peers.pass_on(turn, peer, pid, secret));
-        } else {
-            let text = "closing because: cancel request was passed on too often";
-            self.tell(conn, Level::Log, Topic::Disconnections, text, actions);
-        }
+    if does(turn.settings, Fault::PassOnTwice) {
+        peers.pass_on(turn, to, pid, secret.clone());
     }
+    peers.pass_on(turn, to, pid, secret);
+    None
 }
 
 /// Passes a cancel request on to the workers that may know its key.

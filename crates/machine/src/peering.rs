@@ -23,9 +23,9 @@ use units::random::Random;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u16);
 
-/// Another process, to which cancel requests are passed on.
+/// An entry of `[peers]`: a process to which cancel requests are passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerEntry {
     pub address: Arc<Address>,
     /// The most connections to it.
     pub pool_size: u32,

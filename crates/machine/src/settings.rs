@@ -13,7 +13,7 @@ use queueing::classes::Classes;
 use settings::{AuthType, Effective, Global, UserSettings};
 
 use crate::orders::Orders;
-use crate::peering::{Peer, PeerId};
+use crate::peering::{PeerEntry, PeerId};
 
 /// All of them. `Default` is the table's, with no databases.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Settings {
     /// `auth_oauth_options`: whose tokens are good.
     pub provider: Option<Arc<Provider>>,
     /// `[peers]`; this process itself may be among them.
-    pub peers: BTreeMap<PeerId, Peer>,
+    pub peers: BTreeMap<PeerId, PeerEntry>,
     /// `[pgbouncer]`; databases and users may have some otherwise: see [`Settings::effective`].
     pub global: Global,
     /// Threads that own sessions and servers; at least 1. From `workers` and the machine's cores.
@@ -106,19 +106,19 @@ impl Settings {
     }
 
     /// The other processes of `[peers]`.
-    pub fn others(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+    pub fn others(&self) -> impl Iterator<Item = (PeerId, &PeerEntry)> {
         let own = self.own_peer_id();
         self.peers.iter().filter(move |(id, _)| own != Some(**id)).map(|(id, peer)| (*id, peer))
     }
 
     /// One of them, if cancel requests are passed on: this process has a number too.
     #[must_use]
-    pub fn peer(&self, id: PeerId) -> Option<&Peer> {
+    pub fn peer(&self, id: PeerId) -> Option<&PeerEntry> {
         self.own_peer_id().filter(|own| *own != id).and_then(|_| self.peers.get(&id))
     }
 
     /// All to which cancel requests are passed on.
-    pub fn peers(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+    pub fn peers(&self) -> impl Iterator<Item = (PeerId, &PeerEntry)> {
         let has_number = self.own_peer_id().is_some();
         self.others().filter(move |_| has_number)
     }

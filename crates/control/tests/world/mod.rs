@@ -14,7 +14,7 @@ use control::averages::{Averages, by_database};
 use control::{DoorFacts, KnownName, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
-use machine::peering::{Peer as PoolerPeer, PeerId, PeerPool};
+use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
@@ -144,9 +144,9 @@ fn settings() -> Settings {
     }
 }
 
-fn peer(host: &str, pool_size: u32) -> PoolerPeer {
+fn peer(host: &str, pool_size: u32) -> PeerEntry {
     let host = host.parse().map_or_else(|_| Host::Unix(host.to_owned()), Host::Ip);
-    PoolerPeer { address: Arc::new(Address { host, port: 6432 }), pool_size }
+    PeerEntry { address: Arc::new(Address { host, port: 6432 }), pool_size }
 }
 
 fn classes() -> Classes {

@@ -12,8 +12,6 @@
 //! //= pgbouncer config.md#section-peers
 
 mod carrier;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,22 +21,15 @@ use connections::Broken;
 use connections::databases::{Address, Host};
 use connections::flow::Flow;
 use machine::Settings;
-use machine::action::{Action, Actions};
+use machine::action::Action;
 use machine::event::Event;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::peering::{PeerId, PeerPool};
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, Time, limits};
 
+use super::lookup::Turn;
 use carrier::{Carrier, Request};
-
-/// What a step works with.
-#[derive(Debug)]
-pub(super) struct Turn<'a> {
-    pub(super) now: Time,
-    pub(super) settings: &'a Settings,
-    pub(super) actions: &'a mut Actions,
-}
 
 /// The requests for one peer.
 #[derive(Debug, Default)]
@@ -86,6 +77,7 @@ impl Peers {
 
     /// Opens connections for the requests that wait, as far as the peer's pool has room.
     fn advance(&mut self, turn: &mut Turn<'_>, peer: PeerId) {
+        // A reload has removed it.
         let (Some(to), Some(pool)) = (turn.settings.peer(peer), self.pools.get_mut(&peer)) else { return };
         while pool.carriers < to.pool_size
             && let Some(request) = pool.waiting.pop_front()

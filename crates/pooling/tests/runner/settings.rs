@@ -12,7 +12,7 @@ use ::settings::table;
 use auth::Secret;
 use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 use machine::Settings;
-use machine::peering::{Peer, PeerId};
+use machine::peering::{PeerEntry, PeerId};
 use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 use queueing::limit_words::LimitWords;
 use settings::{AuthType, DatabaseSettings, Fidelity, Over, SslMode, UserSettings};
@@ -105,7 +105,7 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
             other => Err(format!("'{other}' is nothing that a peer has")),
         })?;
         let address = Arc::new(address(&format!("10.0.0.9:{port}"))?);
-        settings.peers.insert(id, Peer { address, pool_size });
+        settings.peers.insert(id, PeerEntry { address, pool_size });
     } else if words.eat("no peer") {
         settings.peers.remove(&PeerId(number(words.bare("the peer's number")?)?));
     } else if words.eat("no secret") {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use auth::{Md5Hash, Password, Secret, Verifier};
 use connections::databases::{Address, Database, Host};
 use machine::Settings;
-use machine::peering::{Peer, PeerId};
+use machine::peering::{PeerEntry, PeerId};
 use settings::{AuthType, DatabaseSettings, Effective, Fidelity, PoolMode, PoolSize};
 use settings::{SslMode, TestSettings, UserSettings};
 use units::PoolKey;
@@ -390,7 +390,7 @@ fn siblings(seed: u64, settings: &mut Settings) {
 fn draw_siblings(random: &mut Random, settings: &mut Settings) {
     let peer = |random: &mut Random, number: u16| {
         let address = Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 7000 + number };
-        (PeerId(number), Peer { address: Arc::new(address), pool_size: random.range(1, 3) as u32 })
+        (PeerId(number), PeerEntry { address: Arc::new(address), pool_size: random.range(1, 3) as u32 })
     };
     let numbers: Vec<u16> = (1..=4).filter(|_| random.chance(800)).collect();
     settings.peers = numbers.into_iter().map(|number| peer(random, number)).collect();
