@@ -42,5 +42,6 @@ pub mod storm;
 pub mod storm_table;
 pub mod style;
 pub mod upkeep;
+pub mod upkeep_table;
 pub mod versus;
 pub mod world;

@@ -266,12 +266,12 @@ fn storm(options: &Options) -> Result<bool, String> {
 /// What a pooler costs besides its traffic.
 fn upkeep(options: &Options) -> Result<bool, String> {
     let find = |name: &String| {
-        let known = upkeep::Part::named(name);
+        let known = upkeep::UpkeepPart::named(name);
         known.ok_or(format!("'{name}' is no part: --only watched,start,reload,scrape,reloads"))
     };
     let wanted = options.only.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let plan = upkeep::UpkeepPlan {
-        parts: if wanted.is_empty() { upkeep::Part::ALL.to_vec() } else { wanted },
+        parts: if wanted.is_empty() { upkeep::UpkeepPart::ALL.to_vec() } else { wanted },
         rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 21 }) as usize,
         seed: options.seed.unwrap_or(u64::from(std::process::id())),
         storm_s: options.seconds.unwrap_or(if options.quick { 8 } else { 60 }),

@@ -13,7 +13,7 @@ use crate::figures::{
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::{self, CLASSIC};
-use crate::{logins_table, rates_table, sizing_table, storm_table, upkeep};
+use crate::{logins_table, rates_table, sizing_table, storm_table, upkeep_table};
 
 /// The whole report, in Markdown.
 pub fn table(record: &Value) -> String {
@@ -37,7 +37,7 @@ pub fn table(record: &Value) -> String {
         return out;
     }
     if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "upkeep") {
-        upkeep::table::write(&mut out, record);
+        upkeep_table::write(&mut out, record);
         return out;
     }
     thresholds(&mut out, record);

@@ -36,6 +36,7 @@ pub mod show_input;
 pub mod shutdown;
 pub mod steward;
 pub mod table;
+mod time_of_day;
 pub mod version;
 
 pub use admin::Show;

@@ -1,6 +1,7 @@
 //! The control thread: waits for events, answers the console, reloads, keeps the averages, and decides when the process
 //! ends.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -295,6 +296,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),
+            pools: OnceCell::new(),
         };
         make(&input)
     }

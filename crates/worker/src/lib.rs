@@ -316,9 +316,11 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
+        let mut servers = reloads::servers_by_pool(&self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
+            let own = servers.remove(&id).unwrap_or_default();
             let found = self.tables.settings.database(&pool.key.database);
             match found {
                 Some(_) => pool.restore(),
@@ -350,14 +352,13 @@ impl Worker {
                     true => DATABASE_CHANGED,
                     false => PASSWORD_CHANGED,
                 };
-                closed_servers::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
+                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
                 let new = Arc::clone(&self.tables.settings);
                 let is_old = |server: &Server| {
-                    let address = &server.identity.address;
-                    server.pool == id && !encryption::is_alike(&new.global.tls, &before.global.tls, address)
+                    !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address)
                 };
-                closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
+                closed_servers::retire_servers(&mut self.tables, step, own, is_old, "TLS settings have changed");
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);

@@ -17,7 +17,7 @@ mod reloads;
 mod scrape;
 mod site;
 mod start;
-pub mod table;
+
 mod watched;
 
 use std::path::Path;
@@ -31,7 +31,7 @@ use crate::record::Record;
 
 /// A part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum UpkeepPart {
     Watched,
     Start,
     Reload,
@@ -39,29 +39,30 @@ pub enum Part {
     Reloads,
 }
 
-impl Part {
-    pub const ALL: [Part; 5] = [Part::Watched, Part::Start, Part::Reload, Part::Scrape, Part::Reloads];
+impl UpkeepPart {
+    pub const ALL: [UpkeepPart; 5] =
+        [UpkeepPart::Watched, UpkeepPart::Start, UpkeepPart::Reload, UpkeepPart::Scrape, UpkeepPart::Reloads];
 
     pub fn name(self) -> &'static str {
         match self {
-            Part::Watched => "watched",
-            Part::Start => "start",
-            Part::Reload => "reload",
-            Part::Scrape => "scrape",
-            Part::Reloads => "reloads",
+            UpkeepPart::Watched => "watched",
+            UpkeepPart::Start => "start",
+            UpkeepPart::Reload => "reload",
+            UpkeepPart::Scrape => "scrape",
+            UpkeepPart::Reloads => "reloads",
         }
     }
 
     /// The part of this name.
-    pub fn named(name: &str) -> Option<Part> {
-        Part::ALL.into_iter().find(|part| part.name() == name)
+    pub fn named(name: &str) -> Option<UpkeepPart> {
+        UpkeepPart::ALL.into_iter().find(|part| part.name() == name)
     }
 }
 
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct UpkeepPlan {
-    pub parts: Vec<Part>,
+    pub parts: Vec<UpkeepPart>,
     pub rounds: usize,
     pub seed: u64,
     /// Of the storm of reloads.
@@ -89,11 +90,11 @@ pub fn all(
         eprintln!("{}", part.name());
         let room = place.room(&format!("upkeep-{}", part.name()))?;
         let measured: Result<Value, String> = match part {
-            Part::Watched => watched::measure(&room, pgweir, plan),
-            Part::Start => start::measure(&room, pgweir, plan),
-            Part::Reload => reload::measure(&room, pgweir, plan),
-            Part::Scrape => scrape::measure(&room, pgweir, plan),
-            Part::Reloads => reloads::measure(&room, pgweir, plan),
+            UpkeepPart::Watched => watched::measure(&room, pgweir, plan),
+            UpkeepPart::Start => start::measure(&room, pgweir, plan),
+            UpkeepPart::Reload => reload::measure(&room, pgweir, plan),
+            UpkeepPart::Scrape => scrape::measure(&room, pgweir, plan),
+            UpkeepPart::Reloads => reloads::measure(&room, pgweir, plan),
         };
         let about = json!({ "name": part.name(), "kind": "upkeep" });
         whole &= record.add_part(about, measured.map(|rounds| [("rounds", rounds)]))?;

@@ -60,7 +60,11 @@ fn storm(
     while began.elapsed() < lasts && !stop.load(Ordering::Relaxed) {
         thread::sleep((began + EVERY * reloads).saturating_duration_since(Instant::now()));
         let is_wrong = reloads % 2 == 1;
-        if is_wrong { file.spoil()? } else { file.set_sizes(7 + reloads / 2 % 2)? }
+        if is_wrong {
+            file.spoil()?
+        } else {
+            file.set_sizes(7 + reloads / 2 % 2)?
+        }
         let (_, _, failed) = console.ask("RELOAD")?;
         if failed != is_wrong {
             return Err(format!("reload {reloads} is not answered as its file deserves"));

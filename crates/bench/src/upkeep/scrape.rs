@@ -7,11 +7,9 @@ use serde_json::{Value, json};
 
 use super::UpkeepPlan;
 use super::reload::DATABASES;
-use super::site::{CLIENTS, Console, INTERVAL, Site, parts, scrape};
+use super::site::{CLIENTS, Console, FRESH, INTERVAL, Site, parts, scrape};
 use crate::contestant::{Contestant, Premises};
 use crate::world::Mode;
-
-const CALM: Duration = Duration::from_millis(300);
 
 pub(super) fn measure(place: &Premises, pgweir: &Contestant, plan: &UpkeepPlan) -> Result<Value, String> {
     let mut site = Site::open(place, pgweir, DATABASES)?;
@@ -31,9 +29,10 @@ pub(super) fn measure(place: &Premises, pgweir: &Contestant, plan: &UpkeepPlan) 
 fn one(site: &mut Site, console: &mut Console) -> Result<Value, String> {
     let http = site.http;
     // Nothing else is going on.
+    thread::sleep(FRESH);
     let (alone, bytes) = scrape(http)?;
     site.world.start(site.fleet, Mode::Open { interval: INTERVAL })?;
-    site.world.run_for(CALM)?;
+    site.world.run_for(FRESH)?;
     let calm = site.world.take_latencies_ns(site.fleet);
     let (page, table) = thread::scope(|scope| {
         let asked = scope.spawn(|| Ok::<_, String>((scrape(http)?.0, console.ask("SHOW POOLS")?.0)));

@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const INTERVAL: Duration = Duration::from_micros(500);
 pub(super) const CLIENTS: usize = 64;
 
+/// A page of metrics is kept for a little less than this.
+pub(super) const FRESH: Duration = Duration::from_millis(600);
+
 /// What is measured, and its surroundings.
 pub(super) struct Site {
     pub(super) world: World,

@@ -9,7 +9,7 @@ use measure::statistics::Seeded;
 use serde_json::{Map, Value, json};
 
 use super::UpkeepPlan;
-use super::site::{CLIENTS, Console, Site, scrape};
+use super::site::{CLIENTS, Console, FRESH, Site, scrape};
 use crate::contestant::{Contestant, Premises};
 use crate::scenario::{Kind, SCENARIOS, Scenario};
 use crate::style::{PASSWORD, Style, USER, work};
@@ -35,6 +35,8 @@ pub(super) fn measure(place: &Premises, pgweir: &Contestant, plan: &UpkeepPlan) 
     site.world.connect(idle, IDLE)?;
     site.world.connect(site.fleet, CLIENTS)?;
     slice(&mut site, true)?;
+    let alone = alone(&mut site, plan.rounds)?;
+    eprintln!("  {alone}");
     let mut random = Seeded::new(plan.seed);
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
@@ -48,7 +50,30 @@ pub(super) fn measure(place: &Premises, pgweir: &Contestant, plan: &UpkeepPlan) 
         }
         rounds.push(json!({ "order": order.map(|(arm, _)| arm), "samples": samples }));
     }
+    if let Some(round) = rounds.first_mut() {
+        round["alone"] = alone;
+    }
     Ok(json!(rounds))
+}
+
+/// What each answer costs where nothing else is going on.
+fn alone(site: &mut Site, times: usize) -> Result<Value, String> {
+    let (http, port, pid) = (site.http, site.running.port, site.running.pid());
+    let mut console = Console::open(port)?;
+    let (mut scrapes, mut shows, mut rests) = (Vec::new(), Vec::new(), Vec::new());
+    let used = |before| Ok::<_, String>(process::usage(pid)?.since(before).cpu_ns);
+    for _ in 0..times {
+        let before = process::usage(pid)?;
+        thread::sleep(FRESH);
+        rests.push(used(before)?);
+        let before = process::usage(pid)?;
+        scrape(http)?;
+        scrapes.push(used(before)?);
+        let before = process::usage(pid)?;
+        console.ask("SHOW CLIENTS")?;
+        shows.push(used(before)?);
+    }
+    Ok(json!({ "rest_cpu_ns": rests, "scrape_cpu_ns": scrapes, "show_cpu_ns": shows }))
 }
 
 /// Traffic as fast as it goes, watched or not.

@@ -33,7 +33,7 @@ pub(super) fn names<'a>(input: &'a ShowInput<'_>) -> BTreeSet<&'a str> {
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut servers_now: BTreeMap<&str, u32> = BTreeMap::new();
     let pools = input.pools();
-    for (key, pool) in &pools {
+    for (key, pool) in pools {
         let sum = servers_now.entry(&key.user).or_default();
         *sum = sum.saturating_add(servers(pool));
     }

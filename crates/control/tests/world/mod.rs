@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -77,6 +78,7 @@ impl World {
             log_lines_lost: 3,
             shows_statements: true,
             now,
+            pools: OnceCell::new(),
         }
     }
 }

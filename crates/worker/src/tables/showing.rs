@@ -59,7 +59,9 @@ impl View<'_> {
     pub(crate) fn clients_shown(&self) -> Vec<ClientSnapshot> {
         // A session that only waits for its last message to be written is not shown.
         let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
-        clients.map(|(id, session)| self.client_snapshot(id, session)).collect()
+        let mut shown = Vec::with_capacity(self.sessions.len());
+        shown.extend(clients.map(|(id, session)| self.client_snapshot(id, session)));
+        shown
     }
 
     pub(crate) fn servers_shown(&self, now: Time) -> Vec<ServerSnapshot> {

@@ -9,6 +9,8 @@ const SEED: u64 = 1;
 
 /// What being watched may cost the traffic, as a ratio of CPU time.
 const WATCHED_AT_MOST: f64 = 1.02;
+/// The same as a share of one core, in percent.
+const CORE_AT_MOST: f64 = 2.0;
 /// In ms.
 const START_AT_MOST: f64 = 20.0;
 const RELOAD_AT_MOST: f64 = 100.0;
@@ -68,14 +70,26 @@ fn watched(rounds: &[Value]) -> Vec<String> {
         rounds.iter().map(|round| round["samples"][arm][key].as_f64()).collect()
     };
     let ratio = middle(&paired_ratios(&of("watched", "cpu_ns_each"), &of("quiet", "cpu_ns_each")));
-    let words = ratio.map_or("–".to_owned(), |Estimate { median, low, high, .. }| {
-        format!("{median:.4} ({low:.4}–{high:.4})")
-    });
+    let words = ratio
+        .map_or("–".to_owned(), |Estimate { median, low, high, .. }| format!("{median:.4} ({low:.4}–{high:.4})"));
     let each = |key: &str| -> Vec<f64> {
         let all = rounds.iter().filter_map(|round| round["samples"]["watched"][key].as_array());
         all.flatten().filter_map(Value::as_f64).collect()
     };
+    let alone = |key: &str| {
+        let all = rounds.iter().filter_map(|round| round["alone"][key].as_array());
+        all.flatten().filter_map(Value::as_f64).collect::<Vec<_>>()
+    };
+    let share = ["scrape_cpu_ns", "show_cpu_ns"].map(|key| middle(&alone(key)).map(|all| all.median / 1e7));
+    let share = share[0].zip(share[1]).map(|(page, table)| page + table);
     vec![
+        format!("| CPU time of a /metrics, nothing else going on | {} | – | |", ms(&alone("scrape_cpu_ns"))),
+        format!("| CPU time of a SHOW CLIENTS, nothing else going on | {} | – | |", ms(&alone("show_cpu_ns"))),
+        format!(
+            "| both every second, of one core | {} % | {CORE_AT_MOST} % | {} |",
+            share.map_or("–".to_owned(), |share| format!("{share:.2}")),
+            verdict(share, CORE_AT_MOST)
+        ),
         format!(
             "| CPU time a transaction, watched ÷ not, 10,000 idle clients | {words} | {WATCHED_AT_MOST} | {} |",
             verdict(ratio.map(|ratio| ratio.median), WATCHED_AT_MOST)
@@ -122,7 +136,10 @@ fn reload(rounds: &[Value]) -> Vec<String> {
 fn scrape(rounds: &[Value]) -> Vec<String> {
     let size = middle(&numbers(rounds, "/bytes")).map_or(0.0, |all| all.median / 1e6);
     vec![
-        format!("| /metrics, 1,000 pools ({size:.2} MB), nothing else going on | {} | – | |", ms(&numbers(rounds, "/alone_ns"))),
+        format!(
+            "| /metrics, 1,000 pools ({size:.2} MB), nothing else going on | {} | – | |",
+            ms(&numbers(rounds, "/alone_ns"))
+        ),
         format!("| /metrics under traffic | {} | – | |", ms(&numbers(rounds, "/page_ns"))),
         format!("| SHOW POOLS under traffic | {} | – | |", ms(&numbers(rounds, "/pools_ns"))),
         format!("| longest answer around them | {} | – | |", ms(&numbers(rounds, "/stirred/most_ns"))),
@@ -178,7 +195,8 @@ mod tests {
             assert!(out.contains(expected), "{out}");
         }
         let level = |at: u64, kb: u64| json!({ "at_ms": at, "reloads": at / 10, "resident_kb": kb, "descriptors": 9 });
-        let rounds = json!([{ "done": 5, "clients": 2, "levels": [level(0, 1), level(5_000, 100), level(9_000, 5_000)] }]);
+        let rounds =
+            json!([{ "done": 5, "clients": 2, "levels": [level(0, 1), level(5_000, 100), level(9_000, 5_000)] }]);
         let mut out = String::new();
         write(&mut out, &json!({ "scenarios": [{ "name": "reloads", "rounds": rounds }] }));
         assert!(out.contains("| 100 → 5000 | + 4096 | missed |") && out.contains("| 9 → 9 | + 4 | met |"), "{out}");
