@@ -127,6 +127,7 @@ impl Worker {
             clients: if detail { view.clients_shown() } else { Vec::new() },
             servers: if detail { view.servers_shown(now) } else { Vec::new() },
             lends: self.tables.counts.lends,
+            console_logins: self.tables.counts.console_logins,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.limiters.class_counts(),
             statements: self

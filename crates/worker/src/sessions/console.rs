@@ -21,6 +21,7 @@ use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure};
 
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    tables.counts.console_logins += 1;
     let session = &tables.sessions[conn];
     let identity = Arc::clone(&session.identity);
     step.actions.send_new(conn, |out| {

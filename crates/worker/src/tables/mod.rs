@@ -60,6 +60,8 @@ pub(crate) struct Counts {
     pub(crate) steps: u64,
     /// Servers lent to other workers.
     pub(crate) lends: u64,
+    /// Clients of the console that were let in.
+    pub(crate) console_logins: u64,
     /// Sessions that have ended and whose connections are not closed yet.
     pub(crate) departing: u32,
 }
