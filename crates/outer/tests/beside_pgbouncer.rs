@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outer::{Client, Message, Pooler, Stage, Wishes, frontend};
+use outer::{Client, Message, Pooler, Stage, Wishes, eventually, frontend};
 
 /// `$PGBOUNCER`, else the one that was built for measurements.
 fn pgbouncer() -> Option<PathBuf> {
@@ -278,4 +278,148 @@ fn startup_packets_are_judged_as_by_pgbouncer() {
     };
     let [expected, found] = poolers.each_ref().map(told);
     assert_eq!(found, expected);
+}
+
+/// What ends a client, or is told it: settings, what it does, and what it hears last.
+struct Told {
+    what: &'static str,
+    settings: &'static str,
+    does: fn(&Pooler) -> Vec<String>,
+}
+
+fn login(pooler: &Pooler, user: &str, database: &str) -> Result<Client, String> {
+    let client = Client::login(pooler.address(), user, database);
+    client.map_err(|gone| gone.error.map_or_else(|| "closed".to_owned(), |error| error.message))
+}
+
+fn client(pooler: &Pooler) -> Client {
+    login(pooler, "postgres", "postgres").expect("let in")
+}
+
+fn order(pooler: &Pooler, command: &str) {
+    let answer = login(pooler, "postgres", "pgbouncer").expect("an administrator").query(command).expect("answered");
+    assert!(answer.errors.is_empty(), "{command}: {answer:?}");
+}
+
+/// Notices and errors until the connection ends, or the answer does.
+fn heard(client: &mut Client, sql: &str) -> Vec<String> {
+    client.send(&frontend::query(sql)).expect("connected");
+    listen(client)
+}
+
+fn listen(client: &mut Client) -> Vec<String> {
+    let mut heard = Vec::new();
+    loop {
+        let Ok(message) = client.receive() else {
+            heard.push("closed".to_owned());
+            return heard;
+        };
+        match message.tag {
+            b'E' => heard.push(format!("{} {}", message.field(b'S'), message.field(b'M'))),
+            b'N' => heard.push(format!("{} {} {}", message.field(b'S'), message.field(b'C'), message.field(b'M'))),
+            b'Z' => return heard,
+            _ => {}
+        }
+    }
+}
+
+/// The third one's refusal, where two may come.
+fn one_too_many(pooler: &Pooler) -> Vec<String> {
+    let _two = [0; 2].map(|_| login(pooler, "somebody", "postgres").expect("there is room"));
+    vec![login(pooler, "somebody", "postgres").map(|_| ()).expect_err("there is none")]
+}
+
+const TOLD: [Told; 11] = [
+    Told { what: "max_client_conn", settings: "max_client_conn = 2", does: one_too_many },
+    Told { what: "max_db_client_connections", settings: "max_db_client_connections = 2", does: one_too_many },
+    Told { what: "max_user_client_connections", settings: "max_user_client_connections = 2", does: one_too_many },
+    Told {
+        what: "query_wait_timeout",
+        settings: "query_wait_timeout = 1\ndefault_pool_size = 1",
+        does: |pooler| {
+            let mut holder = client(pooler);
+            holder.query("begin").expect("served");
+            heard(&mut client(pooler), "select 1")
+        },
+    },
+    Told {
+        what: "query_timeout",
+        settings: "query_timeout = 1",
+        does: |pooler| heard(&mut client(pooler), "select pg_sleep(5)"),
+    },
+    Told {
+        what: "idle_transaction_timeout",
+        settings: "idle_transaction_timeout = 1",
+        does: |pooler| {
+            let mut idle = client(pooler);
+            idle.query("begin").expect("served");
+            listen(&mut idle)
+        },
+    },
+    Told {
+        what: "client_idle_timeout",
+        settings: "client_idle_timeout = 1",
+        does: |pooler| listen(&mut client(pooler)),
+    },
+    Told {
+        what: "DISABLE",
+        settings: "",
+        does: |pooler| {
+            order(pooler, "disable postgres");
+            vec![login(pooler, "postgres", "postgres").map(|_| ()).expect_err("it is disabled")]
+        },
+    },
+    Told {
+        what: "KILL",
+        settings: "",
+        does: |pooler| {
+            let mut killed = client(pooler);
+            killed.query("select 1").expect("served");
+            order(pooler, "kill postgres");
+            listen(&mut killed)
+        },
+    },
+    Told {
+        what: "BEGIN in statement mode",
+        settings: "pool_mode = statement",
+        does: |pooler| heard(&mut client(pooler), "begin"),
+    },
+    Told {
+        what: "no such database at the server",
+        settings: "[databases]\nabsent = host={host} port={server_port} user=postgres password={password} dbname=absent",
+        does: |pooler| vec![login(pooler, "postgres", "absent").map(|_| ()).expect_err("it is not there")],
+    },
+];
+
+#[test]
+fn who_is_ended_or_told_something_hears_the_same_words() {
+    let Some(binary) = pgbouncer() else {
+        println!("SKIPPED beside PgBouncer: there is none");
+        return;
+    };
+    let stage = Stage::set(&Wishes::default());
+    let mut wrong = Vec::new();
+    for Told { what, settings, does } in TOLD {
+        let (host, port) = (stage.cluster.host(), stage.cluster.port().to_string());
+        let settings = settings
+            .replace("{host}", host)
+            .replace("{server_port}", &port)
+            .replace("{password}", stage.cluster.password());
+        // What pgweir does better by default has a switch.
+        let ours = format!("pool_fidelity = classic\n{settings}\n");
+        let poolers =
+            [start_with(&stage, &binary, &format!("{settings}\n")), start_with(&stage, &outer::binary(), &ours)];
+        let [expected, found] = poolers.each_ref().map(does);
+        if expected != found {
+            wrong.push(format!("{what}:\n  PgBouncer {expected:?}\n  ours      {found:?}"));
+        }
+        // The log has it too, where it is the end of a connection.
+        let reason = expected.iter().rev().find(|line| *line != "closed").cloned().unwrap_or_default();
+        let reason = reason.trim_start_matches("FATAL ");
+        let ends = |pooler: &Pooler| pooler.log().contains(&format!("closing because: {reason}"));
+        if ends(&poolers[0]) {
+            eventually(&format!("{what}: closing because: {reason}"), || ends(&poolers[1]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
