@@ -43,6 +43,11 @@ impl Held {
         u32::try_from(sum + self.lapsing_count() as i32 - gone).expect("I12: more tokens came back than were given out")
     }
 
+    /// Those of one worker.
+    pub(crate) fn of(&self, worker: WorkerId) -> u32 {
+        u32::try_from(self.by_worker[usize::from(worker.0)]).unwrap_or(0)
+    }
+
     fn lapsing_count(&self) -> u32 {
         self.lapsing.iter().map(|(_, count)| count).sum()
     }
@@ -140,6 +145,16 @@ impl Held {
         let worker = WorkerId(richest.expect("there is a worker") as u16);
         self.yields.push((worker, now));
         worker
+    }
+
+    /// As [`Held::yields_next`], of the workers other than this one, or of it alone. `None`: they have none.
+    pub(crate) fn yields_of(&mut self, now: Time, one: WorkerId, is_it: bool) -> Option<WorkerId> {
+        let asked = (0..self.by_worker.len()).filter(|worker| (*worker == usize::from(one.0)) == is_it);
+        let richest =
+            asked.max_by_key(|&worker| self.by_worker[worker]).filter(|&worker| self.by_worker[worker] > 0)?;
+        let worker = WorkerId(richest as u16);
+        self.yields.push((worker, now));
+        Some(worker)
     }
 
     /// A worker that was asked to give one back has, or has none. Whether it was asked.

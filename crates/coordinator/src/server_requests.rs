@@ -44,6 +44,10 @@ impl ServerRequest {
         ServerRequest { pool, worker, reserve, confirmed_at: now, inquired: false }
     }
 
+    pub(crate) fn reserve(&self) -> bool {
+        self.reserve
+    }
+
     fn is_fresh(&self, now: Time) -> bool {
         now < self.confirmed_at + limits::RECALL
     }
@@ -219,6 +223,12 @@ impl ServerRequests {
     pub(crate) fn at_their_size(&self, view: &CapacityView<'_>) -> Vec<PoolId> {
         let at_size = self.requests.iter().filter(|request| view.obstacle(request) == Obstacle::PoolSize);
         at_size.map(|request| request.pool).collect()
+    }
+
+    /// Whether a worker, or any other than that, requests a server in a pool.
+    pub(crate) fn sides(&self, pool: PoolId, one: WorkerId) -> (bool, bool) {
+        let of_pool = || self.requests.iter().filter(|request| request.pool == pool);
+        (of_pool().any(|request| request.worker == one), of_pool().any(|request| request.worker != one))
     }
 
     /// Brings the accounts of all caps that are contended up to date, and says which pools' requests are held up at which cap.

@@ -159,6 +159,8 @@ pub struct Door {
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
     stop: Option<Stop>,
+    /// Clients may have keys of the process whose place we take.
+    pub succeeds: bool,
 }
 
 impl Door {
@@ -188,6 +190,7 @@ impl Door {
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
             stop: None,
+            succeeds: false,
         }
     }
 
@@ -287,9 +290,9 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                let mut nowhere = None;
+                let (mut nowhere, succeeds) = (None, self.succeeds);
                 self.look_out(now, actions, |outward, turn| {
-                    nowhere = posts::cancel(&mut outward.peers, turn, request.pid, request.secret);
+                    nowhere = posts::cancel(&mut outward.peers, turn, succeeds, request.pid, request.secret);
                 });
                 if let Some(why) = nowhere {
                     let text = format!("closing because: {why}");

@@ -37,6 +37,11 @@ pub(crate) trait Tenant: Machine {
         Vec::new()
     }
 
+    /// For a door: clients that are logging in.
+    fn logins(&self) -> usize {
+        0
+    }
+
     /// For a worker: the rows of the board that it needs.
     fn shared_pools(&self) -> &[PoolId] {
         &[]
@@ -72,6 +77,10 @@ impl Tenant for Door {
 
     fn peer_pools(&self) -> Vec<PeerPool> {
         Door::peer_pools(self)
+    }
+
+    fn logins(&self) -> usize {
+        Door::logins(self)
     }
 }
 

@@ -38,14 +38,14 @@ pub(crate) fn cancel_requested(
         fits.then_some(conn)
     };
     let conn = match machine::pids::from_virtual_pid(pid) {
+        // One that was told another process id is not at its place: only that one's key is worth anything.
         Some((owner, slot)) if owner == tables.id.0 => {
-            // A key that tells peers whose it is does not tell its place: only whole it is worth anything.
-            let is_placed = |conn: &ConnId| tables.sessions[*conn].identity.cancel_secret.pid().is_none();
+            let is_placed = |conn: &ConnId| tables.cancels.pid_of(*conn) == pid;
             tables.sessions.id_at(slot).filter(is_placed).and_then(is_owner)
         }
-        Some(_) => None,
-        None => tables.cancels.knowing(pid).find_map(is_owner),
+        Some(_) | None => None,
     };
+    let conn = conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner));
     // No session has that key, or not any more: as in PostgreSQL, there is no answer.
     let Some(conn) = conn else { return };
     match tables.sessions[conn].state() {

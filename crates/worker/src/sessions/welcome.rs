@@ -170,7 +170,7 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.let_in(step.now);
     let pid = session.identity.pid(conn);
     if session.identity.cancel_secret.pid().is_some() {
-        tables.cancels.note_key(pid, conn);
+        tables.cancels.note_pid(pid, conn);
     }
     greet(tables, step, conn, pid, notice.as_deref());
     if !tables.sessions[conn].incoming.inbox.is_empty() {
