@@ -140,6 +140,7 @@ fn scrape(rounds: &[Value]) -> Vec<String> {
             "| /metrics, 1,000 pools ({size:.2} MB), nothing else going on | {} | – | |",
             ms(&numbers(rounds, "/alone_ns"))
         ),
+        format!("| CPU time of it | {} | – | |", ms(&numbers(rounds, "/cpu_ns"))),
         format!("| /metrics under traffic | {} | – | |", ms(&numbers(rounds, "/page_ns"))),
         format!("| SHOW POOLS under traffic | {} | – | |", ms(&numbers(rounds, "/pools_ns"))),
         format!("| longest answer around them | {} | – | |", ms(&numbers(rounds, "/stirred/most_ns"))),

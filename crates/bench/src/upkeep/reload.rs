@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use measure::process;
 use serde_json::{Value, json};
 
 use super::UpkeepPlan;
@@ -41,6 +42,7 @@ fn one(site: &mut Site, console: &mut Console, size: u32) -> Result<Value, Strin
     site.world.start(site.fleet, Mode::Open { interval: INTERVAL })?;
     site.world.run_for(CALM)?;
     let calm = site.world.take_latencies_ns(site.fleet);
+    let before = process::usage(site.running.pid())?;
     let took = thread::scope(|scope| {
         let asked = scope.spawn(|| console.ask("RELOAD"));
         while !asked.is_finished() {
@@ -51,8 +53,11 @@ fn one(site: &mut Site, console: &mut Console, size: u32) -> Result<Value, Strin
     })?;
     // Workers take the settings up after the answer.
     site.world.run_for(AFTER)?;
+    let used = process::usage(site.running.pid())?.since(before);
     let stirred = site.world.take_latencies_ns(site.fleet);
     site.world.settle(site.fleet)?;
     site.world.take_latencies_ns(site.fleet);
-    Ok(json!({ "took_ns": took.as_nanos() as u64, "calm": parts(&calm), "stirred": parts(&stirred) }))
+    Ok(
+        json!({ "took_ns": took.as_nanos() as u64, "cpu_ns_with_traffic": used.cpu_ns, "calm": parts(&calm), "stirred": parts(&stirred) }),
+    )
 }

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use measure::process;
 use serde_json::{Value, json};
 
 use super::UpkeepPlan;
@@ -30,7 +31,9 @@ fn one(site: &mut Site, console: &mut Console) -> Result<Value, String> {
     let http = site.http;
     // Nothing else is going on.
     thread::sleep(FRESH);
+    let before = process::usage(site.running.pid())?;
     let (alone, bytes) = scrape(http)?;
+    let used = process::usage(site.running.pid())?.since(before);
     site.world.start(site.fleet, Mode::Open { interval: INTERVAL })?;
     site.world.run_for(FRESH)?;
     let calm = site.world.take_latencies_ns(site.fleet);
@@ -46,6 +49,7 @@ fn one(site: &mut Site, console: &mut Console) -> Result<Value, String> {
     site.world.take_latencies_ns(site.fleet);
     Ok(json!({
         "alone_ns": alone.as_nanos() as u64,
+        "cpu_ns": used.cpu_ns,
         "bytes": bytes,
         "page_ns": page.as_nanos() as u64,
         "pools_ns": table.as_nanos() as u64,
