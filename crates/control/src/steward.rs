@@ -1,6 +1,7 @@
 //! The control thread: waits for events, answers the console, reloads, keeps the averages, and decides when the process
 //! ends.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -304,7 +305,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        let is_counted = matches!(show, Show::Workers | Show::Events);
+        let is_counted = matches!(show, Show::Workers | Show::Events | Show::PeerPools | Show::Lists);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
         let seen = Seen { snapshots, counters, names };
@@ -322,16 +323,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
-            peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
             workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
             door: seen.counters.door,
+            peer_pools: &seen.counters.peer_pools,
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),
+            pools: OnceCell::new(),
         };
         make(&input)
     }

@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod mail;
 pub mod observe;
 pub mod orders;
+pub mod peering;
 pub mod pids;
 mod proved;
 mod refusal;

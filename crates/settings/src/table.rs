@@ -26,7 +26,7 @@ settings! {
         job_name: String = Text, Some("pgbouncer"), No, Unneeded, PgBouncer, "The name of the service on systems that have no need of it here.";
         listen_addr: Vec<String> = List, Some(""), No, Works, PgBouncer, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING, unless there is no other place.";
         listen_port: u16 = Count(0, 65535, ""), Some("6432"), No, Works, PgBouncer, "The port, for TCP and in the name of the Unix socket.";
-        peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, NotYet, PgBouncer, "This process's number among [peers], to which cancel requests are passed on; 0: none.";
+        peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, Works, PgBouncer, "This process's number among [peers], to which cancel requests are passed on; 0: none. A change holds for clients that log in after it.";
         pidfile: Option<String> = Path, Some(""), No, Works, PgBouncer, "The file to write the process id to; -d needs it.";
         so_reuseport: bool = Flag, Some("0"), No, Works, PgBouncer, "Lets several processes listen on one port.";
         unix_socket_dir: Option<String> = Path, Some("/tmp"), No, Works, PgBouncer, "Directory of the Unix socket, ours and PostgreSQL's; empty: none; with @ first: an abstract name.";

@@ -101,6 +101,16 @@ census! {
         hasty = "hasty",
     }
 
+    /// Cancels that have to do with other processes of the pooler.
+    siblings: SiblingCounts {
+        /// Of our clients, by a sibling.
+        came_by = "cancels_came_by_siblings",
+        /// Of siblings' clients, by us.
+        asked = "cancels_for_siblings",
+        got = "cancels_siblings_got",
+        sent_back = "cancels_sent_back",
+    }
+
     /// Connections and mailboxes between the pooler's machines and all others.
     network: NetworkCounts {
         cuts = "cuts",

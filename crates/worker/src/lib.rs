@@ -128,6 +128,7 @@ impl Worker {
             clients: if detail { view.clients_shown() } else { Vec::new() },
             servers: if detail { view.servers_shown(now) } else { Vec::new() },
             lends: self.tables.counts.lends,
+            console_logins: self.tables.counts.console_logins,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.limiters.class_counts(),
             statements: self
@@ -174,7 +175,7 @@ impl Worker {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
             Kind::Cancel => cancel_requests::canceller_answered(&mut self.tables, step, conn, bytes),
-            Kind::Login | Kind::Lookup => {}
+            Kind::Login | Kind::Lookup | Kind::Peer => {}
         }
     }
 
@@ -187,18 +188,18 @@ impl Worker {
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
                 Kind::Server => lost_servers::server_open_failed(&mut self.tables, step, conn, &why),
                 Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Weighed { .. } | Event::Answered { .. } => {}
             Event::Secured { conn, outcome } => match conn.kind() {
                 Kind::Server => server_logins::server_secured(&mut self.tables, step, conn, outcome),
                 Kind::Cancel => cancel_requests::canceller_secured(&mut self.tables, step, conn, outcome),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Computed { conn, done } => server_logins::login_computed(&mut self.tables, step, conn, done),
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
@@ -329,9 +330,11 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
+        let mut servers = reloads::servers_by_pool(&self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
+            let own = servers.remove(&id).unwrap_or_default();
             let found = self.tables.settings.database(&pool.key.database);
             match found {
                 Some(_) => pool.restore(),
@@ -363,14 +366,13 @@ impl Worker {
                     true => DATABASE_CHANGED,
                     false => PASSWORD_CHANGED,
                 };
-                closed_servers::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
+                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
                 let new = Arc::clone(&self.tables.settings);
                 let is_old = |server: &Server| {
-                    let address = &server.identity.address;
-                    server.pool == id && !encryption::is_alike(&new.global.tls, &before.global.tls, address)
+                    !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address)
                 };
-                closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
+                closed_servers::retire_servers(&mut self.tables, step, own, is_old, "TLS settings have changed");
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
@@ -413,7 +415,7 @@ impl Worker {
                     Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
                     Kind::Server => due::server_due(&mut self.tables, step, conn, at),
                     Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
-                    Kind::Login | Kind::Lookup => {}
+                    Kind::Login | Kind::Lookup | Kind::Peer => {}
                 },
                 Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
             }

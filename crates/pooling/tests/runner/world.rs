@@ -134,7 +134,7 @@ impl World {
     /// Who decides about a connection.
     pub(crate) fn place(conn: ConnId) -> Place {
         match conn.kind() {
-            Kind::Login | Kind::Lookup => Place::Door(DoorId(0)),
+            Kind::Login | Kind::Lookup | Kind::Peer => Place::Door(DoorId(0)),
             Kind::Client | Kind::Server | Kind::Cancel => Place::Worker(WorkerId(conn.owner())),
         }
     }
@@ -337,17 +337,9 @@ impl World {
     }
 
     fn open(&mut self, from: Place, conn: ConnId, port: u16) {
-        let role = match conn.kind() {
-            Kind::Cancel => Role::Cancel,
-            Kind::Lookup => Role::Lookup,
-            Kind::Login | Kind::Client | Kind::Server => Role::Server,
-        };
+        let role = Role::of(conn.kind());
         let number = self.sockets.iter().filter(|socket| socket.role == role).count() + 1;
-        let name = match role {
-            Role::Cancel => format!("cancel {number}"),
-            Role::Lookup => format!("lookup {number}"),
-            Role::Client | Role::Server => number.to_string(),
-        };
+        let name = role.named(number);
         // The same one may try another way to its server.
         let (name, socket) = match self.first_ids.get(&conn) {
             Some(&socket) => {
@@ -364,7 +356,7 @@ impl World {
         };
         let port = if port == 5432 { String::new() } else { format!(" to port {port}") };
         self.note(format!("open {name}{worker}{port}"));
-        if role != Role::Cancel && self.automatic {
+        if !matches!(role, Role::Cancel | Role::Peer) && self.automatic {
             self.sockets[socket].quiet = true;
             self.to_log_in.push_back(socket);
         }
