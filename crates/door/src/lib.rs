@@ -376,7 +376,9 @@ impl Door {
         let encryption = login.encryption.facts().cloned();
         let (database, user) = (wish.database, wish.user);
         let cancel_secret = CancelSecret::new(wish.protocol, &mut self.random);
-        let identity = Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret };
+        let replication = wish.replication;
+        let identity =
+            Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret, replication };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,

@@ -27,7 +27,9 @@ use crate::limits::admission::Goes;
 use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::at_once::AtOnce;
-use crate::sessions::{at_once, console, definitions, halves, links, lost_servers, overdue_queries, waiters};
+use crate::sessions::{
+    at_once, console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters,
+};
 use crate::tables::{backpressure, timers};
 
 impl Worker {
@@ -158,6 +160,11 @@ impl Worker {
             return;
         }
         // Asynchronous messages directly after the login are read like any other.
+        if matches!(server.state(), ServerState::Own(_)) {
+            // Kept as the beginning of what comes next.
+            server.incoming.inbox = rest.to_vec();
+            return self.relay_answers(step, conn, &[]);
+        }
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
         self.answers(step, conn, &rest, source);
@@ -199,7 +206,10 @@ impl Worker {
                 // Commands that the worker answers itself have made room at once.
                 backpressure::balance_if_paused(&mut self.tables, step, conn);
             }
-            State::Waiting { .. } | State::Welcoming { .. } => backpressure::stash(&mut self.tables, step, conn, bytes),
+            State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. } => {
+                backpressure::stash(&mut self.tables, step, conn, bytes)
+            }
+            State::Replicating { .. } => replicating::client_said(&mut self.tables, step, conn, bytes),
             State::Leaving { .. } => {}
         }
     }
@@ -249,6 +259,9 @@ impl Worker {
         // It may have ended or lost its server since it was put on the agenda.
         let linked = self.tables.sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
+        if let State::Replicating { .. } = session.state() {
+            return replicating::client_said(&mut self.tables, step, conn, &[]);
+        }
         let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = step.actions.next_kept();
         let reading = session.flow.is_reading();
@@ -347,8 +360,17 @@ impl Worker {
             None => {}
             Some(ServerState::Connecting) => server_logins::server_answered(&mut self.tables, step, conn, bytes),
             Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
+            Some(ServerState::Own(_)) => self.relay_answers(step, conn, bytes),
             Some(_) => self.answers(step, conn, bytes, Source::Chunk),
         }
+    }
+
+    /// Bytes of a server that is one session's own.
+    fn relay_answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        if let Err(Broken(why)) = replicating::own_server_said(&mut self.tables, step, conn, bytes) {
+            return lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, &why);
+        }
+        closed_servers::close_fast(&mut self.tables, step, conn);
     }
 
     /// Bytes of a server that has logged in.
@@ -470,7 +492,7 @@ impl Worker {
                 chore_answers::listener_progress(&mut self.tables, &mut self.limiters, step, conn, chore_error)
             }
             ServerState::Idle | ServerState::Held => free_servers::free(&mut self.tables, step, conn),
-            ServerState::Connecting | ServerState::LoggingIn(_) => {}
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Own(_) => {}
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Identity {
     /// How often RECONNECT had been ordered by then.
     pub reconnects: u32,
     pub connected_at: Time,
+    /// The session that it was opened for, and whose own it will be: one that replicates.
+    pub opened_for_session: Option<ConnId>,
 }
 
 /// The message that is being read.

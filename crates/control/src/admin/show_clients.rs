@@ -23,7 +23,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     for snapshot in input.snapshots {
         for client in &snapshot.clients {
             let mut row = socket(input, snapshot, client).into_row();
-            row.push(client.fidelity.map(|fidelity| fidelity.as_str().to_owned()));
+            row.push(client.ties.fidelity.map(|fidelity| fidelity.as_str().to_owned()));
             let is_on_console = *client.key.database == *CONSOLE_DATABASE;
             row.push((!is_on_console).then(|| input.settings.classes.class(client.class).name.to_string()));
             table.push(row);
@@ -50,8 +50,8 @@ pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a
         ],
         wait_us: client.times.waiting_since.map_or(0, |since| snapshot.now.micros_since(since)),
         close_needed: false,
-        ptr: pointer(client.name),
-        link: client.link.and_then(|link| link.name).map(pointer).unwrap_or_default(),
+        pointers: [pointer(client.name), client.link.and_then(|link| link.name).map(pointer).unwrap_or_default()],
+        replication: client.ties.replication,
         remote_pid: pid,
         tls: client.tls.as_deref().unwrap_or_default(),
         application_name: &client.application_name,

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use machine::ReplicationKind;
 use machine::snapshot::Kept;
 use units::Serial;
 
@@ -63,8 +64,9 @@ pub(super) struct Socket<'a> {
     pub(super) times: [String; 2],
     pub(super) wait_us: u64,
     pub(super) close_needed: bool,
-    pub(super) ptr: String,
-    pub(super) link: String,
+    /// Its own, and that of what it is linked to.
+    pub(super) pointers: [String; 2],
+    pub(super) replication: Option<ReplicationKind>,
     pub(super) remote_pid: i64,
     pub(super) tls: &'a str,
     pub(super) application_name: &'a str,
@@ -75,11 +77,12 @@ pub(super) struct Socket<'a> {
 impl Socket<'_> {
     pub(super) fn into_row(self) -> Vec<Value> {
         let [connect_time, request_time] = self.times;
+        let [ptr, link] = self.pointers;
         vec![
             words(self.kind),
             words(self.user),
             words(self.database),
-            words("none"),
+            words(ReplicationKind::shown(self.replication)),
             words(self.state),
             words(self.peer.address),
             count(self.peer.port),
@@ -90,8 +93,8 @@ impl Socket<'_> {
             count(self.wait_us / 1_000_000),
             count(self.wait_us % 1_000_000),
             count(i32::from(self.close_needed)),
-            words(self.ptr),
-            words(self.link),
+            words(ptr),
+            words(link),
             count(self.remote_pid),
             words(self.tls),
             words(self.application_name),

@@ -21,7 +21,10 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = tables.sessions.get(conn) else { return };
     let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
-    let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
+    let free = matches!(
+        session.state(),
+        State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. }
+    );
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
     } else {

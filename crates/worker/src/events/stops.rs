@@ -15,10 +15,9 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
         return;
     }
     for conn in tables.sessions.ids() {
-        let queued = tables
-            .sessions
-            .get(conn)
-            .is_some_and(|session| matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. }));
+        let queued = tables.sessions.get(conn).is_some_and(|session| {
+            matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. })
+        });
         if queued {
             tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
         }

@@ -12,7 +12,7 @@ use units::{ConnId, limits};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
-use crate::servers::{drains, listener};
+use crate::servers::{closed_servers, drains, listener};
 use crate::tables::followups::SessionEnd;
 use crate::tables::halves::Halves;
 use crate::tables::{Tables, timers};
@@ -112,7 +112,8 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     let torn = session.is_torn();
     let tracker = session.tracker.take();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
-    if tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID)) {
+    let knows_pid = tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
+    if knows_pid || matches!(session.state(), State::Replicating { .. }) {
         tables.cancels.forget_pid(conn);
     }
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
@@ -127,6 +128,13 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
             drains::detach(tables, step, server, torn);
         }
         State::Waiting { .. } => tables.leave_queue(conn),
+        State::Opening { server, .. } | State::Replicating { server } => {
+            session.leave(step.now);
+            // It may have been closed, which ended its session.
+            if tables.servers.get(server).is_some() {
+                closed_servers::close_server(tables, step, server, "client disconnect");
+            }
+        }
         State::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {

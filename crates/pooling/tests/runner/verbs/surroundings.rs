@@ -328,7 +328,7 @@ fn pins(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
         let snapshot = world.workers[worker].snapshot(world.now, true);
         for client in snapshot.clients {
-            let Some(pin) = client.pin else { continue };
+            let Some(pin) = client.ties.pin else { continue };
             let socket = world.sockets.iter().find(|socket| socket.id == Some(client.conn));
             let name = socket.map_or_else(String::new, |socket| socket.name.clone());
             let reasons = pin.kinds.words().collect::<Vec<_>>().join(", ");
