@@ -192,7 +192,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     if tables.servers[conn].identity.opened_for_session.is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
-        replicating::own_server_refused(tables, step, conn, code, &words);
+        replicating::own_server_refused(tables, step, conn, (code, &words), "login failed");
     } else if is_final(code) {
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
@@ -215,7 +215,7 @@ pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
     let server = &tables.servers[conn];
     if server.identity.opened_for_session.is_some() {
-        return replicating::own_server_refused(tables, step, conn, sqlstate::CONNECTION_FAILURE, why);
+        return replicating::own_server_refused(tables, step, conn, (sqlstate::CONNECTION_FAILURE, why), why);
     }
     let (id, began) = (server.pool, server.identity.connected_at);
     let failure = Failure {

@@ -96,12 +96,18 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, repor
 }
 
 /// Its server could not be opened. The session ends with these words: clients that replicate try again by themselves, and a wait
-/// would hide from them what is wrong.
-pub(crate) fn own_server_refused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, code: SqlState, words: &str) {
+/// would hide from them what is wrong. `why`: the log's words.
+pub(crate) fn own_server_refused(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    (code, words): (SqlState, &str),
+    why: &str,
+) {
     if let Some(session) = tables.servers[conn].identity.opened_for_session {
         tables.agenda.refuse(session, code, words);
     }
-    closed_servers::close_server(tables, step, conn, "login failed");
+    closed_servers::close_server(tables, step, conn, why);
 }
 
 /// Bytes of its client, after those that are kept.
