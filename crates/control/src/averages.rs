@@ -11,12 +11,15 @@ use machine::snapshot::{Snapshot, Totals};
 /// Totals of each database.
 pub(crate) type ByDatabase = BTreeMap<Arc<str>, Totals>;
 
-/// Sums the pools of each database over all workers.
+/// Sums the pools of each database over all workers, those among them that were forgotten.
 #[must_use]
 pub fn by_database(snapshots: &[Snapshot]) -> ByDatabase {
     let mut sums = ByDatabase::new();
     for pool in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
         sums.entry(Arc::clone(&pool.key.database)).or_default().add(&pool.totals);
+    }
+    for (database, totals) in snapshots.iter().flat_map(|snapshot| &snapshot.past) {
+        sums.entry(Arc::clone(database)).or_default().add(totals);
     }
     sums
 }

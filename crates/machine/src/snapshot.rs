@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub limits: Vec<LimitCounts>,
     pub statements: Vec<StatementCounts>,
     pub refusals: Vec<RefusalCounts>,
+    /// What pools of configured databases have come to that were forgotten since.
+    pub past: Vec<(Arc<str>, Totals)>,
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
     pub sizes: ObjectSizes,

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use connections::encryption;
 use connections::flow::Flow;
 use connections::server::Server;
+use link::screening::Screen;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -137,6 +138,7 @@ impl Worker {
                 .refusals
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key.clone()))
                 .collect(),
+            past: self.tables.pools.past().collect(),
             steps: self.tables.counts.steps,
             sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
         }
@@ -316,6 +318,8 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
+        self.tables.pools.forget_past_but_of(&self.tables.settings);
+        self.tables.caches.screen = Screen::of(&self.tables.settings);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };

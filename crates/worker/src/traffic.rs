@@ -9,6 +9,7 @@ use link::lone_query::LoneQuery;
 use link::pool::Pool;
 use link::replaying;
 use link::requests::Requests;
+use link::screening::Screen;
 use link::server_login::{End, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, State, WaitFor};
@@ -171,7 +172,30 @@ impl Worker {
         step.actions.keep(rest);
     }
 
+    /// Bytes of a client.
     pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        match self.tables.caches.screen {
+            None => self.client_said(step, conn, bytes),
+            Some(screen) => self.client_said_within(step, conn, bytes, screen),
+        }
+    }
+
+    /// The same where some messages may not pass. What comes before such a one is dealt with.
+    #[cold]
+    fn client_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
+        // It may have been closed in this round. The console has bounds of its own.
+        let found = self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), State::Console { .. }));
+        let incoming = found.map(|session| &session.incoming);
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, true)) else {
+            return self.client_said(step, conn, bytes);
+        };
+        if stopped.at > 0 {
+            self.client_said(step, conn, &bytes[..stopped.at]);
+        }
+        self.tables.agenda.refuse(conn, stopped.code, &stopped.words);
+    }
+
+    fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         // It may have been closed in this round.
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
@@ -356,6 +380,31 @@ impl Worker {
 
     /// Bytes of a server.
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        match self.tables.caches.screen {
+            None => self.server_said(step, conn, bytes),
+            Some(screen) => self.server_said_within(step, conn, bytes, screen),
+        }
+    }
+
+    /// The same where some messages may not pass. What the pooler asks for itself always may.
+    #[cold]
+    fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
+        let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
+        let incoming = found.map(|server| &server.incoming);
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, false)) else {
+            return self.server_said(step, conn, bytes);
+        };
+        if stopped.at > 0 {
+            self.server_said(step, conn, &bytes[..stopped.at]);
+        }
+        // What came before may have ended it.
+        if self.tables.servers.get(conn).is_some_and(|server| server.session().is_some()) {
+            let (code, words) = (stopped.code, &stopped.words);
+            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, words);
+        }
+    }
+
+    fn server_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         match self.tables.servers.get(conn).map(|server| server.state()) {
             None => {}
             Some(ServerState::Connecting) => server_logins::server_answered(&mut self.tables, step, conn, bytes),

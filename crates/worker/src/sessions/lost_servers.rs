@@ -56,14 +56,9 @@ pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
             login_failed(tables, step, conn, why);
         }
-        ServerState::Own(session) => {
-            // A server that has said so before is dealt with where it is closed.
-            if !server.end.gone {
-                tables.agenda.refuse(session, sqlstate::CONNECTION_FAILURE, why);
-            }
-            closed_servers::close_server(tables, step, conn, why);
+        ServerState::Own(_) | ServerState::Linked(_) => {
+            server_lost(tables, limiters, step, conn, sqlstate::CONNECTION_FAILURE, why)
         }
-        ServerState::Linked(_) => server_lost(tables, limiters, step, conn, sqlstate::CONNECTION_FAILURE, why),
         _ => closed_servers::close_server(tables, step, conn, why),
     }
 }
@@ -80,6 +75,13 @@ pub(crate) fn server_lost(
     why: &str,
 ) {
     let server = &tables.servers[conn];
+    if let ServerState::Own(session) = *server.state() {
+        // One that has gone is dealt with where it is closed: it may have said why.
+        if !server.end.gone && (server.incoming.skip == 0 || !server.incoming.skip_forward) {
+            tables.agenda.refuse(session, code, why);
+        }
+        return closed_servers::close_server(tables, step, conn, why);
+    }
     // Its client was gone already.
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
