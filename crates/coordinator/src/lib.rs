@@ -395,11 +395,7 @@ impl Coordinator {
         let old = self.unused.take_old(now, |pool| self.pools[pool].life);
         self.requests.drop_of_unused(&old, actions);
         for pool in old {
-            let entry = &self.pools[pool];
-            if unused::is_idle(now, &self.settings, entry) {
-                let text = format!("cleaning up idle pool {}/{}", shown(&entry.key.database), shown(&entry.key.user));
-                actions.tell(Fact::new(Level::Log, Topic::General, About::Pooler, text));
-            }
+            unused::tell_if_idle(now, &self.settings, &self.pools[pool], actions);
             self.sizes.forget(pool);
             let homes = self.pools.retire(pool);
             self.homes.leave(homes);

@@ -16,6 +16,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use machine::Settings;
+use machine::action::Actions;
+use machine::observe::{About, Fact, Level, Topic};
+use units::names::shown;
 use units::{PoolId, Time, limits};
 
 use crate::CONSOLE;
@@ -46,9 +49,13 @@ fn is_automatic(settings: &Settings, entry: &Entry) -> bool {
     !settings.databases.contains_key(&*entry.key.database)
 }
 
-/// Whether an unused pool is forgotten because of pool_idle_timeout.
-pub(crate) fn is_idle(now: Time, settings: &Settings, entry: &Entry) -> bool {
-    matches!(entry.life, Life::Unused { since, .. } if idle_until(settings, entry, since).is_some_and(|at| at <= now))
+/// An unused pool is about to be forgotten: the log says so if it is because of pool_idle_timeout.
+pub(crate) fn tell_if_idle(now: Time, settings: &Settings, entry: &Entry, actions: &mut Actions) {
+    let Life::Unused { since, .. } = entry.life else { return };
+    if idle_until(settings, entry, since).is_some_and(|at| at <= now) {
+        let text = format!("cleaning up idle pool {}/{}", shown(&entry.key.database), shown(&entry.key.user));
+        actions.tell(Fact::new(Level::Log, Topic::General, About::Pooler, text));
+    }
 }
 
 impl Unused {

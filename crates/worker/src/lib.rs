@@ -30,7 +30,6 @@ use std::sync::Arc;
 use connections::encryption;
 use connections::flow::Flow;
 use connections::server::Server;
-use link::screening::Screen;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -318,8 +317,7 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
-        self.tables.pools.forget_past_but_of(&self.tables.settings);
-        self.tables.caches.screen = Screen::of(&self.tables.settings);
+        reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };

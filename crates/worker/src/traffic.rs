@@ -164,7 +164,7 @@ impl Worker {
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
             server.incoming.inbox = rest.to_vec();
-            return self.relay_answers(step, conn, &[]);
+            return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
         }
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
@@ -409,17 +409,11 @@ impl Worker {
             None => {}
             Some(ServerState::Connecting) => server_logins::server_answered(&mut self.tables, step, conn, bytes),
             Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
-            Some(ServerState::Own(_)) => self.relay_answers(step, conn, bytes),
+            Some(ServerState::Own(_)) => {
+                replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, bytes)
+            }
             Some(_) => self.answers(step, conn, bytes, Source::Chunk),
         }
-    }
-
-    /// Bytes of a server that is one session's own.
-    fn relay_answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        if let Err(Broken(why)) = replicating::own_server_said(&mut self.tables, step, conn, bytes) {
-            return lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, &why);
-        }
-        closed_servers::close_fast(&mut self.tables, step, conn);
     }
 
     /// Bytes of a server that has logged in.

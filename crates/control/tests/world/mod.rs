@@ -290,6 +290,10 @@ fn long() -> Vec<LongCounts> {
     ]
 }
 
+fn refusals() -> Vec<RefusalCounts> {
+    vec![refusal("web", Reason::Deadline, 4), refusal("background", Reason::Limit(LimitKind::Active), 30)]
+}
+
 /// It keeps its server.
 fn linked_client() -> ClientSnapshot {
     let pin = PinSnapshot {
@@ -369,10 +373,8 @@ fn first_worker() -> Snapshot {
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
-        refusals: vec![
-            refusal("web", Reason::Deadline, 4),
-            refusal("background", Reason::Limit(LimitKind::Active), 30),
-        ],
+        refusals: refusals(),
+        past: Vec::new(),
         steps: 1234,
     }
 }
@@ -423,6 +425,7 @@ fn second_worker() -> Snapshot {
         limits: vec![limit(LimitKind::Transactions, None, 100, 2), limit(LimitKind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
+        past: vec![("app".into(), totals(3))],
         steps: 99,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use connections::databases::Database;
 use connections::server::Server;
 use link::pool::Pool;
+use link::screening::Screen;
 use link::session::State;
 use machine::sabotage::{Fault, does};
 use machine::{Proved, Settings, Step};
@@ -15,6 +16,12 @@ use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
+
+/// What is derived from settings is derived anew.
+pub(crate) fn take_up(tables: &mut Tables) {
+    tables.pools.forget_past_but_of(&tables.settings);
+    tables.caches.screen = Screen::of(&tables.settings);
+}
 
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {

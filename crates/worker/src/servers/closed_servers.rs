@@ -21,6 +21,13 @@ pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     remove_server(tables, step, conn, why);
 }
 
+/// The same of one that may have been closed in this step.
+pub(crate) fn close_if_there(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    if tables.servers.get(conn).is_some() {
+        close_server(tables, step, conn, why);
+    }
+}
+
 /// Like [`close_server`], without a line in the log.
 pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let mut server = tables.servers.remove(conn).expect("a server is closed once");

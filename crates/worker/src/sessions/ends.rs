@@ -130,10 +130,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
         State::Waiting { .. } => tables.leave_queue(conn),
         State::Opening { server, .. } | State::Replicating { server } => {
             session.leave(step.now);
-            // It may have been closed, which ended its session.
-            if tables.servers.get(server).is_some() {
-                closed_servers::close_server(tables, step, server, "client disconnect");
-            }
+            closed_servers::close_if_there(tables, step, server, "client disconnect");
         }
         State::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.

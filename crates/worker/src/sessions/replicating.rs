@@ -26,7 +26,9 @@ use wire::backend::{Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::{SqlState, backend};
 
 use crate::limits::classes;
+use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
+use crate::sessions::lost_servers;
 use crate::tables::notices::write_notice;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -112,9 +114,11 @@ pub(crate) fn own_server_refused(
 
 /// Bytes of its client, after those that are kept.
 pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    // It may have ended since it was put on the agenda.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     // Its server may have been closed in this step, which ends the session too.
     let Some(server_id) = session.server() else { return };
+    // The same.
     let Some(server) = tables.servers.get_mut(server_id) else { return };
     let mut inbox = std::mem::take(&mut session.incoming.inbox);
     let is_first = inbox.is_empty();
@@ -142,10 +146,11 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
 /// Bytes of its server.
 pub(crate) fn own_server_said(
     tables: &mut Tables,
+    limiters: &mut Limiters,
     step: &mut Step<'_>,
     server_id: ConnId,
     bytes: &[u8],
-) -> Result<(), Broken> {
+) {
     let server = &mut tables.servers[server_id];
     let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
     let session = &mut tables.sessions[conn];
@@ -167,5 +172,8 @@ pub(crate) fn own_server_said(
     if !is_first {
         step.actions.keep(inbox);
     }
-    read.map(|_| ())
+    match read {
+        Ok(_) => _ = closed_servers::close_fast(tables, step, server_id),
+        Err(Broken(why)) => lost_servers::break_server(tables, limiters, step, server_id, &why),
+    }
 }
