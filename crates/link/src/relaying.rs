@@ -72,10 +72,14 @@ impl Relay<'_> {
             if incoming.skip == 0 && at > 0 && incoming.skip_tag == backend_tag::READY_FOR_QUERY {
                 let is_idle = bytes[at - 1] == b'I';
                 self.server.transaction.status = if is_idle { Status::Idle } else { Status::InTransaction };
+                incoming.streams = false;
             }
             match Header::parse(&bytes[at..]) {
                 Ok(None) => break Ok(at),
-                Ok(Some(header)) => (incoming.skip, incoming.skip_tag) = (header.total_len() as u32, header.tag),
+                Ok(Some(header)) => {
+                    (incoming.skip, incoming.skip_tag) = (header.total_len() as u32, header.tag);
+                    incoming.streams |= header.tag == backend_tag::COPY_BOTH;
+                }
                 Err(error) => break Err(Broken(error.to_string())),
             }
         };
@@ -92,9 +96,14 @@ fn passed(skip: &mut u32, len: usize) -> usize {
 }
 
 /// Whether a server that has closed its connection had said before that it would: its last message is an error, or the end of
-/// a stream, and no ReadyForQuery has followed.
+/// its stream, as of a PostgreSQL that shuts down.
 #[must_use]
 pub fn has_said_goodbye(server: &Server) -> bool {
-    let is_last = matches!(server.incoming.skip_tag, backend_tag::ERROR | backend_tag::COMMAND_COMPLETE);
+    let incoming = &server.incoming;
+    let is_last = match incoming.skip_tag {
+        backend_tag::ERROR => true,
+        backend_tag::COMMAND_COMPLETE => incoming.streams,
+        _ => false,
+    };
     is_last && server.is_between_messages()
 }

@@ -50,6 +50,8 @@ pub struct Incoming {
     pub skip: u32,
     pub skip_tag: u8,
     pub skip_forward: bool,
+    /// Of a server that is one session's own: it streams (CopyBothResponse), and no ReadyForQuery has come since.
+    pub streams: bool,
 }
 
 /// Prepared statements on a server, and its answers about them.

@@ -85,6 +85,10 @@ impl Client {
             self.fatal_error = console.message(number, message, body)?;
             return Ok(());
         }
+        if let Some(replica) = &mut self.replica {
+            census.clients.streams += u64::from(replica.message(number, message, body)?);
+            return Ok(());
+        }
         if message == tag::READY_FOR_QUERY {
             census.statements.queries += 1;
             self.talk.twin.note_ready();
@@ -229,6 +233,19 @@ impl Client {
         // The error of a session that kept its server lists the lost state, whatever the cause.
         let words = words.split_once(" (lost with it: ").map_or(words, |(words, _)| words);
         match words {
+            // Nothing limits a stream's time.
+            "query timeout"
+            | "idle transaction timeout"
+            | "transaction timeout"
+            | "client_idle_timeout"
+            | "client stalled"
+                if self.replica.is_some() =>
+            {
+                false
+            }
+            // Its server's login is not tried again, and the server's words are its own.
+            _ if self.replica.is_some() && !self.is_ready() && plan.faults.every > 0 && code == "08006" => true,
+            "not now" => self.replica.is_some() && !self.is_ready() && plan.faults.refused_logins > 0,
             _ if words.starts_with("no such database") => {
                 self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.who.name)
             }
@@ -287,6 +304,9 @@ impl Client {
             || plan.settings.global.waiting.query_timeout.is_some()
             || plan.settings.global.waiting.transaction_timeout.is_some();
         if in_message && (trouble || self.habits.pace > 0) {
+            return Ok(());
+        }
+        if trouble && self.replica.as_ref().is_some_and(|replica| replica.has_heard_goodbye()) {
             return Ok(());
         }
         Err((8, format!("the connection ended without a word: {}", self.describe())))

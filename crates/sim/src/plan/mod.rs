@@ -309,6 +309,7 @@ fn settle(
     settings.global.tls.server_tls_sslmode = encryption(wishes.seed).0;
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
+    forget(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
     found(wishes.seed, &mut settings);
     crate::classes::limit(wishes.seed, &mut settings);
@@ -369,6 +370,17 @@ fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
     if settings.global.pools.pool_fidelity != Fidelity::Classic && random.chance(200) {
         settings.global.waiting.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
+    }
+}
+
+/// Pools are forgotten soon; and messages are looked at for their length, though none is as long as that.
+fn forget(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x0066_6f72_6765_7400);
+    if random.chance(250) {
+        settings.global.pools.pool_idle_timeout = Some(Duration::from_millis(random.skewed(10, 2_000)));
+    }
+    if random.chance(250) {
+        settings.global.network.max_packet_size = 1 << 30;
     }
 }
 
