@@ -153,7 +153,7 @@ impl Client {
         let who = Identity::draw(number, plan, random);
         let habits = Habits::draw(number, plan, random);
         let console = random.chance(plan.manners.consoles).then(|| Console::new(who.user == 0, now, random));
-        let replica = plan.promises.replica(number).filter(|_| console.is_none());
+        let replica = plan.promises.replica(number).filter(|_| console.is_none() && !habits.hostile);
         let (overdue, deadline_ms) = (plan.cancels_overdue(who.mode), hurry::draw(number, plan, who.mode));
         let defaults = plan.databases[who.database].defaults;
         let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, defaults);
