@@ -19,8 +19,10 @@ use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
+mod endings;
 mod orders;
 
+use endings::End;
 use orders::Waiting;
 
 /// How often memory is given back to the system.
@@ -39,6 +41,14 @@ pub enum ControlEvent {
     LifeAsked,
     /// This file of the configuration has changed, and `watch_config` is on.
     Changed(String),
+    /// Another process (its id) is about to take our place: may it, and what was ordered here?
+    UpgradeAsked(u32, Sender<Result<Orders, String>>),
+    /// It has started.
+    UpgradeBegun(u32),
+    /// It is gone.
+    SuccessorGone,
+    /// The process whose place we take has ended.
+    PredecessorGone,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -57,6 +67,8 @@ pub enum Ending {
     Soft,
     /// Connections are closed as they are.
     AtOnce,
+    /// All clients are another process's.
+    HandedOver,
     /// The data plane has ended by itself: a failure, so that a supervisor starts the process again.
     Broken,
 }
@@ -103,6 +115,8 @@ pub struct Steward<P, L> {
     orders: Orders,
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
+    /// The end that has begun.
+    end: End,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -112,13 +126,15 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         Steward {
             plane,
             load,
+            // What was ordered in a process whose place we take holds here.
+            orders: loaded.settings.orders.clone(),
             loaded,
             averages: Averages::default(),
             announcer: Announcer::default(),
             phase: Phase::Running,
             ready: Arc::default(),
-            orders: Orders::default(),
             waiting: Vec::new(),
+            end: End::default(),
         }
     }
 
@@ -138,7 +154,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
             let now = Instant::now();
             let look = if self.awaits_servers() { looks.left(orders::POLL, now) } else { Duration::MAX };
-            match events.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look)) {
+            let timeout = statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look);
+            match events.recv_timeout(timeout.min(self.end.left(now))) {
                 Ok(event) => {
                     if let Some(ending) = self.serve(event) {
                         return ending;
@@ -148,6 +165,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 Err(RecvTimeoutError::Disconnected) => return Ending::AtOnce,
             }
             let now = Instant::now();
+            if let Some(ending) = self.attend_end(now) {
+                return ending;
+            }
             if looks.due(orders::POLL, now).is_some() {
                 let _ = self.review();
             }
@@ -197,6 +217,23 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             ControlEvent::Changed(file) => {
                 self.plane.tell(Level::Log, format!("{file} has changed, re-reading config"));
                 self.reload();
+                None
+            }
+            ControlEvent::UpgradeAsked(pid, to) => {
+                // Who asked may have given up.
+                let _ = to.send(self.may_hand_over(pid));
+                None
+            }
+            ControlEvent::UpgradeBegun(pid) => {
+                self.hand_over(pid);
+                None
+            }
+            ControlEvent::SuccessorGone => {
+                self.take_back();
+                None
+            }
+            ControlEvent::PredecessorGone => {
+                self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
                 None
             }
             ControlEvent::Finished => {
@@ -316,6 +353,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::Ending(stop);
         self.resume_for_shutdown();
+        self.time_shutdown(stop);
         self.plane.stop(stop);
         (stop == Stop::Immediate).then_some(Ending::AtOnce)
     }

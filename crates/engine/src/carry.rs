@@ -159,6 +159,8 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
+            Action::TellOther(told) => self.tell_other(*told),
+            Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => self.shared.tell(self.now, *fact),
         }
@@ -232,11 +234,10 @@ impl Host {
 
     /// Gives the socket that came with the message its new id. Without a socket, the connection has broken on its way.
     fn adopt(&mut self, conn: ConnId) {
-        let adopted = self
-            .under_way
-            .in_hand
-            .take()
-            .map(|parcel| self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ));
+        let mut parcel = self.under_way.in_hand.take();
+        self.under_way.in_hand = parcel.as_mut().and_then(|parcel| parcel.companion.take()).map(|companion| *companion);
+        let adopted =
+            parcel.map(|parcel| self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ));
         if !matches!(adopted, Some(Ok(()))) {
             self.aftermath.push_back(Aftermath::Lost(conn));
         }

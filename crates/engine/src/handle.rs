@@ -18,7 +18,7 @@ use crate::shared::Shared;
 /// Cloned freely, used from any thread.
 #[derive(Clone)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Handle {
@@ -31,7 +31,7 @@ impl Handle {
         self.mailbox(self.shared.thread_of(mail.place()), Letter::Mail { mail, parcel: None });
     }
 
-    fn mailbox(&self, thread: usize, letter: Letter) {
+    pub(crate) fn mailbox(&self, thread: usize, letter: Letter) {
         self.shared.boxes[thread].insist(letter);
     }
 

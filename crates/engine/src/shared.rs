@@ -19,6 +19,7 @@ use crate::log::Log;
 use crate::resolve::Resolver;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
+use crate::upgrade::Upgrade;
 
 /// The only door so far.
 pub(crate) const DOOR: DoorId = DoorId(0);
@@ -48,6 +49,9 @@ pub(crate) struct Shared {
     pub(crate) questions: Sender<ConsoleRequest>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
+    pub(crate) upgrade: Upgrade,
+    /// The key of names of prepared statements.
+    pub(crate) names: [u8; 32],
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
@@ -66,6 +70,7 @@ impl Shared {
         boxes: Vec<Arc<Letterbox>>,
         questions: Sender<ConsoleRequest>,
         authority: Option<Arc<dyn Authority>>,
+        names: [u8; 32],
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
         Ok(Shared {
@@ -80,6 +85,8 @@ impl Shared {
             questions,
             replies: Replies::default(),
             end: End::default(),
+            upgrade: Upgrade::default(),
+            names,
             listening: Mutex::default(),
             settings: Mutex::new(settings),
             stop: Mutex::default(),

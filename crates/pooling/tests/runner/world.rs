@@ -247,6 +247,7 @@ impl World {
                 self.note(super::questions::asked(&self.sockets[socket].name, &question));
             }
             Action::Report { .. } => {}
+            Action::TellOther(_) | Action::Placed { .. } => unreachable!("no other process takes over"),
             Action::Finished => {
                 if let Place::Worker(worker) = from {
                     self.note(format!("worker {} is finished", worker.0 + 1));
