@@ -212,7 +212,7 @@ impl Client {
                 format!("client {} was told FATAL {error} without reason: {}", self.who.number, self.describe()),
             ));
         }
-        if code == "53300" && words.starts_with("sorry") {
+        if code == "53300" && words.starts_with("sorry") && self.replica.is_none() {
             return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
         }
         census.clients.refused += 1;
@@ -227,9 +227,8 @@ impl Client {
             // The moment it was sent is a little before the moment it was received.
             span.is_some_and(|span| facts.now.saturating_sub(since) + 20_000 >= span.as_micros() as u64)
         };
-        let trouble = facts
-            .trouble_at
-            .is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.debt.engaged_at.is_some());
+        let trouble_lately = facts.trouble_at.is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US);
+        let trouble = trouble_lately && self.debt.engaged_at.is_some();
         // The error of a session that kept its server lists the lost state, whatever the cause.
         let words = words.split_once(" (lost with it: ").map_or(words, |(words, _)| words);
         match words {
@@ -243,9 +242,6 @@ impl Client {
             {
                 false
             }
-            // Its server's login is not tried again, and the server's words are its own.
-            _ if self.replica.is_some() && !self.is_ready() && plan.faults.every > 0 && code == "08006" => true,
-            "not now" => self.replica.is_some() && !self.is_ready() && plan.faults.refused_logins > 0,
             _ if words.starts_with("no such database") => {
                 self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.who.name)
             }
@@ -284,6 +280,10 @@ impl Client {
             "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),
             // A listening client may be idle when the server that listens for it is lost.
             _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
+            // Its server's login is not tried again, and the server's words are its own.
+            _ if self.replica.is_some() && !self.is_ready() && is_of_login(code) => {
+                trouble_lately || words == "connect timeout" && waited(settings.global.servers.server_connect_timeout)
+            }
             _ => (code == "08006" || code.starts_with("57P")) && trouble,
         }
     }
@@ -311,4 +311,9 @@ impl Client {
         }
         Err((8, format!("the connection ended without a word: {}", self.describe())))
     }
+}
+
+/// Whether a failed login of a server, or one that did not come about, has this code.
+fn is_of_login(code: &str) -> bool {
+    code == "08006" || code == "53300" || code.starts_with("57P")
 }
