@@ -15,7 +15,7 @@ use crate::random::Random;
 
 /// Where a stream is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Stage {
+enum Passage {
     Resting,
     Asked,
     Streaming,
@@ -28,7 +28,7 @@ enum Stage {
 /// The state of such a client.
 #[derive(Debug)]
 pub(super) struct Replica {
-    stage: Stage,
+    stage: Passage,
     streams_left: u32,
     /// In this stream: how much it says, has said and has heard.
     to_say: u32,
@@ -54,7 +54,7 @@ pub(crate) fn is_said(body: &[u8], who: char, client: u32, number: u32) -> bool 
 impl Replica {
     pub(super) fn new(random: &mut Random) -> Replica {
         Replica {
-            stage: Stage::Resting,
+            stage: Passage::Resting,
             streams_left: random.range(1, 3) as u32,
             to_say: 0,
             said: 0,
@@ -66,7 +66,7 @@ impl Replica {
 
     /// Whether an answer is owed. A stream may be silent.
     pub(super) fn owes(&self) -> bool {
-        matches!(self.stage, Stage::Asked | Stage::Ending | Stage::Ended)
+        matches!(self.stage, Passage::Asked | Passage::Ending | Passage::Ended)
     }
 
     /// Whether the server has said that its stream is over, and may close the connection without a word.
@@ -83,20 +83,20 @@ impl Replica {
         wants: &mut Wants,
     ) {
         match self.stage {
-            Stage::Resting if self.streams_left == 0 || facts.closing_time => socket.say_goodbye(habits, wants),
-            Stage::Resting => {
+            Passage::Resting if self.streams_left == 0 || facts.closing_time => socket.say_goodbye(habits, wants),
+            Passage::Resting => {
                 self.streams_left -= 1;
                 (self.to_say, self.said, self.heard) = (random.range(0, 12) as u32, 0, 0);
-                self.stage = Stage::Asked;
+                self.stage = Passage::Asked;
                 let text = format!("START_REPLICATION {number}");
                 Query { text: text.as_bytes() }.encode(socket.outbox());
             }
-            Stage::Streaming if self.said == self.to_say || facts.closing_time => {
-                self.stage = Stage::Ending;
+            Passage::Streaming if self.said == self.to_say || facts.closing_time => {
+                self.stage = Passage::Ending;
                 frontend::encode_copy_done(socket.outbox());
             }
-            Stage::Streaming if facts.now < self.speaks_at => wants.again = Some(self.speaks_at - facts.now),
-            Stage::Streaming => {
+            Passage::Streaming if facts.now < self.speaks_at => wants.again = Some(self.speaks_at - facts.now),
+            Passage::Streaming => {
                 let padding = random.skewed(0, 3_000) as usize;
                 frontend::encode_copy_data(socket.outbox(), &words('c', number, self.said, padding));
                 self.said += 1;
@@ -104,7 +104,7 @@ impl Replica {
                 self.speaks_at = facts.now + pause;
                 wants.again = Some(pause);
             }
-            Stage::Asked | Stage::Ending | Stage::Ended => {}
+            Passage::Asked | Passage::Ending | Passage::Ended => {}
         }
     }
 
@@ -113,14 +113,14 @@ impl Replica {
         self.last = message;
         let told = |body| CommandComplete::decode(body).ok().and_then(|told| told.tag.strip_prefix(b"STREAMED "));
         match (self.stage, message) {
-            (Stage::Asked, tag::COPY_BOTH) => self.stage = Stage::Streaming,
-            (Stage::Streaming | Stage::Ending, tag::COPY_DATA) if is_said(body, 's', number, self.heard) => {
+            (Passage::Asked, tag::COPY_BOTH) => self.stage = Passage::Streaming,
+            (Passage::Streaming | Passage::Ending, tag::COPY_DATA) if is_said(body, 's', number, self.heard) => {
                 self.heard += 1;
             }
-            (Stage::Ending, tag::COPY_DONE) => self.stage = Stage::Ended,
-            (Stage::Ended, tag::COMMAND_COMPLETE) if told(body) == Some(self.heard.to_string().as_bytes()) => {}
-            (Stage::Ended, tag::READY_FOR_QUERY) => {
-                self.stage = Stage::Resting;
+            (Passage::Ending, tag::COPY_DONE) => self.stage = Passage::Ended,
+            (Passage::Ended, tag::COMMAND_COMPLETE) if told(body) == Some(self.heard.to_string().as_bytes()) => {}
+            (Passage::Ended, tag::READY_FOR_QUERY) => {
+                self.stage = Passage::Resting;
                 return Ok(true);
             }
             _ => {
