@@ -110,7 +110,7 @@ impl Coordinator {
             sizes: Sizes::default(),
             unused: Unused::default(),
             // And one that stands for another process.
-            renewals: Renewals::new(workers + 1),
+            renewals: Renewals::new(workers),
             serial: Serial::default(),
             maintains: false,
             maintain_at: Time::ZERO,

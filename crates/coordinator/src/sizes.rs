@@ -51,7 +51,10 @@ pub(crate) fn show(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
 /// The pool's size is another one: tokens beyond it come back one by one, from the worker that holds most.
 pub(crate) fn resize(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
     for (worker, count) in entry.held.shrink(entry.most()) {
-        actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
+        // Whoever has nothing of it may be nobody: the process whose place this one took, or takes.
+        if count > 0 || entry.homes.contains(&worker) {
+            actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
+        }
     }
 }
 
