@@ -51,7 +51,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -364,6 +364,13 @@ impl Worker {
             timers::arm_pool(&mut self.tables, step, id);
             // More sessions may be pinned now.
             self.tables.agenda.admit_to_pin(id);
+            self.follow_up_all(step);
+        }
+        if self.tables.settings.addresses != before.addresses {
+            let new = Arc::clone(&self.tables.settings);
+            let is_left =
+                |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
+            closed_servers::retire_servers(&mut self.tables, step, is_left, ADDRESS_LEFT);
             self.follow_up_all(step);
         }
         classes::reclassify(&mut self.tables, &before);

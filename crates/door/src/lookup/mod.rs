@@ -551,7 +551,7 @@ impl Lookups {
                     && secret_of(&target, &found, turn.settings) == site.secret
                     && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
             });
-            if is_same {
+            if is_same && !self.is_left(turn, site) {
                 self.arm(turn, &target);
                 continue;
             }

@@ -14,7 +14,7 @@
 //! clients a b c: …                           the same for each
 //! cancel a [with a wrong secret]             a CancelRequest with a's key; also `with half the secret`, `with a longer
 //!                                            secret`
-//! server 1: …                                as a client; also `connects`, `connect fails "why"`, `logs in [k=v …]`,
+//! server 1: …                                as a client; also `connects [to 10.0.0.1:5432]`, `connect fails "why"`, `logs in [k=v …]`,
 //!                                            `checks SCRAM of "password"`, `checks SCRAM-PLUS of "password" [with
 //!                                            another certificate]`
 //! cancel 1: connects | connect fails | closes
@@ -23,6 +23,7 @@
 //! after 10s                                  every deadline on the way is reached
 //! reload pool|database|user|secret …         stop wait_for_clients|wait_for_servers|immediate
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a
+//! name db.example moves to 10.0.0.2 10.0.0.3
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events
 //! panic in worker 1
