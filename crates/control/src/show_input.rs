@@ -12,7 +12,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, KnownName, PeerRow, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownNames, PeerRow, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct ShowInput<'a> {
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
     /// Names of servers' hosts that are known.
-    pub names: &'a [KnownName],
+    pub names: &'a KnownNames,
     pub door: DoorFacts,
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,

@@ -1,12 +1,13 @@
 //! The control thread: waits for events, answers the console, reloads, keeps the averages, and decides when the process
 //! ends.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
+use machine::{Addresses, Level, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
@@ -15,7 +16,7 @@ use crate::console::{self, Answer, Refusal};
 use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
-use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
+use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -39,6 +40,8 @@ pub enum ControlEvent {
     LifeAsked,
     /// This file of the configuration has changed, and `watch_config` is on.
     Changed(String),
+    /// The name of a host has other addresses than before.
+    NameMoved { name: Arc<str>, addresses: Arc<[IpAddr]> },
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -47,7 +50,7 @@ pub enum ControlEvent {
 struct Seen {
     snapshots: Vec<Snapshot>,
     counters: EngineFacts,
-    names: Vec<KnownName>,
+    names: KnownNames,
 }
 
 /// How the process ends.
@@ -101,6 +104,8 @@ pub struct Steward<P, L> {
     ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
+    /// Where names of hosts have moved to.
+    addresses: Addresses,
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
 }
@@ -118,6 +123,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             phase: Phase::Running,
             ready: Arc::default(),
             orders: Orders::default(),
+            addresses: Addresses::default(),
             waiting: Vec::new(),
         }
     }
@@ -199,6 +205,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 self.reload();
                 None
             }
+            ControlEvent::NameMoved { name, addresses } => {
+                self.name_moved(name, addresses);
+                None
+            }
             ControlEvent::Finished => {
                 let (level, text, ending) = match self.phase.last_words() {
                     Some(text) => (Level::Log, text, Ending::Soft),
@@ -257,7 +267,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             _ => return Answer::Columns(None),
         };
         // Columns do not depend on what there is to show.
-        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: Vec::new() };
+        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: KnownNames::default() };
         Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
@@ -269,7 +279,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         };
         let is_counted = matches!(show, Show::Workers | Show::Events);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
-        let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
+        let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
+        let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
         let seen = Seen { snapshots, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }

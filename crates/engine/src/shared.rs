@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use names::Names;
 use machine::{Fact, Inquiry, Level, Place, Question, Settings, Snapshot, Stop, Verdict};
 use units::{ConnId, DoorId, Time, WorkerId};
 
@@ -16,7 +17,6 @@ use crate::count::ThreadCounters;
 use crate::letter::{Letter, Letterbox};
 use crate::listener::Listening;
 use crate::log::Log;
-use crate::resolve::Resolver;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
 
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) boxes: Vec<Arc<Letterbox>>,
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
-    pub(crate) resolver: Resolver,
+    pub(crate) names: Names,
     /// `None`: nobody can be asked.
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
@@ -66,6 +66,7 @@ impl Shared {
         boxes: Vec<Arc<Letterbox>>,
         questions: Sender<ConsoleRequest>,
         authority: Option<Arc<dyn Authority>>,
+        names: Names,
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
         Ok(Shared {
@@ -75,7 +76,7 @@ impl Shared {
             boxes,
             board: SharedBoard::new(workers),
             computers: Computers::start()?,
-            resolver: Resolver::start()?,
+            names,
             authority,
             questions,
             replies: Replies::default(),

@@ -181,10 +181,10 @@ settings! {
     }
 
     Names names: NameSettings, "Name resolution" {
-        dns_max_ttl: Option<Duration> = Seconds, Some("15"), Yes, NotYet, PgBouncer, "How long an address is remembered.";
-        dns_nxdomain_ttl: Option<Duration> = Seconds, Some("15"), Yes, NotYet, PgBouncer, "How long it is remembered that a name has no address.";
-        dns_zone_check_period: Option<Duration> = Seconds, Some("0"), Yes, NotYet, PgBouncer, "How often to ask whether a whole zone has changed.";
-        resolv_conf: String = Path, Some(""), No, NotYet, PgBouncer, "A resolv.conf of its own.";
+        dns_max_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long an address of a host is used before its name is looked up again, by whoever opens the next server connection; the time that the record itself states does not count. 0: looked up for each. While no name server answers, what was found last is used on, for a day.";
+        dns_nxdomain_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long it holds that a name could not be looked up.";
+        dns_zone_check_period: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How often the serials of the zones are asked for that host names are in (what follows a name's first dot). Where one has changed, its names are looked up again at once. 0: never.";
+        resolv_conf: String = Path, Some(""), No, Works, PgBouncer, "A resolv.conf of its own: which name servers are asked, and after /etc/hosts only. nameserver may have a port: 10.0.0.1:5353. Default: names are looked up as the system does it.";
     }
 
     Tests tests: TestSettings, "For tests of the pooler itself" {
