@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode, PoolSize,
     SslMode, SslNegotiation,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
@@ -170,6 +170,7 @@ settings! {
         listen_backlog: u32 = NUMBER, Some("4096"), No, Works, PgBouncer, "How many connections the kernel keeps until they are accepted; it allows as many as net.core.somaxconn. PgBouncer's default is 128: of 2,000 clients that come at once, those that it turns away come back a second later.";
         max_packet_size: u32 = Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, NotYet, PgBouncer, "The largest message that is let through.";
         pkt_buf: u32 = Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, PgBouncer, "PgBouncer's buffer for each connection; here a thread shares one.";
+        proxy_protocol_networks: Networks = Networks, Some(""), Yes, Works, Ours, "The networks in which proxies are that say by the PROXY protocol, version 1 or 2, which client they speak for: 10.0.0.0/8, fd00::/8. That client's address then counts everywhere. Whoever comes from them without such a header is refused, and so is such a header from elsewhere. Nothing: no proxy is believed.";
         sbuf_loopcnt: u32 = NUMBER, Some("5"), Yes, Unneeded, PgBouncer, "How often PgBouncer reads from one connection before it turns to the next; here every connection has a byte quota a round.";
         tcp_defer_accept: bool = Flag, Some("1"), Yes, Unneeded, PgBouncer, "PgBouncer leaves a new connection to the kernel until the client has sent something; here it is accepted at once.";
         tcp_keepalive: bool = Flag, Some("1"), Yes, Works, PgBouncer, "Has the kernel ask idle connections whether they live.";
@@ -320,7 +321,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 135), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 136), "PgBouncer's hundred, and ours");
     }
 
     #[test]
