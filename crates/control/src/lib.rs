@@ -40,7 +40,10 @@ pub mod version;
 
 pub use admin::Show;
 pub use command::Command;
-pub use plane::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, PeerRow, Plane, SettingRow, Wanted, WorkerFacts};
+pub use plane::{
+    Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, PeerRow, Plane, SettingRow, Wanted,
+    WorkerFacts,
+};
 pub use show_input::ShowInput;
 pub use shutdown::Signal;
 pub use steward::{ControlEvent, Ending, Steward};

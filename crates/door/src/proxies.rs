@@ -36,7 +36,8 @@ pub(super) fn check_is_none(front: &[u8]) -> Result<(), Refused> {
     if front.len() < RECOGNISED_LEN || !proxy_header::begins(front) {
         return Ok(());
     }
-    let text = "PROXY protocol header from an address that is not in proxy_protocol_networks".to_owned();
+    let text = "unexpected PROXY protocol header: its sender is not in proxy_protocol_networks, or it is the second"
+        .to_owned();
     Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
 }
 

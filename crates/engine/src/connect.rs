@@ -282,10 +282,14 @@ mod tests {
         let mut dialer = dialer();
         let address = Address { host: Host::Name("db".to_owned()), port: 1 };
         dialer.begin(conn(), &address, Time::ZERO);
-        let Some(Dial::Failed(why)) = dialer.resolved(conn(), Err("no such name".to_owned()), Time::ZERO) else { panic!("failed") };
+        let Some(Dial::Failed(why)) = dialer.resolved(conn(), Err("no such name".to_owned()), Time::ZERO) else {
+            panic!("failed")
+        };
         assert_eq!(why, "no such name");
         assert!(dialer.resolved(conn(), Err(String::new()), Time::ZERO).is_none(), "one outcome only");
         let nowhere = Address { host: Host::Unix("/nowhere".to_owned()), port: 1 };
-        assert!(matches!(dialer.begin(conn(), &nowhere, Time::ZERO), Dial::Failed(why) if why.starts_with("connect failed: ")));
+        assert!(
+            matches!(dialer.begin(conn(), &nowhere, Time::ZERO), Dial::Failed(why) if why.starts_with("connect failed: "))
+        );
     }
 }

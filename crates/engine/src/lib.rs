@@ -139,7 +139,8 @@ impl Engine {
         let places = listeners.iter().map(|listener| listener.place.clone()).collect();
         let (asker, questions) = channel();
         let (teller, news) = channel();
-        let names = Names::start(options.names.clone(), teller).map_err(|error| StartError::System("cannot look names up", error))?;
+        let names = Names::start(options.names.clone(), teller)
+            .map_err(|error| StartError::System("cannot look names up", error))?;
         let make = || -> io::Result<Arc<Shared>> {
             let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
             Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone(), names)?))

@@ -6,8 +6,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use names::Names;
 use machine::{Fact, Inquiry, Level, Place, Question, Settings, Snapshot, Stop, Verdict};
+use names::Names;
 use units::{ConnId, DoorId, Time, WorkerId};
 
 use crate::authority::Authority;

@@ -3,6 +3,7 @@
 //! Nothing here decides. Start with [`event`] (everything that can happen) and [`action`] (everything that may be asked for).
 
 pub mod action;
+pub mod addresses;
 pub mod arrival;
 pub mod asking;
 pub mod cancel_secret;
@@ -12,7 +13,6 @@ pub mod fault;
 pub mod histogram;
 pub mod mail;
 pub mod observe;
-pub mod addresses;
 pub mod orders;
 pub mod pids;
 mod proved;
@@ -28,13 +28,13 @@ use queueing::board::Board;
 use units::{ConnId, Time};
 
 pub use action::{Action, Actions, Manner, Piece, Question, Source};
+pub use addresses::Addresses;
 pub use asking::{Evidence, Inquiry, Outside, Verdict};
 pub use cancel_secret::{CancelSecret, Protocol};
 pub use encryption::{CertificateNames, Secure, Secured};
 pub use event::{Event, Hangup};
 pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, SlowStatement, Topic};
-pub use addresses::Addresses;
 pub use orders::{DatabaseOrders, Orders};
 pub use proved::{Marks, Proved};
 pub use settings::Settings;

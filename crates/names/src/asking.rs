@@ -43,10 +43,14 @@ impl Way {
                 }
             }
         };
-        let found = found.and_then(|found: Vec<IpAddr>| {
-            if found.is_empty() { Err(lasting("it has no address")) } else { Ok(Arc::from(found)) }
-        });
-        found.map_err(|failure| Failure { why: format!("server DNS lookup failed: {name}: {}", failure.why), ..failure })
+        let found =
+            found.and_then(
+                |found: Vec<IpAddr>| {
+                    if found.is_empty() { Err(lasting("it has no address")) } else { Ok(Arc::from(found)) }
+                },
+            );
+        found
+            .map_err(|failure| Failure { why: format!("server DNS lookup failed: {name}: {}", failure.why), ..failure })
     }
 }
 

@@ -67,10 +67,18 @@ impl Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// A name has other addresses than before.
-    Moved { name: Arc<str>, addresses: Arc<[IpAddr]> },
+    Moved {
+        name: Arc<str>,
+        addresses: Arc<[IpAddr]>,
+    },
     /// No name server answers, so that the last known addresses are used. Told once, until [`News::Back`].
-    NoAnswer { name: Arc<str>, why: String },
-    Back { name: Arc<str> },
+    NoAnswer {
+        name: Arc<str>,
+        why: String,
+    },
+    Back {
+        name: Arc<str>,
+    },
 }
 
 /// Why there are no addresses.

@@ -75,10 +75,7 @@ mod tests {
         let (plain, ports) = without_ports(
             "# ours\nsearch example\nnameserver 10.0.0.1:53\n nameserver\t[::1]:5353\nnameserver 10.0.0.2\n",
         );
-        assert_eq!(
-            plain,
-            "# ours\nsearch example\nnameserver 10.0.0.1\nnameserver ::1\nnameserver 10.0.0.2\n"
-        );
+        assert_eq!(plain, "# ours\nsearch example\nnameserver 10.0.0.1\nnameserver ::1\nnameserver 10.0.0.2\n");
         assert_eq!(ports.iter().map(SocketAddr::port).collect::<Vec<_>>(), [53, 5353]);
         let server = with_port(NameServerConfig::udp_and_tcp("::1".parse().expect("an address")), &ports);
         assert!(server.connections.iter().all(|connection| connection.port == 5353));

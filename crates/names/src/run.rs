@@ -19,9 +19,18 @@ use crate::{Answer, Found, LOOKUP_MAX, News, Options, SharedBook, lock, resolv_c
 const LOOKUPS_MAX: usize = 64;
 
 pub(crate) enum Request {
-    LookUp { name: String, answer: Answer },
-    LookedUp { name: String, found: Addresses },
-    Serial { zone: String, serial: u32 },
+    LookUp {
+        name: String,
+        answer: Answer,
+    },
+    LookedUp {
+        name: String,
+        found: Addresses,
+    },
+    Serial {
+        zone: String,
+        serial: u32,
+    },
     /// How often zones are checked from now on; `None`: never.
     CheckZones(Option<Duration>),
 }
@@ -32,11 +41,8 @@ type Queue = (WeakUnboundedSender<Request>, UnboundedReceiver<Request>);
 /// # Errors
 /// The system's, if it has no thread left; or a `resolv_conf` that cannot be used.
 pub(crate) fn start(options: Options, book: SharedBook, queue: Queue, news: Sender<News>) -> io::Result<()> {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(LOOKUPS_MAX)
-        .thread_name("resolve")
-        .build()?;
+    let runtime =
+        Builder::new_current_thread().enable_all().max_blocking_threads(LOOKUPS_MAX).thread_name("resolve").build()?;
     let way = match &options.resolv_conf {
         None => Way::System,
         Some(path) => {

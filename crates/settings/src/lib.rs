@@ -23,6 +23,6 @@ pub use table::{
     StartupSettings, TABLE, TestSettings, TlsSettings, UserSettings, WaitingSettings,
 };
 pub use types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode, PoolSize,
-    SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode,
+    PoolSize, SslMode, SslNegotiation,
 };

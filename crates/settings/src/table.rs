@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode, PoolSize,
-    SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode,
+    PoolSize, SslMode, SslNegotiation,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 

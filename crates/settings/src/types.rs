@@ -208,7 +208,8 @@ impl Networks {
             let most = if address.is_ipv4() { 32 } else { 128 };
             let is_plain = |bits: &&str| bits.bytes().all(|byte| byte.is_ascii_digit());
             let bits = bits.map_or(Some(most), |bits| Some(bits).filter(is_plain)?.parse().ok())?;
-            let is_clear = bits <= most && (most == bits || numbered(address) << (u32::from(bits) + 128 - u32::from(most)) == 0);
+            let is_clear =
+                bits <= most && (most == bits || numbered(address) << (u32::from(bits) + 128 - u32::from(most)) == 0);
             is_clear.then_some((address, bits))
         });
         networks.collect::<Option<Vec<_>>>().map(Networks)

@@ -83,9 +83,19 @@ fn edges(kind: Kind) -> Edges {
             ]
             .map(text)
             .to_vec(),
-            refused: ["10.0.0.0/33", "10.0.0.1/31", "fe80::1/127", "::/129", "10.0.0.0/", "10.0.0.0/+8", "10/8", "*", "localhost"]
-                .map(str::to_owned)
-                .to_vec(),
+            refused: [
+                "10.0.0.0/33",
+                "10.0.0.1/31",
+                "fe80::1/127",
+                "::/129",
+                "10.0.0.0/",
+                "10.0.0.0/+8",
+                "10/8",
+                "*",
+                "localhost",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         },
         Kind::Choice(names) => {
             let taken = [names.first(), names.last()].into_iter().flatten();

@@ -94,7 +94,11 @@ fn addresses(words: &[u8]) -> Result<Client, Malformed> {
     let text = std::str::from_utf8(words).map_err(|_| WRONG)?;
     let (family, rest) = text.split_once(' ').ok_or(WRONG)?;
     let ip = |word: &str| -> Option<IpAddr> {
-        if family == "TCP4" { Some(word.parse::<Ipv4Addr>().ok()?.into()) } else { Some(word.parse::<Ipv6Addr>().ok()?.into()) }
+        if family == "TCP4" {
+            Some(word.parse::<Ipv4Addr>().ok()?.into())
+        } else {
+            Some(word.parse::<Ipv6Addr>().ok()?.into())
+        }
     };
     let words: Vec<&str> = rest.split(' ').collect();
     let [from, to, from_port, to_port] = words[..] else { return Err(WRONG) };

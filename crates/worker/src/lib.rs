@@ -368,8 +368,7 @@ impl Worker {
         }
         if self.tables.settings.addresses != before.addresses {
             let new = Arc::clone(&self.tables.settings);
-            let is_left =
-                |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
+            let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
             closed_servers::retire_servers(&mut self.tables, step, is_left, ADDRESS_LEFT);
             self.follow_up_all(step);
         }
