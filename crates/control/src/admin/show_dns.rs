@@ -13,7 +13,9 @@ pub(super) fn hosts(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(HOSTS);
     for name in &input.names.hosts {
         let addresses: Vec<String> = name.addresses.iter().map(ToString::to_string).collect();
-        table.push(vec![words(&name.name), words(name.ttl.as_secs().to_string()), words(addresses.join(","))]);
+        // Rounded up: 0 is over.
+        let ttl = name.ttl.as_micros().div_ceil(1_000_000);
+        table.push(vec![words(&name.name), words(ttl.to_string()), words(addresses.join(","))]);
     }
     table
 }
