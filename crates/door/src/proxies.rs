@@ -10,13 +10,11 @@
 //! speaks for itself leaves its own address in force.
 
 use machine::Settings;
-use machine::action::Actions;
-use machine::observe::{Level, Peer, Topic};
-use units::ConnId;
+use machine::observe::Peer;
 use wire::proxy_header::{self, Client, Malformed};
 use wire::sqlstate;
 
-use super::{Door, Phase, Refused};
+use super::{Login, Phase, Refused};
 
 /// The least of a header that no startup packet begins with.
 const RECOGNISED_LEN: usize = 4;
@@ -41,21 +39,18 @@ pub(super) fn check_is_none(front: &[u8]) -> Result<(), Refused> {
     Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
 }
 
-impl Door {
+impl Login {
     /// Reads a proxy's header. False: not all of it is there.
-    pub(super) fn hear_proxy(&mut self, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
-        let login = &mut self.logins[conn];
-        let found = proxy_header::parse(&login.inbox).map_err(|Malformed(why)| {
+    pub(super) fn hear_proxy(&mut self) -> Result<bool, Refused> {
+        let found = proxy_header::parse(&self.inbox).map_err(|Malformed(why)| {
             let text = format!("PROXY protocol header expected from an address in proxy_protocol_networks: {why}");
             Refused(sqlstate::PROTOCOL_VIOLATION, text)
         })?;
         let Some((client, used)) = found else { return Ok(false) };
-        login.inbox.drain(..used);
-        login.phase = Phase::Greeting;
+        self.inbox.drain(..used);
+        self.phase = Phase::Greeting;
         if let Client::Tcp { from, to } = client {
-            let words = format!("PROXY protocol: it speaks for {from}");
-            self.tell(conn, Level::Debug, Topic::Connections, &words, actions);
-            self.logins[conn].peer = Peer::Tcp { from, to };
+            self.peer = Peer::Tcp { from, to };
         }
         Ok(true)
     }

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
+use crate::networks::Networks;
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
+    SslMode, SslNegotiation,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::networks::Networks;
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Networks, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
+    SslMode, SslNegotiation,
 };
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.

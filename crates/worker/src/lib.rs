@@ -366,12 +366,7 @@ impl Worker {
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }
-        if self.tables.settings.addresses != before.addresses {
-            let new = Arc::clone(&self.tables.settings);
-            let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
-            closed_servers::retire_servers(&mut self.tables, step, is_left, ADDRESS_LEFT);
-            self.follow_up_all(step);
-        }
+        self.leave_addresses(step, &before);
         classes::reclassify(&mut self.tables, &before);
         admission::configure_limits(&mut self.tables, &mut self.limiters, step);
         for conn in self.tables.sessions.ids() {
@@ -385,6 +380,17 @@ impl Worker {
         for conn in self.tables.servers.ids() {
             timers::arm_server(&mut self.tables, conn);
         }
+    }
+
+    /// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
+    fn leave_addresses(&mut self, step: &mut Step<'_>, before: &Settings) {
+        if self.tables.settings.addresses == before.addresses {
+            return;
+        }
+        let new = Arc::clone(&self.tables.settings);
+        let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
+        closed_servers::retire_servers(&mut self.tables, step, is_left, ADDRESS_LEFT);
+        self.follow_up_all(step);
     }
 
     /// Carries out what was ordered for a pool's database since its orders were `before`.
