@@ -234,7 +234,7 @@ impl Door {
             // The last packet may have been a cancel, which ends the connection.
             let Some(login) = self.logins.get_mut(conn) else { return };
             let step = match &mut login.phase {
-                Phase::Announcing => login.hear_proxy(),
+                Phase::Announcing => proxies::hear(login),
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(now, conn, actions),
                 Phase::Queued | Phase::Securing | Phase::LookingUp { .. } => return,

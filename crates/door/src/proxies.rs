@@ -39,19 +39,20 @@ pub(super) fn check_is_none(front: &[u8]) -> Result<(), Refused> {
     Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
 }
 
-impl Login {
-    /// Reads a proxy's header. False: not all of it is there.
-    pub(super) fn hear_proxy(&mut self) -> Result<bool, Refused> {
-        let found = proxy_header::parse(&self.inbox).map_err(|Malformed(why)| {
-            let text = format!("PROXY protocol header expected from an address in proxy_protocol_networks: {why}");
-            Refused(sqlstate::PROTOCOL_VIOLATION, text)
-        })?;
-        let Some((client, used)) = found else { return Ok(false) };
-        self.inbox.drain(..used);
-        self.phase = Phase::Greeting;
-        if let Client::Tcp { from, to } = client {
-            self.peer = Peer::Tcp { from, to };
-        }
-        Ok(true)
+/// Reads a proxy's header. False: not all of it is there.
+///
+/// # Errors
+/// It is none.
+pub(super) fn hear(login: &mut Login) -> Result<bool, Refused> {
+    let found = proxy_header::parse(&login.inbox).map_err(|Malformed(why)| {
+        let text = format!("PROXY protocol header expected from an address in proxy_protocol_networks: {why}");
+        Refused(sqlstate::PROTOCOL_VIOLATION, text)
+    })?;
+    let Some((client, used)) = found else { return Ok(false) };
+    login.inbox.drain(..used);
+    login.phase = Phase::Greeting;
+    if let Client::Tcp { from, to } = client {
+        login.peer = Peer::Tcp { from, to };
     }
+    Ok(true)
 }

@@ -7,8 +7,8 @@
 //!                               └ name servers of a resolv_conf, and serials of zones
 //! ```
 //!
-//! Promises: whoever asks is answered within [`LOOKUP_MAX`], however silent name servers are; asking, looking at what is known,
-//! and the process's end wait for none of them. Decides nothing about connections: it tells when a name's addresses
+//! Promises: whoever asks is answered within [`LOOKUP_MAX`], however silent name servers are (unless more names than there are threads for
+//! are silent at one time: these take turns); asking, looking at what is known, and the process's end wait for none of them. Decides nothing about connections: it tells when a name's addresses
 //! are others than before.
 
 mod asking;

@@ -14,8 +14,8 @@ use crate::asking::{Addresses, Serials, Way};
 use crate::book::{Asked, Outcome};
 use crate::{Answer, Found, LOOKUP_MAX, News, Options, SharedBook, lock, resolv_conf};
 
-/// Lookups that are under way at one time, and so threads that may wait in getaddrinfo. The others wait their turn, each for
-/// [`LOOKUP_MAX`] at most.
+/// Lookups that are under way at one time, and so threads that may wait in getaddrinfo. The others wait their turn, which comes
+/// when one of these ends, after [`LOOKUP_MAX`] at most.
 const LOOKUPS_MAX: usize = 64;
 
 pub(crate) enum Request {
