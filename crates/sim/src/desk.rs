@@ -180,6 +180,12 @@ impl Desk {
         }
     }
 
+    /// Something has happened outside.
+    pub(crate) fn serve_event(&mut self, event: ControlEvent) -> Served {
+        self.steward.serve(event);
+        self.served(false)
+    }
+
     /// Runs a command with these snapshots. `file`: the settings that a reload would read.
     pub(crate) fn serve_at_once(
         &mut self,
