@@ -235,7 +235,9 @@ mod tests {
         let port = listener.local_addr().expect("bound").port();
         let mut dialer = dialer();
         let idle = std::time::Duration::from_secs(7);
-        dialer.set_tcp(TcpOptions { keepalive_idle: Some(idle), ..TcpOptions::default() });
+        let patience = std::time::Duration::from_millis(900);
+        let options = TcpOptions { keepalive_idle: Some(idle), user_timeout: Some(patience), ..TcpOptions::default() };
+        dialer.set_tcp(options);
         let address = Address { host: Host::Name("db".to_owned()), port };
         assert!(matches!(dialer.begin(conn(), &address, Time::ZERO), Dial::Resolve(name) if name == "db"));
         // Nothing listens on 127.0.0.2, which is this machine too.
@@ -244,7 +246,9 @@ mod tests {
         let mut refused = 0;
         loop {
             let Dial::Watch(socket) = dial else { panic!("the second address answers") };
-            assert_eq!(socket2::SockRef::from(&socket).tcp_keepalive_time().ok(), Some(idle), "as set last");
+            let set = socket2::SockRef::from(&socket);
+            assert_eq!(set.tcp_keepalive_time().ok(), Some(idle), "as set last");
+            assert_eq!(set.tcp_user_timeout().ok(), Some(Some(patience)));
             match dialer.verdict(conn(), wait(&socket), Time::ZERO) {
                 None => break,
                 Some(next) => (dial, refused) = (next, refused + 1),

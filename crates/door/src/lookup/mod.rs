@@ -558,7 +558,8 @@ impl Lookups {
             let logins = site.waiting.all();
             self.outcomes.extend(logins.into_iter().map(|(login, _)| (login, Outcome::Again)));
             self.cache.forget(&target);
-            self.remove_site(turn, &target, "database configuration changed");
+            let why = if is_same { "obsolete connection" } else { "database configuration changed" };
+            self.remove_site(turn, &target, why);
         }
     }
 
