@@ -19,6 +19,7 @@
 pub mod bearer;
 mod mark;
 pub mod md5;
+mod moved;
 pub mod scram;
 pub mod secret;
 pub mod verify;

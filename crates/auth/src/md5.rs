@@ -13,7 +13,7 @@ use crate::same;
 const PREFIX: &str = "md5";
 
 /// md5(password, user) as 32 lower-case hexadecimal digits, without the "md5" prefix. As good as the password.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct Md5Hash([u8; 32]);
 
 impl Md5Hash {

@@ -12,7 +12,7 @@ use crate::same;
 use crate::scram::Verifier;
 
 /// What auth_file or a lookup holds for a user.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Secret {
     Plain(Password),
     Md5(Md5Hash),

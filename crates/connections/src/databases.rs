@@ -21,7 +21,7 @@ pub const CONSOLE_PARAMETERS: [(&str, &str); 7] = [
 ];
 
 /// Where a PostgreSQL listens.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Host {
     /// The directory of a Unix socket; an abstract name starts with `@`.
     Unix(String),
@@ -31,7 +31,7 @@ pub enum Host {
 }
 
 /// One PostgreSQL server's address.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Address {
     pub host: Host,
     pub port: u16,

@@ -112,6 +112,13 @@ impl Encryption {
         }
     }
 
+    /// Of an open connection in the clear that another process has opened.
+    #[must_use]
+    pub fn in_the_clear(address: &Address) -> Encryption {
+        let closed = Encryption::new(&TlsSettings::default(), address);
+        Encryption { mode: SslMode::Disable, with_tls: false, is_second: true, stage: Stage::Clear, ..closed }
+    }
+
     /// Whether this attempt is with TLS.
     #[must_use]
     pub fn begins_with_tls(&self) -> bool {

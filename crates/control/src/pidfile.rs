@@ -21,6 +21,15 @@ impl Pidfile {
         if is_alive(path) {
             return Err(format!("pidfile '{shown}' exists, another instance running?"));
         }
+        Pidfile::replace(path)
+    }
+
+    /// Writes this process's id, whoever's was there: the process before hands over to this one.
+    ///
+    /// # Errors
+    /// As [`Pidfile::write`], if it cannot be written.
+    pub fn replace(path: &Path) -> Result<Pidfile, String> {
+        let shown = path.display();
         let failed = |why: io::Error| format!("could not open pidfile '{shown}': {why}");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
@@ -30,8 +39,10 @@ impl Pidfile {
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        // It may be gone already, and the process ends anyway.
-        let _ = fs::remove_file(&self.path);
+        // It may be another process's by now, which has taken our place.
+        if fs::read_to_string(&self.path).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -26,6 +26,20 @@ pub trait Plane {
     /// immediate stop.
     fn stop(&mut self, stop: Stop);
 
+    /// Another process has started to take our place: takes no more clients, and hands over what can move.
+    fn hand_over(&mut self) {}
+
+    /// Sessions end at the end of their transactions, with 57P01; the process goes on.
+    fn end_sessions(&mut self) {}
+
+    /// It is gone: everything is ours again.
+    fn take_back(&mut self) {}
+
+    /// Whether anybody is left here that has not been handed over: clients, those that log in, and the process before this one.
+    fn is_left(&mut self) -> bool {
+        false
+    }
+
     /// Sends wire messages to a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
 

@@ -19,6 +19,8 @@ pub enum Signal {
 pub enum Phase {
     #[default]
     Running,
+    /// Another process takes our place: no new clients, and those that are here go there as they can.
+    HandingOver,
     /// No new clients; existing work ends as the stop says.
     Ending(Stop),
 }
@@ -47,7 +49,8 @@ impl Phase {
     #[must_use]
     pub(crate) fn on(self, signal: Signal, is_paused: bool) -> Verdict {
         let log = |text, act| Verdict { level: Level::Log, text, act };
-        let ending = self != Phase::Running;
+        // A process that hands over is told to end like a running one.
+        let ending = matches!(self, Phase::Ending(_));
         match signal {
             Signal::Hangup => log("got SIGHUP, re-reading config", Act::Reload),
             Signal::Quit => log("got SIGQUIT, fast exit", Act::Stop(Stop::Immediate)),
@@ -77,6 +80,8 @@ impl Phase {
         match self {
             Phase::Ending(Stop::WaitForClients) => Some("client connections dropped, exiting"),
             Phase::Ending(Stop::WaitForServers) => Some("server connections dropped, exiting"),
+            Phase::Ending(Stop::WaitForTransactions) => Some("transactions are over, exiting"),
+            Phase::HandingOver => Some("another process has taken over, exiting"),
             Phase::Ending(Stop::Immediate) | Phase::Running => None,
         }
     }

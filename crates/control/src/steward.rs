@@ -20,8 +20,10 @@ use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
+mod endings;
 mod orders;
 
+use endings::End;
 use orders::Waiting;
 
 /// How often memory is given back to the system.
@@ -42,6 +44,14 @@ pub enum ControlEvent {
     Changed(String),
     /// The name of a host has other addresses than before.
     NameMoved { name: Arc<str>, addresses: Arc<[IpAddr]> },
+    /// Another process (its id) is about to take our place: may it, and what was ordered here?
+    UpgradeAsked(u32, Sender<Result<Orders, String>>),
+    /// It has started.
+    UpgradeBegun(u32),
+    /// It is gone.
+    SuccessorGone,
+    /// The process whose place we take has ended.
+    PredecessorGone,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -60,6 +70,8 @@ pub enum Ending {
     Soft,
     /// Connections are closed as they are.
     AtOnce,
+    /// All clients are another process's.
+    HandedOver,
     /// The data plane has ended by itself: a failure, so that a supervisor starts the process again.
     Broken,
 }
@@ -108,6 +120,8 @@ pub struct Steward<P, L> {
     addresses: Addresses,
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
+    /// The end that has begun.
+    end: End,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -117,14 +131,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         Steward {
             plane,
             load,
+            // What was ordered in a process whose place we take holds here.
+            orders: loaded.settings.orders.clone(),
+            addresses: loaded.settings.addresses.clone(),
             loaded,
             averages: Averages::default(),
             announcer: Announcer::default(),
             phase: Phase::Running,
             ready: Arc::default(),
-            orders: Orders::default(),
-            addresses: Addresses::default(),
             waiting: Vec::new(),
+            end: End::default(),
         }
     }
 
@@ -144,7 +160,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
             let now = Instant::now();
             let look = if self.awaits_servers() { looks.left(orders::POLL, now) } else { Duration::MAX };
-            match events.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look)) {
+            let timeout = statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look);
+            match events.recv_timeout(timeout.min(self.end.left(now))) {
                 Ok(event) => {
                     if let Some(ending) = self.serve(event) {
                         return ending;
@@ -154,6 +171,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 Err(RecvTimeoutError::Disconnected) => return Ending::AtOnce,
             }
             let now = Instant::now();
+            if let Some(ending) = self.attend_end(now) {
+                return ending;
+            }
             if looks.due(orders::POLL, now).is_some() {
                 let _ = self.review();
             }
@@ -207,6 +227,23 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::NameMoved { name, addresses } => {
                 self.name_moved(name, addresses);
+                None
+            }
+            ControlEvent::UpgradeAsked(pid, to) => {
+                // Who asked may have given up.
+                let _ = to.send(self.may_hand_over(pid));
+                None
+            }
+            ControlEvent::UpgradeBegun(pid) => {
+                self.hand_over(pid);
+                None
+            }
+            ControlEvent::SuccessorGone => {
+                self.take_back();
+                None
+            }
+            ControlEvent::PredecessorGone => {
+                self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
                 None
             }
             ControlEvent::Finished => {
@@ -327,6 +364,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::Ending(stop);
         self.resume_for_shutdown();
+        self.time_shutdown(stop);
         self.plane.stop(stop);
         (stop == Stop::Immediate).then_some(Ending::AtOnce)
     }

@@ -36,6 +36,11 @@ pub(crate) struct Auto {
 }
 
 impl Auto {
+    /// Another process has found this size.
+    pub(crate) fn start_with(&mut self, size: u32) {
+        self.sizing = Sizing::new(self.sizing.floor(), self.sizing.ceiling(), size);
+    }
+
     fn new(sizing: Sizing, workers: usize) -> Auto {
         Auto {
             sizing,

@@ -50,6 +50,7 @@ pub(crate) struct Emptying {
 
 impl Entry {
     /// A pool of this name, as the settings describe it, that lives nowhere yet.
+    /// `workers`: and one that stands for another process.
     pub(crate) fn new(key: PoolKey, workers: usize, settings: &Settings) -> Entry {
         let mut entry = Entry {
             key,
@@ -88,7 +89,7 @@ impl Entry {
         if self.size == 0 || !does(settings, Fault::KeepUserLimit) {
             rules.max_user = own.max_user_connections;
         }
-        (self.size, self.auto) = auto::found(self.auto.take(), &self.rules, self.sessions.len(), settings, &own);
+        (self.size, self.auto) = auto::found(self.auto.take(), &self.rules, self.sessions.len() - 1, settings, &own);
     }
 
     /// A session lives there from now on.
@@ -111,6 +112,21 @@ impl Entry {
     pub(crate) fn users_of(&self, worker: WorkerId) -> Vec<Arc<str>> {
         let there = self.users.iter().filter(|((home, _), _)| *home == worker);
         there.flat_map(|((_, user), count)| (0..*count).map(|_| Arc::clone(user))).collect()
+    }
+
+    /// How many sessions there are, by the users that logged in.
+    pub(crate) fn by_user(&self) -> Vec<(Arc<str>, u32)> {
+        let mut all: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
+        self.users.iter().for_each(|((_, user), count)| *all.entry(user).or_default() += count);
+        all.into_iter().map(|(user, count)| (Arc::clone(user), count)).collect()
+    }
+
+    /// Another process has found this size for it, where it is to be found.
+    pub(crate) fn start_with(&mut self, size: u32) {
+        if let Some(auto) = &mut self.auto {
+            auto.start_with(size);
+            self.size = auto.sizing.size();
+        }
     }
 
     /// Servers that it may have, its reserve among them.

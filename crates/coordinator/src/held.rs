@@ -43,6 +43,11 @@ impl Held {
         u32::try_from(sum + self.lapsing_count() as i32 - gone).expect("I12: more tokens came back than were given out")
     }
 
+    /// Those of one worker.
+    pub(crate) fn of(&self, worker: WorkerId) -> u32 {
+        u32::try_from(self.by_worker[usize::from(worker.0)]).unwrap_or(0)
+    }
+
     fn lapsing_count(&self) -> u32 {
         self.lapsing.iter().map(|(_, count)| count).sum()
     }

@@ -36,6 +36,7 @@ mod sharing_tests;
 mod sizes;
 mod tokens;
 mod unused;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +64,7 @@ use units::limits::MAINTENANCE;
 use units::names::shown;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
+use upgrade::Leaving;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -86,6 +88,10 @@ pub struct Coordinator {
     maintains: bool,
     maintain_at: Time,
     stop: Option<Stop>,
+    /// Another process takes our place.
+    leaving: Option<Box<Leaving>>,
+    /// We take the place of another process, which still has something.
+    succeeds: bool,
     /// When it has something to do by itself: asked twice a round, and found anew after each step.
     due: Option<Time>,
 }
@@ -94,7 +100,7 @@ impl Coordinator {
     #[must_use]
     pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
         let mut coordinator = Coordinator {
-            limits: Limits::new(&settings, workers),
+            limits: Limits::new(&settings, workers + 1),
             settings,
             pools: Pools::default(),
             homes: Homes::new(workers),
@@ -103,11 +109,14 @@ impl Coordinator {
             requests: ServerRequests::default(),
             sizes: Sizes::default(),
             unused: Unused::default(),
-            renewals: Renewals::new(workers),
+            // And one that stands for another process.
+            renewals: Renewals::new(workers + 1),
             serial: Serial::default(),
             maintains: false,
             maintain_at: Time::ZERO,
             stop: None,
+            leaving: None,
+            succeeds: false,
             due: None,
         };
         let name: Arc<str> = connections::databases::CONSOLE_DATABASE.into();
@@ -208,7 +217,7 @@ impl Coordinator {
 
     fn add_pool(&mut self, key: PoolKey) -> Option<PoolId> {
         let id = self.pools.next_id()?;
-        let mut entry = Entry::new(key, usize::from(self.homes.workers()), &self.settings);
+        let mut entry = Entry::new(key, usize::from(self.homes.workers()) + 1, &self.settings);
         self.maintains |= entry.rules.min > 0;
         entry.homes = self.homes.choose(id, sizes::expected(&entry));
         self.pools.add(id, entry);
@@ -217,12 +226,25 @@ impl Coordinator {
 
     /// A client that has logged in gets a home, or an error.
     fn place(&mut self, application: Application, actions: &mut Actions) {
-        let Application { login, door, key, user, console, exempt, peer, class: _, proved } = application;
+        if Coordinator::is_elsewhere(&application) {
+            return self.place_elsewhere(&application, actions);
+        }
+        let Application { login, door, ref key, ref user, console, exempt, .. } = application;
+        match self.admit(key, user, console, exempt) {
+            Err(why) => actions.post_to_door(door, ToDoor::NotPlaced { login, why }),
+            Ok(()) => _ = self.place_admitted(application, actions),
+        }
+    }
+
+    /// A client that no limit stands in the way of gets a home. False: there are too many pools.
+    fn place_admitted(&mut self, application: Application, actions: &mut Actions) -> bool {
+        let Application { login, door, key, user, console, exempt: _, peer, class: _, proved } = application;
         let is_new = !console && self.pools.id_of(&key).is_none();
         let is_first = is_new && self.pools.by_database().of(&key.database) == 0;
-        let answer = match self.admit(&key, &user, console, exempt) {
-            Err(why) => ToDoor::NotPlaced { login, why },
-            Ok(pool) => {
+        let pool = if console { Some(CONSOLE) } else { self.pool_of(&key) };
+        let answer = match pool {
+            None => ToDoor::NotPlaced { login, why: Refusal::TooManyPools },
+            Some(pool) => {
                 if is_first {
                     self.log_database(login, &key, peer, actions);
                 }
@@ -234,6 +256,7 @@ impl Coordinator {
             }
         };
         actions.post_to_door(door, answer);
+        pool.is_some()
     }
 
     /// Tells all homes of a pool if its user has another password now.
@@ -267,17 +290,14 @@ impl Coordinator {
         }
     }
 
-    fn admit(&mut self, key: &PoolKey, user: &Arc<str>, console: bool, exempt: bool) -> Result<PoolId, Refusal> {
+    fn admit(&self, key: &PoolKey, user: &Arc<str>, console: bool, exempt: bool) -> Result<(), Refusal> {
         if self.stop.is_some() && !console {
             return Err(Refusal::ShuttingDown);
         }
         if !exempt {
             self.clients.admit(&self.settings, key, user, console)?;
         }
-        if console {
-            return Ok(CONSOLE);
-        }
-        self.pool_of(key).ok_or(Refusal::TooManyPools)
+        Ok(())
     }
 
     /// Gives a session its home: among the pool's, the worker with the fewest of its sessions.
@@ -292,9 +312,12 @@ impl Coordinator {
     }
 
     fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
+        let is_here = worker != self.elsewhere();
         let entry = &mut self.pools[pool];
         entry.session_left(worker, user);
-        self.homes.session_left(worker);
+        if is_here {
+            self.homes.session_left(worker);
+        }
         self.clients.left(&entry.key.database, user);
     }
 
@@ -329,7 +352,7 @@ impl Coordinator {
     /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
     /// pools give back what others have a right to.
     fn grant_requests(&mut self, now: Time, actions: &mut Actions) {
-        if self.requests.is_calm() {
+        if self.requests.is_calm() || self.is_leaving() {
             return;
         }
         if self.requests.are_many() {
@@ -405,7 +428,7 @@ impl Coordinator {
     /// Three times a second: opens what min_pool_size requires, one server a pool. Servers whose lifetime is about to end are
     /// not counted, if there is room for others beside them: they are replaced ahead of need.
     fn maintain(&mut self, now: Time, actions: &mut Actions) {
-        if self.stop.is_some() {
+        if self.stop.is_some() || self.is_leaving() {
             return;
         }
         let short = self.pools.iter().filter(|(_, entry)| entry.is_short(now)).map(|(pool, _)| pool);
@@ -486,6 +509,8 @@ impl Coordinator {
     }
 
     fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
+        let mail = if self.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
+        let Some(mail) = mail else { return };
         match mail {
             ToCoordinator::Apply(application) => {
                 if let Some(application) = self.limits.login_requested(now, &self.settings, *application, actions) {
@@ -548,6 +573,13 @@ impl Coordinator {
                 }
             }
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
+            mail @ (ToCoordinator::HandOver
+            | ToCoordinator::GoOn
+            | ToCoordinator::FromPredecessor(_)
+            | ToCoordinator::FromSuccessor(_)
+            | ToCoordinator::PredecessorGone
+            | ToCoordinator::PlaceMoved(_)
+            | ToCoordinator::MovedAway { .. }) => self.upgrade(now, mail, actions),
             ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
             ToCoordinator::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
@@ -572,6 +604,7 @@ impl machine::Machine for Coordinator {
             Event::RoundEnded => {}
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
+        self.redirect(now, actions);
         self.due = self.find_due();
     }
 

@@ -189,6 +189,28 @@ impl Limits {
         all_changes
     }
 
+    /// Another process takes our place: the permits that are out, and what workers have requested and not got.
+    pub(crate) fn hand_over(&mut self) -> (Vec<(Limit, u32)>, Vec<(Limit, WorkerId, u32)>) {
+        let out =
+            self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.out())).filter(|(_, out)| *out > 0);
+        let out = out.collect();
+        let mut pending = Vec::new();
+        for (limit, permits) in &mut self.permits {
+            pending.extend(permits.take_requests().map(|(worker, count)| (limit.clone(), worker, count)));
+        }
+        for (limit, rate_source) in &mut self.rate_sources {
+            let requests = rate_source.take_requests();
+            pending.extend(requests.map(|(worker, count)| (limit.clone(), worker, count)));
+        }
+        (out, pending)
+    }
+
+    /// Clients that wait for a limit of logins.
+    pub(crate) fn take_applications(&mut self) -> Vec<Application> {
+        let all = self.logins.values_mut();
+        all.flat_map(|logins| std::iter::from_fn(|| logins.waiting.first()).collect::<Vec<_>>()).collect()
+    }
+
     /// When the next that waits may go on.
     pub(crate) fn next_at(&self) -> Option<Time> {
         let rate_sources = self.rate_sources.values().filter_map(RateSource::next_serve);

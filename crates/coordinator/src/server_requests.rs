@@ -44,6 +44,10 @@ impl ServerRequest {
         ServerRequest { pool, worker, reserve, confirmed_at: now, inquired: false }
     }
 
+    pub(crate) fn reserve(&self) -> bool {
+        self.reserve
+    }
+
     fn is_fresh(&self, now: Time) -> bool {
         now < self.confirmed_at + limits::RECALL
     }

@@ -49,6 +49,12 @@ impl Tokens {
         self.out.raise(&key.database, &key.user);
     }
 
+    /// Another process has one, of a server that is open there.
+    pub(crate) fn held_elsewhere(&mut self, pool: PoolId, key: &PoolKey) {
+        self.holders.insert(pool);
+        self.out.raise(&key.database, &key.user);
+    }
+
     /// One has come back; `left`: what the pool still has.
     pub(crate) fn freed(&mut self, pool: PoolId, key: &PoolKey, left: u32) {
         if left == 0 {

@@ -159,6 +159,8 @@ pub struct Door {
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
     stop: Option<Stop>,
+    /// Clients may have keys of the process whose place we take.
+    pub succeeds: bool,
 }
 
 impl Door {
@@ -187,6 +189,7 @@ impl Door {
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
             stop: None,
+            succeeds: false,
         }
     }
 
@@ -289,7 +292,7 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                forward_cancel(self.settings.workers, request.pid, request.secret, actions);
+                forward_cancel(self.settings.workers, self.succeeds, request.pid, request.secret, actions);
                 self.close(conn, false, actions);
                 Ok(false)
             }

@@ -5,11 +5,17 @@ use std::sync::Arc;
 use machine::action::Actions;
 use machine::mail::{ToCoordinator, ToWorker};
 use machine::pids;
+use machine::upgrade::{ToOther, ToPredecessor};
 use units::{Life, PoolId, WorkerId};
 
-/// Passes a cancel request on to the workers that may know its key.
-pub(super) fn forward_cancel(workers: u16, pid: i32, secret: &[u8], actions: &mut Actions) {
+/// Passes a cancel request on to the workers that may know its key. `succeeds`: keys of another process may live on any of them, or there.
+pub(super) fn forward_cancel(workers: u16, succeeds: bool, pid: i32, secret: &[u8], actions: &mut Actions) {
+    if succeeds {
+        let told = ToPredecessor::Cancel { pid, secret: secret.into() };
+        actions.tell_other(ToOther::Predecessor(told));
+    }
     let asked = match pids::from_virtual_pid(pid) {
+        _ if succeeds => 0..workers,
         Some((worker, _)) => worker..(worker + 1).min(workers),
         // The process id may be a server's own, sent to a client on any worker.
         None if pids::may_be_real_pid(pid) => 0..workers,

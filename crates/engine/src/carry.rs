@@ -161,6 +161,8 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
+            Action::TellOther(told) => self.tell_other(*told),
+            Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => self.shared.tell(self.now, *fact),
         }
@@ -234,11 +236,10 @@ impl Host {
 
     /// Gives the socket that came with the message its new id. Without a socket, the connection has broken on its way.
     fn adopt(&mut self, conn: ConnId) {
-        let adopted = self
-            .under_way
-            .in_hand
-            .take()
-            .map(|parcel| self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ));
+        let mut parcel = self.under_way.in_hand.take();
+        self.under_way.in_hand = parcel.as_mut().and_then(|parcel| parcel.companion.take()).map(|companion| *companion);
+        let adopted =
+            parcel.map(|parcel| self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ));
         if !matches!(adopted, Some(Ok(()))) {
             self.aftermath.push_back(Aftermath::Lost(conn));
         }
@@ -252,7 +253,7 @@ impl Host {
             Dial::Resolve(name) => {
                 let mailbox = Arc::clone(self.inbox.mailbox());
                 let answer = move |found| _ = mailbox.insist(Letter::Resolved { conn, found });
-                return self.shared.names.look_up(name, answer);
+                return self.shared.resolver.look_up(name, answer);
             }
             Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
         };

@@ -20,6 +20,22 @@ impl Clock {
         Clock { zero: now.checked_sub(Duration::from_secs(1)).unwrap_or(now) }
     }
 
+    /// As another process counts, whose zero is this.
+    #[must_use]
+    pub(crate) fn with_zero(zero_nanos: i64) -> Clock {
+        let ago = monotonic_nanos().saturating_sub(zero_nanos);
+        let ago = Duration::from_nanos(u64::try_from(ago).unwrap_or(0));
+        let now = Instant::now();
+        Clock { zero: now.checked_sub(ago).unwrap_or(now) }
+    }
+
+    /// Its zero, in nanoseconds of the system's monotonic clock, which all processes share.
+    #[must_use]
+    pub(crate) fn zero_nanos(&self) -> i64 {
+        let elapsed = i64::try_from(self.zero.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        monotonic_nanos().saturating_sub(elapsed)
+    }
+
     /// Reads the clock.
     #[inline]
     #[must_use]
@@ -37,9 +53,23 @@ impl Clock {
     }
 }
 
+fn monotonic_nanos() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_clock_with_the_same_zero_shows_the_same_time() {
+        let clock = Clock::start();
+        let other = Clock::with_zero(clock.zero_nanos());
+        let (one, two, three) = (clock.now(), other.now(), clock.now());
+        let slack = Duration::from_millis(1);
+        assert!(one <= two + slack && two <= three + slack, "{one:?} {two:?} {three:?}");
+    }
 
     #[test]
     fn a_moment_an_hour_ago_was_an_hour_ago_on_the_wall() {

@@ -25,12 +25,14 @@ pub(crate) struct Parcel {
     pub(crate) layer: Option<Box<Layer>>,
     /// Its token and interest, if it is still in this thread's epoll.
     pub(crate) registered: Option<(SocketId, Interest)>,
+    /// A second socket that comes with it, to be adopted after it.
+    pub(crate) companion: Option<Box<Parcel>>,
 }
 
 impl Parcel {
     /// A socket that is in no epoll yet, and not encrypted.
     pub(crate) fn new(fd: OwnedFd) -> Parcel {
-        Parcel { fd, layer: None, registered: None }
+        Parcel { fd, layer: None, registered: None, companion: None }
     }
 
     /// A socket that leaves the thread leaves its epoll.
@@ -215,7 +217,7 @@ impl Connections {
         phase: Phase,
         wanted: Interest,
     ) -> io::Result<()> {
-        let Parcel { fd, layer, registered } = parcel;
+        let Parcel { fd, layer, registered, companion: _ } = parcel;
         let has_unsent = layer.as_ref().is_some_and(|layer| layer.has_unsent());
         let wanted = Interest { write: wanted.write || has_unsent, ..wanted };
         let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel | Kind::Lookup);
@@ -283,7 +285,7 @@ impl Connections {
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Parcel> {
         let socket = self.socket_mut(conn)?;
         let registered = socket.in_epoll.map(|in_epoll| (socket.id, in_epoll));
-        let parcel = Parcel { fd: socket.fd.take()?, layer: socket.layer.take(), registered };
+        let parcel = Parcel { fd: socket.fd.take()?, layer: socket.layer.take(), registered, companion: None };
         let number = socket.id.number() as u32;
         self.free.push(number);
         Some(parcel)

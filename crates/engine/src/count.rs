@@ -43,6 +43,8 @@ pub struct Counters {
     /// Clients that were refused because there was no file descriptor for them.
     pub turned_away: u64,
     pub refused_logins: RefusedLogins,
+    /// Clients that are logging in now.
+    pub logins: u64,
 }
 
 impl Counters {
@@ -63,5 +65,6 @@ impl Counters {
         self.panics += other.panics;
         self.turned_away += other.turned_away;
         self.refused_logins.add(&other.refused_logins);
+        self.logins += other.logins;
     }
 }

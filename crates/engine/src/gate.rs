@@ -9,7 +9,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use machine::Peer;
@@ -38,6 +38,8 @@ pub(crate) struct Gate {
     /// Closed to accept one client, and refuse it, when no other descriptor is left.
     reserve: Option<File>,
     paused_until: Option<Time>,
+    /// Clients are accepted. Otherwise they wait in the kernel, or another process takes them.
+    is_open: bool,
     /// TCP clients with a descriptor above this are turned away.
     tcp_fd_max: u64,
     /// How many clients were refused because there was no descriptor.
@@ -56,7 +58,7 @@ impl Gate {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let tcp_fd_max = limit - KEPT_MAX.min(limit / 8);
         let listeners = listeners.into_iter().map(Some).collect();
-        Ok(Gate { listeners, reserve: spare(), paused_until: None, tcp_fd_max, turned_away: 0 })
+        Ok(Gate { listeners, reserve: spare(), paused_until: None, is_open: true, tcp_fd_max, turned_away: 0 })
     }
 
     /// Clients that are accepted from now on get these options.
@@ -121,8 +123,29 @@ impl Gate {
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
             self.reserve = self.reserve.take().or_else(spare);
-            self.watch(poll, Interest::READ);
+            self.watch_if_open(poll);
         }
+    }
+
+    /// Accepts clients, or lets them wait.
+    pub(crate) fn set_open(&mut self, poll: &mut Poll, is_open: bool) {
+        self.is_open = is_open;
+        self.watch_if_open(poll);
+    }
+
+    fn watch_if_open(&self, poll: &mut Poll) {
+        let accepts = self.is_open && self.paused_until.is_none();
+        self.watch(poll, if accepts { Interest::READ } else { Interest::NONE });
+    }
+
+    /// Whether the files of Unix sockets are removed when they are closed.
+    pub(crate) fn keep_files(&mut self, keeps: bool) {
+        self.listeners.iter_mut().flatten().for_each(|listener| listener.keeps_file = keeps);
+    }
+
+    /// Copies of the sockets, for another process.
+    pub(crate) fn lent(&self) -> Vec<OwnedFd> {
+        self.listeners.iter().flatten().filter_map(|listener| listener.as_fd().try_clone_to_owned().ok()).collect()
     }
 
     /// When [`Gate::end_pause`] has something to do.

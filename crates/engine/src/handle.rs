@@ -17,7 +17,7 @@ use crate::shared::Shared;
 /// Cloned freely, used from any thread.
 #[derive(Clone)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Handle {
@@ -30,7 +30,7 @@ impl Handle {
         self.mailbox(self.shared.thread_of(mail.place()), Letter::Mail { mail, parcel: None });
     }
 
-    fn mailbox(&self, thread: usize, letter: Letter) {
+    pub(crate) fn mailbox(&self, thread: usize, letter: Letter) {
         self.shared.boxes[thread].insist(letter);
     }
 
@@ -108,17 +108,17 @@ impl Handle {
     /// What is known of names of hosts.
     #[must_use]
     pub fn names(&self) -> names::Seen {
-        self.shared.names.seen()
+        self.shared.resolver.seen()
     }
 
     /// Names are looked up anew by whoever asks from now on.
     pub fn forget_names(&self) {
-        self.shared.names.forget_all();
+        self.shared.resolver.forget_all();
     }
 
     /// Names are kept for other times from now on.
     pub fn set_names(&self, options: &names::Options) {
-        self.shared.names.configure(options);
+        self.shared.resolver.configure(options);
     }
 
     /// Ends a session, if it is still that one.

@@ -140,7 +140,7 @@ impl Host {
             residents: Residents::new(&plan.places, plan.builder, &plan.shared.settings()),
             connections: Connections::default(),
             poll,
-            dialer: Dialer::new(plan.tcp, plan.shared.names.clone()),
+            dialer: Dialer::new(plan.tcp, plan.shared.resolver.clone()),
             gate,
             board: BoardCopy::new(plan.shared.workers),
             shared: plan.shared,
@@ -233,6 +233,20 @@ impl Host {
                     self.shared.set_listening(gate.close(keep_unix));
                 }
             }
+            Letter::Accept(accepts) => {
+                if let Some(gate) = &mut self.gate {
+                    gate.set_open(&mut self.poll, accepts);
+                }
+            }
+            Letter::KeepFiles(keeps) => {
+                if let Some(gate) = &mut self.gate {
+                    gate.keep_files(keeps);
+                }
+            }
+            Letter::LendListeners(to) => {
+                // Fails if nobody waits any more.
+                let _ = to.send(self.gate.as_ref().map(Gate::lent).unwrap_or_default());
+            }
             Letter::Leave => {
                 self.let_arrive(usize::MAX);
                 self.leaving = true;
@@ -258,7 +272,9 @@ impl Host {
         let sends = self.counters.sends + self.encryption.sends;
         let mut refused_logins = RefusedLogins::default();
         self.residents.iter().for_each(|resident| refused_logins.add(&resident.machine().refused_logins()));
-        let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, sends, refused_logins, ..self.counters };
+        let logins = self.residents.iter().map(|resident| resident.machine().logins() as u64).sum();
+        let epoll_ctls = self.poll.ctls;
+        let counters = Counters { epoll_ctls, turned_away, sends, refused_logins, logins, ..self.counters };
         ThreadCounters { thread: self.thread, worker, counters }
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use machine::{Done, Exchange, Mail, Verdict};
 use names::Found;
@@ -50,6 +51,12 @@ pub(crate) enum Letter {
     CloseListeners {
         keep_unix: bool,
     },
+    /// Whether clients are accepted.
+    Accept(bool),
+    /// Whether the files of Unix sockets are removed at the end.
+    KeepFiles(bool),
+    /// Return copies of the listening sockets.
+    LendListeners(Sender<Vec<OwnedFd>>),
     /// End the thread, closing everything.
     Leave,
 }

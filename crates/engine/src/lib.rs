@@ -41,6 +41,7 @@ mod system_users;
 mod tcp;
 mod tenant;
 mod traffic;
+mod upgrade;
 
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,7 @@ pub use listener::{ListenError, Listening};
 pub use log::Log;
 pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;
+pub use upgrade::{Heritage, Leaving};
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};
@@ -118,18 +120,32 @@ impl Engine {
     /// descriptors.
     pub fn start(options: &Options, settings: Arc<Settings>) -> Result<Engine, StartError> {
         // Read here once, so that a system without randomness is an error at start and not a panic later.
-        let names = seed().map_err(|error| StartError::System("no randomness", error))?;
-        Engine::start_with(options, settings, Arc::new(move |place, settings| build(place, settings, &names)))
+        let fresh = seed().map_err(|error| StartError::System("no randomness", error))?;
+        let names = options.heritage.as_ref().map_or(fresh, |heritage| heritage.names);
+        let succeeds = options.heritage.is_some();
+        let builder: Builder = Arc::new(move |place, settings| build(place, settings, &names, succeeds));
+        Engine::start_named(options, settings, builder, names)
     }
 
+    #[cfg(test)]
     pub(crate) fn start_with(
         options: &Options,
         settings: Arc<Settings>,
         builder: Builder,
     ) -> Result<Engine, StartError> {
+        Engine::start_named(options, settings, builder, [0; 32])
+    }
+
+    fn start_named(
+        options: &Options,
+        settings: Arc<Settings>,
+        builder: Builder,
+        names: [u8; 32],
+    ) -> Result<Engine, StartError> {
         gate::raise_descriptor_limit();
         gate::make_room(descriptors(&settings));
-        let clock = Clock::start();
+        let clock =
+            options.heritage.as_ref().map_or_else(Clock::start, |heritage| Clock::with_zero(heritage.clock_zero));
         let log = Log::start(&options.log, clock).map_err(StartError::Log)?;
         let mut missed = Vec::new();
         let listeners = listener::listen(options, &mut missed).map_err(StartError::Listen)?;
@@ -139,16 +155,21 @@ impl Engine {
         let places = listeners.iter().map(|listener| listener.place.clone()).collect();
         let (asker, questions) = channel();
         let (teller, news) = channel();
-        let names = Names::start(options.names.clone(), teller)
+        let tells_first = options.heritage.is_some();
+        let resolver = Names::start(names::Options { tells_first, ..options.names.clone() }, teller)
             .map_err(|error| StartError::System("cannot look names up", error))?;
         let make = || -> io::Result<Arc<Shared>> {
             let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
-            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone(), names)?))
+            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone(), resolver, names)?))
         };
         let system = |error| StartError::System("cannot start", error);
         let shared = make().map_err(system)?;
         shared.set_listening(places);
         let handle = Handle::new(Arc::clone(&shared));
+        if options.heritage.is_some() {
+            // Nobody is accepted before it is counted what the other process has. It is the first letter of that thread.
+            handle.accept(false);
+        }
         let mut engine = Engine { handle, questions: Some(questions), news: Some(news), threads: Vec::new() };
         for plan in plans(&shared, &builder, options, listeners) {
             // If one cannot be started, dropping the engine ends the others.
@@ -250,14 +271,15 @@ fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
     Ok(thread)
 }
 
-/// Makes the real machines. `names`: the key for the names of prepared statements.
-fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32]) -> Box<dyn Tenant> {
+/// Makes the real machines. `names`: the key for the names of prepared statements. `succeeds`: they take the place of another process's.
+fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32], succeeds: bool) -> Box<dyn Tenant> {
     let workers = settings.workers.max(1);
     let seed = || seed().expect("there was randomness at start");
     let settings = Arc::clone(settings);
     match place {
         Place::Door(door) => {
             let mut door = Door::new(door, settings, seed());
+            door.succeeds = succeeds;
             door.system_users.set_owner(rustix::process::geteuid().as_raw());
             Box::new(door)
         }

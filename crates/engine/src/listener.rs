@@ -41,6 +41,8 @@ pub(crate) struct Listener {
     pub(crate) place: Listening,
     /// The file to remove at the end.
     file: Option<PathBuf>,
+    /// It is another process's now.
+    pub(crate) keeps_file: bool,
 }
 
 /// The address of a listener.
@@ -78,10 +80,16 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
     if !options.passed.is_empty() {
         return passed(options);
     }
+    let inherited = options.heritage.as_ref().map_or(&[][..], |heritage| &heritage.listeners);
+    let mut inherited = inherit(inherited, options)?;
     let mut listeners = Vec::new();
     for text in &options.addresses {
         for address in addresses(text, options.port)? {
-            let opened = listen_tcp(address, options);
+            let wanted = |listener: &Listener| listener.place == Listening::Tcp(address);
+            let opened = match inherited.iter().position(wanted) {
+                Some(index) => Ok(inherited.swap_remove(index)),
+                None => listen_tcp(address, options),
+            };
             match opened {
                 Ok(listener) => listeners.push(listener),
                 // `*` means what this machine has: without IPv6, only IPv4.
@@ -94,9 +102,12 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
         // The socket's name contains the port; with port 0 it is the one that TCP got.
         let port = listeners.iter().find_map(Listener::port).unwrap_or(options.port);
         let place = format!("{}/.s.PGSQL.{port}", unix.dir);
-        let listener =
-            listen_unix(unix, port, options.backlog).map_err(|why| ListenError { place, why: why.to_string() })?;
-        listeners.push(listener);
+        let wanted = |listener: &Listener| listener.place == Listening::Unix(place.clone());
+        let listener = match inherited.iter().position(wanted) {
+            Some(index) => Ok(inherited.swap_remove(index).with_file(unix)),
+            None => listen_unix(unix, port, options.backlog),
+        };
+        listeners.push(listener.map_err(|why| ListenError { place, why: why.to_string() })?);
     }
     match missed.is_empty() || !listeners.is_empty() {
         true => Ok(listeners),
@@ -111,6 +122,12 @@ fn passed(options: &Options) -> Result<Vec<Listener>, ListenError> {
             .map_err(|why| ListenError { place: format!("passed socket {index}"), why: why.to_string() })
     };
     options.passed.iter().enumerate().map(number).collect()
+}
+
+/// The sockets of the process whose place we take.
+fn inherit(sockets: &[Arc<OwnedFd>], options: &Options) -> Result<Vec<Listener>, ListenError> {
+    let named = |why: io::Error| ListenError { place: "inherited socket".to_owned(), why: why.to_string() };
+    sockets.iter().map(|fd| take_over(fd, options).map_err(named)).collect()
 }
 
 /// Its file, if it has one, belongs to whoever has opened it.
@@ -131,7 +148,7 @@ fn take_over(fd: &OwnedFd, options: &Options) -> io::Result<Listener> {
     if let Listening::Tcp(_) = place {
         tcp::set(&socket, &options.tcp)?;
     }
-    Ok(Listener { fd, place, file: None })
+    Ok(Listener { fd, place, file: None, keeps_file: false })
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
@@ -168,7 +185,7 @@ fn listen_tcp(address: SocketAddr, options: &Options) -> io::Result<Listener> {
     socket.bind(&address.into())?;
     socket.listen(options.backlog)?;
     let bound = socket.local_addr()?.as_socket().unwrap_or(address);
-    Ok(Listener { fd: socket.into(), place: Listening::Tcp(bound), file: None })
+    Ok(Listener { fd: socket.into(), place: Listening::Tcp(bound), file: None, keeps_file: false })
 }
 
 fn listen_unix(options: &UnixOptions, port: u16, backlog: i32) -> io::Result<Listener> {
@@ -188,7 +205,7 @@ fn listen_unix(options: &UnixOptions, port: u16, backlog: i32) -> io::Result<Lis
         }
     }
     socket.listen(backlog)?;
-    Ok(Listener { fd: socket.into(), place: Listening::Unix(name), file })
+    Ok(Listener { fd: socket.into(), place: Listening::Unix(name), file, keeps_file: false })
 }
 
 /// Removes a socket file that no process listens on.
@@ -221,6 +238,16 @@ fn group_id(group: &str) -> io::Result<u32> {
 }
 
 impl Listener {
+    /// A Unix socket that is ours now, with its file.
+    fn with_file(mut self, options: &UnixOptions) -> Listener {
+        if let Listening::Unix(name) = &self.place
+            && !options.dir.starts_with('@')
+        {
+            self.file = Some(PathBuf::from(name));
+        }
+        self
+    }
+
     fn port(&self) -> Option<u16> {
         match &self.place {
             Listening::Tcp(address) => Some(address.port()),
@@ -283,7 +310,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.file {
+        if let Some(path) = self.file.as_ref().filter(|_| !self.keeps_file) {
             // Fails if it is gone already.
             let _ = std::fs::remove_file(path);
         }

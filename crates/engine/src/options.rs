@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::authority::Authority;
 use crate::layer::Keyring;
+use crate::upgrade::Heritage;
 
 /// All options.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ pub struct Options {
     pub unix: Option<UnixOptions>,
     /// Listening sockets that were opened for us. If there are any, addresses and `unix` are not listened on.
     pub passed: Vec<Arc<OwnedFd>>,
+    /// Of the process whose place this one takes, in an online upgrade.
+    pub heritage: Option<Heritage>,
     /// `listen_backlog`
     pub backlog: i32,
     /// `so_reuseport`
@@ -145,6 +148,7 @@ impl Default for Options {
             port: 6432,
             unix: Some(UnixOptions { dir: "/tmp".to_owned(), mode: 0o777, group: None }),
             passed: Vec::new(),
+            heritage: None,
             backlog: 4096,
             reuse_port: false,
             tcp: TcpOptions::default(),

@@ -19,6 +19,7 @@ use crate::listener::Listening;
 use crate::log::Log;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
+use crate::upgrade::Upgrade;
 
 /// The only door so far.
 pub(crate) const DOOR: DoorId = DoorId(0);
@@ -42,12 +43,15 @@ pub(crate) struct Shared {
     pub(crate) boxes: Vec<Arc<Letterbox>>,
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
-    pub(crate) names: Names,
+    pub(crate) resolver: Names,
     /// `None`: nobody can be asked.
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
+    pub(crate) upgrade: Upgrade,
+    /// The key of names of prepared statements.
+    pub(crate) names: [u8; 32],
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
@@ -66,7 +70,8 @@ impl Shared {
         boxes: Vec<Arc<Letterbox>>,
         questions: Sender<ConsoleRequest>,
         authority: Option<Arc<dyn Authority>>,
-        names: Names,
+        resolver: Names,
+        names: [u8; 32],
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
         Ok(Shared {
@@ -76,11 +81,13 @@ impl Shared {
             boxes,
             board: SharedBoard::new(workers),
             computers: Computers::start()?,
-            names,
+            resolver,
             authority,
             questions,
             replies: Replies::default(),
             end: End::default(),
+            upgrade: Upgrade::default(),
+            names,
             listening: Mutex::default(),
             settings: Mutex::new(settings),
             stop: Mutex::default(),

@@ -31,6 +31,11 @@ pub(crate) trait Tenant: Machine {
         RefusedLogins::default()
     }
 
+    /// For a door: clients that are logging in.
+    fn logins(&self) -> usize {
+        0
+    }
+
     /// For a worker: the rows of the board that it needs.
     fn shared_pools(&self) -> &[PoolId] {
         &[]
@@ -62,6 +67,10 @@ impl Tenant for Door {
 
     fn refused_logins(&self) -> RefusedLogins {
         self.refused_logins
+    }
+
+    fn logins(&self) -> usize {
+        Door::logins(self)
     }
 }
 

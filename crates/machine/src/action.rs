@@ -9,13 +9,14 @@ use connections::Flow;
 use connections::databases::Address;
 use connections::encryption::Next;
 use queueing::board::{Cell, ClassCell};
-use units::{ConnId, DoorId, PoolId, WorkerId};
+use units::{ConnId, DoorId, Life, PoolId, WorkerId};
 
 use crate::asking::Inquiry;
 use crate::encryption::Secure;
 use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{Fact, Level, LogFilter, Topic};
 use crate::snapshot::Snapshot;
+use crate::upgrade::ToOther;
 use crate::work::Job;
 
 /// One thing to do.
@@ -50,10 +51,25 @@ pub enum Action {
     AskControl { conn: ConnId, question: Question },
     /// The answer to `ToWorker::Look`.
     Report { ticket: u64, snapshot: Box<Snapshot> },
+    /// In an online upgrade: tell the other process; what moves leaves with its sockets.
+    TellOther(Box<ToOther>),
+    /// The answer to `ToCoordinator::PlaceMoved`; `None`: there is no room for its pool.
+    Placed { ticket: u64, place: Option<Placed> },
     /// Shutdown has come to its end here: nothing is left to wait for.
     Finished,
     /// A line for the log.
     Tell(Box<Fact>),
+}
+
+/// Where something lives that another process has handed over.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    pub worker: WorkerId,
+    pub pool: PoolId,
+    /// On how many workers the pool lives.
+    pub homes: u16,
+    /// Of the worker.
+    pub life: Life,
 }
 
 // The list is written and read for every transaction: what is rare and large is boxed.
@@ -260,6 +276,17 @@ impl Actions {
     /// Where the next kept buffer will lie.
     pub fn next_kept(&self) -> Source {
         Source::Kept(self.kept.len() as u32)
+    }
+
+    /// Replaces each action by what `instead` makes of it.
+    pub fn replace_each(&mut self, mut instead: impl FnMut(Action) -> Option<Action>) {
+        let list = std::mem::take(&mut self.list);
+        self.list = list.into_iter().filter_map(&mut instead).collect();
+    }
+
+    /// Tells the other process of an online upgrade.
+    pub fn tell_other(&mut self, told: ToOther) {
+        self.push(Action::TellOther(Box::new(told)));
     }
 
     /// Keeps a buffer until the actions are carried out; its source is what [`Actions::next_kept`] said before.

@@ -41,7 +41,7 @@ impl Identity {
 }
 
 /// What a client may do on the console.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ConsoleRights {
     Admin,
     Stats,

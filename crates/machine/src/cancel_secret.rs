@@ -33,7 +33,7 @@ impl Protocol {
 }
 
 /// The secret half of a client's cancel key.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CancelSecret {
     Short([u8; 4]),
     Long(Box<[u8; 32]>),

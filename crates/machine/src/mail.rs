@@ -21,6 +21,7 @@ use crate::arrival::Arrival;
 use crate::observe::Peer;
 use crate::proved::Proved;
 use crate::snapshot::LimitCounts;
+use crate::upgrade::{Luggage, ToPlace, ToPredecessor, ToSuccessor};
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -247,6 +248,28 @@ pub enum ToCoordinator {
     /// A request was refused, the first in a while. For the log.
     Refused(Box<News>),
 
+    // In an online upgrade.
+    /// Another process takes our place.
+    HandOver,
+    /// It has not, or is gone: everything is ours again.
+    GoOn,
+    /// The other process says this, whose place we take.
+    FromPredecessor(Box<ToSuccessor>),
+    /// The other process says this, which takes our place.
+    FromSuccessor(Box<ToPredecessor>),
+    /// The process whose place we take is gone, with all that it had not handed over.
+    PredecessorGone,
+    /// The other process hands something over: `Action::Placed` says where it lives.
+    PlaceMoved(Box<ToPlace>),
+    /// A worker has handed over a session of this user, or a server.
+    MovedAway {
+        pool: PoolId,
+        worker: WorkerId,
+        life: Life,
+        session: Option<Arc<str>>,
+        server: bool,
+    },
+
     // From the control plane.
     Configure(Arc<Settings>),
     Stop(Stop),
@@ -360,6 +383,14 @@ pub enum ToWorker {
         lost: bool,
     },
 
+    // In an online upgrade.
+    /// Hand over what can move, as soon as it can.
+    HandOver,
+    /// No more.
+    GoOn,
+    /// From another process, with its sockets.
+    TakeIn(Box<TakeIn>),
+
     // From the control plane.
     Configure(Arc<Settings>),
     Stop(Stop),
@@ -408,6 +439,9 @@ impl ToWorker {
             | ToWorker::Defines { .. }
             | ToWorker::Noted { .. }
             | ToWorker::Settled { .. }
+            | ToWorker::HandOver
+            | ToWorker::GoOn
+            | ToWorker::TakeIn(_)
             | ToWorker::Configure(_)
             | ToWorker::Stop(_)
             | ToWorker::KillClient { .. }
@@ -443,6 +477,17 @@ pub struct Counted {
     pub open: u32,
     /// Wait events of servers with work, if they were read since the last time.
     pub wait_events: Option<WaitCounts>,
+}
+
+/// What another process has handed over, and where it lives here.
+#[derive(Debug)]
+pub struct TakeIn {
+    pub luggage: Luggage,
+    pub pool: PoolId,
+    /// On how many workers the pool lives.
+    pub homes: u16,
+    /// Of the worker, when it was chosen.
+    pub life: Life,
 }
 
 /// A token: the right to one server connection.
@@ -492,7 +537,7 @@ pub struct Application {
 }
 
 /// Why a login gets no home.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Refusal {
     MaxClientConn,
     /// More databases and users are in use than there may be pools.
@@ -514,6 +559,8 @@ pub enum Stop {
     WaitForClients,
     /// Until every server is released; waiting and new work is refused (SIGINT, SHUTDOWN WAIT_FOR_SERVERS).
     WaitForServers,
+    /// Until every transaction is over: each session ends at the end of its own (shutdown_timeout, upgrade_timeout).
+    WaitForTransactions,
     /// Now (SHUTDOWN, SIGQUIT).
     Immediate,
 }

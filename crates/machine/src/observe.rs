@@ -18,7 +18,7 @@ pub enum Level {
 }
 
 /// Where a client came from.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Peer {
     /// Its address, and the one of ours that it came to.
     Tcp { from: SocketAddr, to: SocketAddr },

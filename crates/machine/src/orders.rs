@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 /// The orders for one database, or for all.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DatabaseOrders {
     pub paused: bool,
     pub disabled: bool,
@@ -26,7 +26,7 @@ pub struct DatabaseOrders {
 }
 
 /// All orders.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Orders {
     all: DatabaseOrders,
     databases: BTreeMap<String, DatabaseOrders>,

@@ -4,7 +4,7 @@ use auth::{Keys, Mark, Secret};
 use units::heap;
 
 /// `Debug` shows no secret.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Proved {
     /// From its SCRAM proof: good for proving the same password to PostgreSQL.
     pub keys: Option<Keys>,

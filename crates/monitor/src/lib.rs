@@ -19,6 +19,7 @@ mod socket;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,17 +75,49 @@ pub trait Source: Send + Sync + 'static {
 ///
 /// # Errors
 /// The address is none, or cannot be listened on.
-pub fn serve(address: &str, source: Arc<dyn Source>) -> io::Result<Option<SocketAddr>> {
+pub fn serve(address: &str, source: Arc<dyn Source>) -> io::Result<Monitor> {
     let listener = Listener::bind(address)?;
-    let address = listener.address()?;
-    thread::Builder::new().name("monitor".to_owned()).spawn(move || accept(&listener, &source))?;
-    Ok(address)
+    let bound = listener.address()?;
+    let monitor = Monitor {
+        address: bound.map_or_else(|| address.to_owned(), |bound| bound.to_string()),
+        bound,
+        is_over: Arc::default(),
+    };
+    let is_over = Arc::clone(&monitor.is_over);
+    thread::Builder::new().name("monitor".to_owned()).spawn(move || accept(&listener, &source, &is_over))?;
+    Ok(monitor)
 }
 
-fn accept(listener: &Listener, source: &Arc<dyn Source>) {
+/// Where it is served.
+#[derive(Debug)]
+pub struct Monitor {
+    address: String,
+    bound: Option<SocketAddr>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Monitor {
+    /// If it is one of TCP.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.bound
+    }
+
+    /// Stops to listen: another process may. Requests that have come are answered.
+    pub fn stop(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        Listener::wake(&self.address);
+    }
+}
+
+fn accept(listener: &Listener, source: &Arc<dyn Source>, is_over: &AtomicBool) {
     let room = Arc::new(Room::of(CONNECTIONS_MAX));
     loop {
-        let Ok(stream) = listener.accept() else {
+        let stream = listener.accept();
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else {
             // Without descriptors it would be tried again and again at once.
             thread::sleep(Duration::from_millis(50));
             continue;

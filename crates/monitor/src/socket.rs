@@ -33,6 +33,15 @@ impl Listener {
         }
     }
 
+    /// Connects to it, so that whoever waits for a client wakes.
+    pub(crate) fn wake(address: &str) {
+        // Fails if nobody waits.
+        match address.strip_prefix(UNIX) {
+            Some(path) => drop(UnixStream::connect(path)),
+            None => drop(TcpStream::connect(address)),
+        }
+    }
+
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),

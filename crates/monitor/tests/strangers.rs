@@ -26,7 +26,7 @@ impl Source for Large {
 
 fn served() -> SocketAddr {
     let page = "x".repeat(PAGE_LEN).into();
-    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port").expect("one of TCP")
+    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port").address().expect("one of TCP")
 }
 
 fn connect(address: SocketAddr) -> TcpStream {

@@ -84,14 +84,15 @@ struct Name<W> {
 #[derive(Debug)]
 pub(crate) struct Book<W> {
     pub(crate) holds: Holds,
+    tells_first: bool,
     names: BTreeMap<String, Name<W>>,
     /// Serials of zones that were asked for.
     serials: BTreeMap<String, u32>,
 }
 
 impl<W> Book<W> {
-    pub(crate) fn new(holds: Holds) -> Book<W> {
-        Book { holds, names: BTreeMap::new(), serials: BTreeMap::new() }
+    pub(crate) fn new(holds: Holds, tells_first: bool) -> Book<W> {
+        Book { holds, tells_first, names: BTreeMap::new(), serials: BTreeMap::new() }
     }
 
     /// Somebody asks; `waiter` is kept if the answer is not known.
@@ -142,7 +143,8 @@ impl<W> Book<W> {
         entry.in_flight = false;
         let (found, hold, news) = match found {
             Ok(addresses) => {
-                let moved = entry.last.as_ref().is_some_and(|(last, _)| !are_same(last, &addresses));
+                let last = entry.last.as_ref();
+                let moved = last.map_or(self.tells_first, |(last, _)| !are_same(last, &addresses));
                 entry.last = Some((Arc::clone(&addresses), now));
                 let back = std::mem::take(&mut entry.told);
                 let news = match (moved, back) {

@@ -24,7 +24,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        Scene { book: Book::new(HOLDS), now: Instant::now(), asked: 0 }
+        Scene { book: Book::new(HOLDS, false), now: Instant::now(), asked: 0 }
     }
 
     fn pass(&mut self, seconds: u64) {
@@ -126,6 +126,16 @@ fn another_set_of_addresses_is_news_and_another_order_is_none() {
     scene.pass(15);
     scene.ask("db");
     assert_eq!(scene.found("db", Ok(&["10.0.0.9"])), "3:10.0.0.9; moved to 10.0.0.9");
+}
+
+#[test]
+fn what_is_found_first_is_news_where_somebody_was_connected_before() {
+    let mut scene = Scene { book: Book::new(HOLDS, true), ..Scene::new() };
+    scene.ask("db");
+    assert_eq!(scene.found("db", Ok(&["10.0.0.1"])), "1:10.0.0.1; moved to 10.0.0.1");
+    scene.pass(15);
+    scene.ask("db");
+    assert_eq!(scene.found("db", Ok(&["10.0.0.1"])), "2:10.0.0.1");
 }
 
 #[test]

@@ -48,12 +48,20 @@ pub struct Options {
     pub zone_check_period: Option<Duration>,
     /// `resolv_conf`; `None`: the system's way.
     pub resolv_conf: Option<PathBuf>,
+    /// What is found first of a name is news, too: somebody has connected to it before this process was there.
+    pub tells_first: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let holds = Duration::from_secs(15);
-        Options { answer_holds: holds, failure_holds: holds, zone_check_period: None, resolv_conf: None }
+        Options {
+            answer_holds: holds,
+            failure_holds: holds,
+            zone_check_period: None,
+            resolv_conf: None,
+            tells_first: false,
+        }
     }
 }
 
@@ -66,7 +74,7 @@ impl Options {
 /// Something that others may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A name has other addresses than before.
+    /// A name has other addresses than before, or is known for the first time and that is of interest ([`Options::tells_first`]).
     Moved {
         name: Arc<str>,
         addresses: Arc<[IpAddr]>,
@@ -135,7 +143,7 @@ impl Names {
     /// # Errors
     /// The system's, if it has no thread left; or a `resolv_conf` that cannot be used.
     pub fn start(options: Options, news: Sender<News>) -> io::Result<Names> {
-        let book: SharedBook = Arc::new(Mutex::new(Book::new(options.holds())));
+        let book: SharedBook = Arc::new(Mutex::new(Book::new(options.holds(), options.tells_first)));
         let (requests, received) = unbounded_channel();
         run::start(options, Arc::clone(&book), (requests.downgrade(), received), news)?;
         Ok(Names { requests, book })

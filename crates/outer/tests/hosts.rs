@@ -81,7 +81,7 @@ fn servers_follow_a_name_that_moves() {
     for _ in 0..5 {
         assert_eq!(ask(&mut one, WHERE), "127.0.0.3");
     }
-    assert!(pooler.log().contains("DNS: db.example has other addresses now: 127.0.0.3"), "{}", pooler.log());
+    assert!(pooler.log().contains("DNS: db.example has these addresses now: 127.0.0.3"), "{}", pooler.log());
 }
 
 #[test]

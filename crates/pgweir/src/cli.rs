@@ -71,7 +71,7 @@ pub(crate) struct Flags {
     /// Run quietly: on stderr only what keeps it from starting
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Do an online reboot (not supported yet)
+    /// Do an online reboot: take over from the running process
     #[arg(short = 'R', long)]
     pub(crate) reboot: bool,
     /// Assume identity of USERNAME

@@ -30,6 +30,7 @@ mod plane;
 mod serve;
 mod settings;
 mod supervisor;
+mod upgrade;
 mod upstream;
 mod watched;
 

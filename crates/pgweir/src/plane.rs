@@ -60,6 +60,33 @@ impl Plane for EnginePlane {
         self.handle.stop(stop);
     }
 
+    fn hand_over(&mut self) {
+        self.handle.accept(false);
+        self.handle.keep_socket_files(true);
+        self.handle.hand_over();
+    }
+
+    fn end_sessions(&mut self) {
+        self.handle.end_sessions();
+    }
+
+    fn take_back(&mut self) {
+        self.handle.go_on();
+        self.handle.keep_socket_files(false);
+        self.handle.accept(true);
+    }
+
+    fn is_left(&mut self) -> bool {
+        let snapshots = self.handle.look(true, LOOK);
+        let threads = self.handle.counters(LOOK);
+        let logins: u64 = threads.iter().map(|thread| thread.counters.logins).sum();
+        snapshots.len() < usize::from(self.handle.workers())
+            || threads.is_empty()
+            || logins > 0
+            || snapshots.iter().any(|snapshot| !snapshot.clients.is_empty())
+            || self.handle.has_predecessor()
+    }
+
     fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
         self.handle.kill_client(worker, conn, serial);
     }

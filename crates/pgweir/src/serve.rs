@@ -11,13 +11,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
 use engine::{ConsoleRequest, Engine, Handle};
-use machine::Level;
+use handover::successor::Succession;
+use machine::{Level, Orders, Settings};
+use monitor::Monitor;
 use names::News;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -28,16 +31,19 @@ use crate::plane::EnginePlane;
 use crate::settings::Reading;
 use crate::supervisor::Supervisor;
 use crate::watched::Watched;
-use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upstream};
+use crate::{
+    announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upgrade, upstream,
+};
+
+/// How long the process before this one may take until it does not listen for http any more, and how often that is tried.
+const HTTP_MAX: Duration = Duration::from_secs(5);
+const HTTP_RETRY: Duration = Duration::from_millis(20);
 
 /// Where `run` listens unless told otherwise.
 pub(crate) const LISTEN: &str = "127.0.0.1:6432";
 
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
-    if flags.reboot {
-        return complain::fatal("online restart (-R) is not supported yet");
-    }
     if let Err(error) = File::open(file) {
         let text = format!("could not load file \"{}\": {}", file.display(), complain::why(&error));
         complain::line(flags.quiet, "ERROR", &text);
@@ -100,13 +106,16 @@ fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Co
     let config = &read.config;
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(config, flags, user.as_deref()) {
-        Ok(Prepared::Child(process)) => match up(config, flags, &process.passed) {
-            Ok((engine, watched)) => {
-                begun(config, &engine.handle());
-                run((engine, &watched), process, read, flags)
+        Ok(Prepared::Child(process)) => {
+            let (sender, events) = channel();
+            match up(config, flags, process, &sender) {
+                Ok(up) => {
+                    begun(config, &up.engine.handle());
+                    run(up, read, flags, (sender, &events))
+                }
+                Err(text) => complain::fatal(&text),
             }
-            Err(code) => code,
-        },
+        }
         Ok(Prepared::Parent(code)) => code,
         Err(text) => complain::fatal(&text),
     }
@@ -124,7 +133,21 @@ struct Process {
     signals: Signals,
     /// Sockets from the service manager.
     passed: Vec<Arc<OwnedFd>>,
+    /// The process whose place we are to take.
+    succession: Option<Succession>,
     supervisor: Supervisor,
+}
+
+/// What it has once it serves.
+struct Up {
+    engine: Engine,
+    watched: Arc<Watched>,
+    monitors: Vec<Monitor>,
+    pidfile: Option<Pidfile>,
+    signals: Signals,
+    supervisor: Supervisor,
+    /// What was ordered in the process before this one.
+    orders: Orders,
 }
 
 /// Everything that must happen while there is one thread.
@@ -160,15 +183,17 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     }
     let supervisor = Supervisor::of_the_environment()?;
     let passed: Vec<_> = passed::take()?.into_iter().map(Arc::new).collect();
-    if passed.is_empty() && is_served_already(config) {
+    let succession = if flags.reboot { upgrade::ask(config)? } else { None };
+    if passed.is_empty() && succession.is_none() && is_served_already(config) {
         return Err("unix socket is in use, cannot continue".to_owned());
     }
     // Whoever reads the pidfile or hears that we listen may send one at once.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
     let signals = signals.map_err(|error| format!("cannot receive signals: {}", complain::why(&error)))?;
-    let pidfile =
-        config.pooling.global.listening.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
-    Ok(Prepared::Child(Process { pidfile, signals, passed, supervisor }))
+    // Of a process that hands over it is that one's until it does.
+    let path = config.pooling.global.listening.pidfile.as_ref().filter(|_| succession.is_none());
+    let pidfile = path.map(|path| Pidfile::write(Path::new(path))).transpose()?;
+    Ok(Prepared::Child(Process { pidfile, signals, passed, succession, supervisor }))
 }
 
 /// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that
@@ -181,61 +206,113 @@ fn is_served_already(config: &Config) -> bool {
     UnixStream::connect(Path::new(dir).join(format!(".s.PGSQL.{}", listening.listen_port))).is_ok()
 }
 
-/// Starts the data plane and says so, or why not.
-fn up(config: &Config, flags: &Flags, passed: &[Arc<OwnedFd>]) -> Result<(Engine, Arc<Watched>), ExitCode> {
+/// Starts the data plane and says so.
+///
+/// # Errors
+/// Why not.
+fn up(config: &Config, flags: &Flags, process: Process, sender: &Sender<ControlEvent>) -> Result<Up, String> {
+    let Process { mut pidfile, signals, passed, succession, supervisor } = process;
     let watched = Arc::new(Watched::default());
-    let watching = &config.pooling.global.console.http_listen;
-    for address in watching {
-        monitor::serve(address, watched.clone()).map_err(|error| {
-            complain::fatal(&format!("http_listen: cannot listen on {address}: {}", complain::why(&error)))
-        })?;
-    }
+    // While another process listens there, we cannot.
+    let mut monitors = if succession.is_none() { watch_over_http(config, &watched)? } else { Vec::new() };
     let loaded = settings::loaded(config);
-    let keyring = keyring::read(&config.pooling.global.tls).map_err(|why| complain::fatal(&why))?;
+    let keyring = keyring::read(&config.pooling.global.tls)?;
     let mut options = settings::options(&config.pooling.global, flags, keyring);
-    options.passed = passed.to_vec();
-    let engine = Engine::start(&options, loaded.settings).map_err(|error| complain::fatal(&error.to_string()))?;
+    options.passed.clone_from(&passed);
+    options.heritage = succession.as_ref().map(|succession| succession.heritage.clone());
+    let orders = succession.as_ref().map(|succession| succession.orders.clone()).unwrap_or_default();
+    let settings = with_orders(loaded.settings, &orders);
+    let engine = Engine::start(&options, settings).map_err(|error| error.to_string())?;
+    // Copies of listening sockets would keep the port open when the engine closes its own.
+    drop(options);
+    let ignored = if passed.is_empty() { Vec::new() } else { settings::ignored_places(&config.pooling.global) };
+    drop(passed);
     let handle = engine.handle();
     if handle.listening().is_empty() {
-        return Err(complain::fatal("nowhere to listen on: listen_addr and unix_socket_dir are both empty"));
+        return Err("nowhere to listen on: listen_addr and unix_socket_dir are both empty".to_owned());
     }
     for warning in &loaded.warnings {
         handle.log().say(Level::Warning, warning.clone());
     }
-    let ignored = if passed.is_empty() { Vec::new() } else { settings::ignored_places(&config.pooling.global) };
     for key in ignored {
         handle.log().say(Level::Warning, format!("sockets passed from service manager, {key} ignored"));
+    }
+    if let Some(succession) = succession {
+        let (pid, version) = (succession.pid, succession.version.clone());
+        handle.log().say(Level::Log, format!("taking over from process {pid}, {version}"));
+        let gone = { sender.clone() };
+        let gone = move || _ = gone.send(ControlEvent::PredecessorGone);
+        succession.begin(&handle, gone).map_err(|why| format!("cannot take over from process {pid}: {why}"))?;
+        let path = config.pooling.global.listening.pidfile.as_ref();
+        pidfile = path.map(|path| Pidfile::replace(Path::new(path))).transpose()?;
+        monitors = watch_over_http_soon(config, &watched, &handle);
     }
     for place in handle.listening() {
         handle.log().say(Level::Log, format!("listening on {place}"));
     }
-    for address in watching {
+    for address in &config.pooling.global.console.http_listen {
         handle.log().say(Level::Log, format!("listening on {address} for http"));
     }
     let version = control::version::text();
     handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
-    let failed = |why| complain::fatal(&format!("cannot let go of the terminal: {why}"));
+    let failed = |why| format!("cannot let go of the terminal: {why}");
     announce::announce().map_err(failed)?;
     if daemon::is_child() {
         daemon::let_go().map_err(failed)?;
     }
-    Ok((engine, watched))
+    Ok(Up { engine, watched, monitors, pidfile, signals, supervisor, orders })
+}
+
+fn with_orders(settings: Arc<Settings>, orders: &Orders) -> Arc<Settings> {
+    match settings.orders == *orders {
+        true => settings,
+        false => Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&settings) }),
+    }
+}
+
+fn watch_over_http(config: &Config, watched: &Arc<Watched>) -> Result<Vec<Monitor>, String> {
+    let serve = |address: &String| {
+        let cannot = |error| format!("http_listen: cannot listen on {address}: {}", complain::why(&error));
+        monitor::serve(address, Arc::clone(watched) as Arc<dyn monitor::Source>).map_err(cannot)
+    };
+    config.pooling.global.console.http_listen.iter().map(serve).collect()
+}
+
+/// The process before this one stops to listen about now.
+fn watch_over_http_soon(config: &Config, watched: &Arc<Watched>, handle: &Handle) -> Vec<Monitor> {
+    let until = Instant::now() + HTTP_MAX;
+    loop {
+        match watch_over_http(config, watched) {
+            Ok(monitors) => return monitors,
+            // Clients are served: they are not to suffer for this.
+            Err(text) if Instant::now() >= until => {
+                handle.log().say(Level::Error, text);
+                return Vec::new();
+            }
+            Err(_) => thread::sleep(HTTP_RETRY),
+        }
+    }
 }
 
 /// Serves until the end.
-fn run((mut engine, watched): (Engine, &Watched), process: Process, read: Read, flags: &Flags) -> ExitCode {
-    let Process { pidfile, signals, passed, supervisor } = process;
-    // The engine has its own; these would keep the port open when it closes them.
-    drop(passed);
+fn run(
+    up: Up,
+    read: Read,
+    flags: &Flags,
+    (sender, events): (Sender<ControlEvent>, &Receiver<ControlEvent>),
+) -> ExitCode {
+    let Up { mut engine, watched, monitors, pidfile, signals, supervisor, orders } = up;
     let handle = engine.handle();
-    let (sender, events) = channel();
     let watcher = match Watcher::start(handle.clone(), read.config.pooling.global.tls.clone(), sender.clone()) {
         Ok(watcher) => watcher,
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
     let news = engine.news().expect("nobody took them before");
-    let loaded = settings::loaded(&read.config);
+    let mut loaded = settings::loaded(&read.config);
+    loaded.settings = with_orders(loaded.settings, &orders);
+    let given_up = move || monitors.iter().for_each(Monitor::stop);
+    let meeting = upgrade::await_successor(&read.config, &handle, sender.clone(), given_up);
     let steward = Steward::new(
         EnginePlane::new(handle.clone(), supervisor.clone()),
         told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), read)),
@@ -246,18 +323,18 @@ fn run((mut engine, watched): (Engine, &Watched), process: Process, read: Read, 
     let hears = lives.and_then(|()| hear(news, handle.clone(), sender.clone()));
     let ended = hears.and_then(|()| watch(engine, signals, questions, sender)).and_then(|end| {
         supervisor.ready();
-        let ending = { steward }.run(&events);
-        if ending == Ending::AtOnce {
-            // Told already, unless no sender is left.
+        let ending = { steward }.run(events);
+        if matches!(ending, Ending::AtOnce | Ending::HandedOver) {
+            // Told already, unless no sender is left; or what is left here is nobody's.
             handle.stop(machine::Stop::Immediate);
         }
         end.join().map_err(|_| "the engine's end was not seen".to_owned())?;
         Ok(ending)
     });
     handle.log().flush();
-    drop(pidfile);
+    drop((pidfile, meeting));
     match ended {
-        Ok(Ending::Soft | Ending::AtOnce) => ExitCode::SUCCESS,
+        Ok(Ending::Soft | Ending::AtOnce | Ending::HandedOver) => ExitCode::SUCCESS,
         // Told in the log.
         Ok(Ending::Broken) => ExitCode::FAILURE,
         Err(text) => complain::fatal(&text),

@@ -93,6 +93,7 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
             group: (!global.listening.unix_socket_group.is_empty()).then(|| global.listening.unix_socket_group.clone()),
         }),
         passed: Vec::new(),
+        heritage: None,
         backlog: i32::try_from(global.network.listen_backlog).unwrap_or(i32::MAX),
         reuse_port: global.listening.so_reuseport,
         tcp: tcp(global),
@@ -111,6 +112,7 @@ pub(crate) fn names(global: &Global) -> names::Options {
         failure_holds: own.dns_nxdomain_ttl.unwrap_or_default(),
         zone_check_period: own.dns_zone_check_period,
         resolv_conf: (!own.resolv_conf.is_empty()).then(|| PathBuf::from(&own.resolv_conf)),
+        tells_first: false,
     }
 }
 

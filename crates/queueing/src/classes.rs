@@ -120,7 +120,7 @@ pub struct Limits {
 }
 
 /// What is limited.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum LimitKind {
     Transactions,
     Queries,

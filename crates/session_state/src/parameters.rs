@@ -65,6 +65,23 @@ impl Parameters {
         self.values.get(index)?.as_deref()
     }
 
+    /// Those that are known, by their names: another process may follow others.
+    pub fn by_name(&self, tracked: &Tracked) -> Vec<(String, Box<[u8]>)> {
+        let named = tracked.names.iter().zip(&self.values);
+        named.filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect()
+    }
+
+    /// As another process has told them.
+    pub fn of_names(named: &[(String, Box<[u8]>)], tracked: &Tracked) -> Parameters {
+        let mut parameters = tracked.empty();
+        for (name, value) in named {
+            if let Some(index) = tracked.index(name.as_bytes()) {
+                parameters.set(index, value);
+            }
+        }
+        parameters
+    }
+
     /// The same with one value changed; `None` if the value is too long to keep.
     pub fn with(&self, index: usize, value: &[u8]) -> Option<Parameters> {
         if value.len() > limits::PARAMETER_LEN_MAX {

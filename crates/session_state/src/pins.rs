@@ -25,7 +25,7 @@ pub struct PinSnapshot {
 }
 
 /// A set of kinds.
-#[derive(Copy, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Pins(u32);
 
 /// A row of the table.

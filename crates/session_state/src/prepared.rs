@@ -7,6 +7,7 @@
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
+mod moving;
 mod on_server;
 
 use std::cell::{Cell, OnceCell};
@@ -24,11 +25,12 @@ use crate::shape::{self, Fingerprint, Shape};
 use crate::state::{self, Effect, Note, Reader, Reading, Sketch};
 use crate::unnamed::Version;
 
+pub use moving::{MovedNames, MovedUnnamed};
 pub use on_server::PreparedOnServer;
 
 /// The digest that stands for a statement everywhere. Bytes need no alignment, so what holds one stays small: a server's ledger has
 /// an entry for each message.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct StatementId([u8; 16]);
 
 impl From<u128> for StatementId {

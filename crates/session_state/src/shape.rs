@@ -19,7 +19,7 @@ pub type Fingerprint = u64;
 pub const UNKNOWN: Fingerprint = 0;
 
 /// One text's shape.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Shape {
     fingerprint: Fingerprint,
     /// As in a Parse message; `None`: too many to be kept.

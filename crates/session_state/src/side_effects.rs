@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 /// A set of kinds. Those in it may be changed; the others are not, as far as bodies and definitions show.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SideEffects(u32);
 
 macro_rules! side_effects {

@@ -20,6 +20,7 @@ mod inspection;
 mod listening;
 mod long_text;
 mod meaning;
+mod moving;
 mod naming;
 mod notifications;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod split;
 mod sql_statements;
 mod under_way;
 
+pub use moving::MovedTracker;
 pub use naming::Seen;
 pub use places::{Circumstances, Places};
 pub use portals::Marked;

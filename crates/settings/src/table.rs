@@ -102,6 +102,8 @@ settings! {
         cancel_wait_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long handing a cancel request to PostgreSQL may take; 0: 15 s.";
         client_login_timeout: Option<Duration> = Seconds, Some("60"), Yes, Works, PgBouncer, "How long a client may take to log in; 0: for ever.";
         query_cancel_timeout: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How long a query that was cancelled for query_timeout may take to end; then its client is told, and its server closed. 0: as long as it takes.";
+        shutdown_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, Ours, "How long a shutdown that waits (SIGTERM, SIGINT, SHUTDOWN WAIT_FOR_...) waits for its clients. Then each session ends with its transaction, with 57P01; 0: it waits without end, as PgBouncer's.";
+        upgrade_timeout: Option<Duration> = Seconds, Some("3600"), Yes, Works, Ours, "How long, in an online upgrade (-R), the process before goes on to serve clients that cannot move, as those over TLS. Then each session there ends with its transaction, with 57P01; 0: without end.";
         query_wait_notify: Option<Duration> = Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, PgBouncer, "A NOTICE to a client that has waited so long for a server, with its place and the expected wait; 0: none.";
     }
 
@@ -322,7 +324,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 136), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 138), "PgBouncer's hundred, and ours");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 /// A set of marks. Empty for a text that changes and reads no session state by itself.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Marks(u64);
 
 macro_rules! marks {

@@ -31,7 +31,7 @@ pub struct DoorId(pub u8);
 pub struct PoolId(pub u32);
 
 /// What a pool is for: the database's name as clients know it, and the user after forcing.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PoolKey {
     pub database: Arc<str>,
     pub user: Arc<str>,
@@ -58,7 +58,7 @@ impl Life {
 
 /// A small number for people to tell clients and servers by, all over the process and for as long as they live: one
 /// sequence for both, in the order in which the coordinator let them in.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Serial(pub i32);
 
 impl Serial {

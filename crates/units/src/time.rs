@@ -6,7 +6,7 @@ use std::ops::Add;
 use std::time::Duration;
 
 /// A moment, in microseconds since the caller's zero (the process's start, or a simulation's).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {

@@ -42,7 +42,8 @@ use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 use crate::chaos::chaos;
 use crate::events::reloads::concerns_servers;
 use crate::events::{
-    due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds, server_logins, sockets, stops,
+    arrivals, departures, due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds,
+    server_logins, sockets, stops,
 };
 use crate::limits::limiters::Limiters;
 use crate::limits::{admission, classes, permits};
@@ -208,7 +209,16 @@ impl Worker {
             }
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
-            Event::RoundEnded => rounds::round_ended(&mut self.tables, step),
+            Event::RoundEnded => {
+                if self.tables.hands_over {
+                    departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step);
+                }
+                if self.tables.stopping.ends_sessions() {
+                    stops::end_sessions(&mut self.tables);
+                    self.follow_up_all(step);
+                }
+                rounds::round_ended(&mut self.tables, step);
+            }
         }
     }
 
@@ -250,6 +260,9 @@ impl Worker {
             ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
             ToWorker::Configure(settings) => self.configure(step, settings),
+            ToWorker::HandOver => self.tables.hands_over = true,
+            ToWorker::GoOn => self.tables.hands_over = false,
+            ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
             }
@@ -451,7 +464,8 @@ impl machine::Machine for Worker {
     }
 
     fn awaits_round_end(&self) -> bool {
-        !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
+        let looks = self.tables.hands_over || self.tables.stopping.ends_sessions();
+        looks || !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

@@ -181,6 +181,8 @@ impl DoorWorld {
             | Action::PublishClasses { .. }
             | Action::AskControl { .. }
             | Action::Ask { .. }
+            | Action::TellOther(_)
+            | Action::Placed { .. }
             | Action::Report { .. } => {
                 panic!("no business of a door: {action:?}")
             }

@@ -55,6 +55,7 @@ impl World {
                     self.finished.insert(worker);
                 }
             }
+            Action::TellOther(_) | Action::Placed { .. } => unreachable!("no other process takes over"),
             Action::Report { ticket, .. } => assert_eq!(ticket, 7),
             Action::Tell(fact) => assert!(!fact.text.is_empty()),
         }

@@ -14,7 +14,7 @@ use crate::same;
 
 /// What a client must know to log in, and to recognise its server. As good as the password, at servers that hold
 /// the verifier with the same salt and iterations; worthless elsewhere.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Keys {
     pub client_key: [u8; 32],
     pub server_key: [u8; 32],

@@ -5,6 +5,7 @@
 mod asked;
 mod chore;
 pub mod ledger;
+mod moving;
 mod parts;
 mod sequences;
 pub mod states;
@@ -27,6 +28,7 @@ use crate::server_login::BackendKey;
 pub use asked::{Asked, AskedText};
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
+pub use moving::{Arrived, MovedServer};
 pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work};
 pub use sequences::Sequences;
 pub use states::{Group, State};

@@ -14,7 +14,38 @@ pub struct Sequences {
     is_fresh: bool,
 }
 
+/// Who has used `nextval` on a server that moves to another process.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Drawn {
+    by: Option<Drawer>,
+    is_mixed: bool,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+enum Drawer {
+    /// The session that moves with it.
+    Companion,
+    Another,
+}
+
 impl Sequences {
+    /// As another process is told. `companion`: the session that moves with the server.
+    pub(super) fn moved(&self, companion: Option<ConnId>) -> Drawn {
+        let by = self.by.map(|by| if Some(by) == companion { Drawer::Companion } else { Drawer::Another });
+        Drawn { by, is_mixed: self.is_mixed }
+    }
+
+    /// As another process has told. `companion`: the session that came with the server.
+    pub(super) fn of_moved(drawn: Drawn, companion: Option<ConnId>) -> Sequences {
+        // An id that no session has.
+        let nobody = ConnId::from_bits(u64::MAX);
+        let by = drawn.by.map(|by| match by {
+            Drawer::Companion => companion.unwrap_or(nobody),
+            Drawer::Another => nobody,
+        });
+        Sequences { by, is_mixed: drawn.is_mixed, is_fresh: false }
+    }
+
     /// A session is linked to the server.
     pub fn linked(&mut self) {
         self.is_fresh = false;

@@ -168,7 +168,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// The name of a host has other addresses than before: servers of those that are gone are closed.
     pub(super) fn name_moved(&mut self, name: Arc<str>, addresses: Arc<[IpAddr]>) {
         let shown: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-        self.plane.tell(Level::Log, format!("DNS: {name} has other addresses now: {}", shown.join(", ")));
+        self.plane.tell(Level::Log, format!("DNS: {name} has these addresses now: {}", shown.join(", ")));
         self.addresses.moved(name, addresses);
         self.give(|_| ());
     }

@@ -2,6 +2,7 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
+mod moving;
 mod parts;
 pub mod states;
 

@@ -44,7 +44,7 @@ pub const TICK: Duration = Duration::from_millis(2);
 pub const FULL: Duration = Duration::from_millis(1);
 
 /// Which limit. Classes by name: a reload may move them.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Limit {
     Class(Arc<str>, LimitKind),
     /// How many may run a statement at a time: by the fingerprint of its text, `StatementLimits` in the settings.

@@ -93,6 +93,11 @@ impl PermitSource {
         self.out() == 0 && self.requests.is_empty()
     }
 
+    /// Another process decides from now on: what was requested and not granted, by worker.
+    pub fn take_requests(&mut self) -> impl Iterator<Item = (WorkerId, u32)> {
+        self.requests.drain(..)
+    }
+
     pub fn request(&mut self, worker: WorkerId, count: u32) -> PermitChanges {
         match self.requests.iter_mut().find(|(asker, _)| *asker == worker) {
             Some((_, requested)) => *requested = requested.saturating_add(count),

@@ -53,6 +53,11 @@ impl RateSource {
         self.requests.drain(..).map(free).collect()
     }
 
+    /// Another process decides from now on: what was requested and not granted, by worker.
+    pub fn take_requests(&mut self) -> impl Iterator<Item = (WorkerId, u32)> {
+        self.requests.drain(..)
+    }
+
     /// A worker requests so many more.
     pub fn request(&mut self, now: Time, worker: WorkerId, count: u32) -> Vec<Allowance> {
         self.bucket.refill(now, !self.requests.is_empty());

@@ -6,14 +6,14 @@ use super::StatementId;
 use crate::shape::{self, Fingerprint, Shape};
 
 /// What one server has prepared, most recently used last.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct PreparedOnServer {
     used: BTreeMap<StatementId, Has>,
     clock: u64,
 }
 
 /// A statement on a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Has {
     /// When, by the server's own clock.
     used: u64,

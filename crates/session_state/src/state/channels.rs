@@ -16,7 +16,7 @@ use units::{Time, limits};
 const NAME_LEN_MAX: usize = 63;
 
 /// Names of channels. A copy is a pointer, until it is changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Channels {
     names: Arc<BTreeSet<Box<[u8]>>>,
     /// There are more that its own server listens to.
@@ -24,7 +24,7 @@ pub struct Channels {
 }
 
 /// What a statement does to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SubscriptionChange {
     Listen(Box<[u8]>),
     /// On the server at hand, and on no other.

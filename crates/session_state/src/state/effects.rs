@@ -15,14 +15,14 @@ use crate::parameters::Tracked;
 use crate::pins::Pins;
 
 /// A statement of SQL's PREPARE.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SqlPrepare {
     pub name: Box<[u8]>,
     pub statement: SqlStatement,
 }
 
 /// What a PREPARE has prepared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SqlStatement {
     /// The whole PREPARE; none: it was too long to keep.
     pub text: Option<Arc<[u8]>>,
@@ -42,7 +42,7 @@ impl SqlStatement {
 }
 
 /// One effect of a statement. A statement may have several.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Effect {
     /// None that outlives its transaction.
     Nothing,
@@ -214,7 +214,7 @@ impl Effect {
 
 /// What a text will do: the effects of its statements, in their order. Each statement has at least one, and is answered by
 /// one command tag, which confirms all that it has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Effects {
     /// Whether an effect is its statement's last stands beside it.
     all: Vec<(Effect, bool)>,

@@ -88,6 +88,18 @@ impl Journal {
         Journal { now: Arc::clone(&first), before: Arc::clone(&first), first, ..Journal::default() }
     }
 
+    /// What it says between two transactions, for another process.
+    pub(crate) fn settled(&self) -> (&State, &State, &BTreeSet<Box<[u8]>>) {
+        debug_assert!(!self.is_open(), "only a session outside of a transaction moves");
+        (&self.now, &self.first, &self.reverted)
+    }
+
+    /// The same, come from another process.
+    pub(crate) fn of_settled(now: State, first: State, reverted: BTreeSet<Box<[u8]>>) -> Journal {
+        let now = Arc::new(now);
+        Journal { before: Arc::clone(&now), now, first: Arc::new(first), reverted, ..Journal::default() }
+    }
+
     /// Whether the server may have something else than the session, since the session has reset what it began with.
     pub(crate) fn is_reverted(&self) -> bool {
         !self.reverted.is_empty()

@@ -42,7 +42,7 @@ use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
 use channels::Channels;
 
 /// The role that statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
     authorization: Option<Box<[u8]>>,
     role: Option<Box<[u8]>>,
@@ -55,7 +55,7 @@ impl Identity {
 }
 
 /// How a setting is set again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Again {
     /// By SET SESSION and this, as its client wrote it.
     Clause(Box<[u8]>),
@@ -72,7 +72,7 @@ impl Again {
 }
 
 /// One setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Setting {
     /// `None`: it cannot be set again by what is known of it.
     again: Option<Again>,
@@ -88,7 +88,7 @@ impl Setting {
 }
 
 /// What a session has set, by names in lower case. What is not here is as it was when the server was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct State {
     settings: BTreeMap<Box<[u8]>, Setting>,
     identity: Identity,
@@ -101,7 +101,7 @@ pub struct State {
 }
 
 /// One change of a session's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SettingChange {
     /// `None`: to something that cannot be set again.
     Set {

@@ -12,10 +12,11 @@ use super::write_identifier;
 const STAND_IN: &[u8] = b" AS SELECT";
 
 /// What one server has, by names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct OnServer {
     texts: BTreeMap<Box<[u8]>, Arc<[u8]>>,
-    /// What has been sent and not been answered, oldest first.
+    /// What has been sent and not been answered, oldest first. Of a server that moves to another process that is nothing.
+    #[serde(skip)]
     under_way: VecDeque<PreparedChange>,
 }
 

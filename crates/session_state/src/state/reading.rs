@@ -11,7 +11,7 @@ use crate::parameters::{Parameters, Tracked};
 use crate::pins::{self, Pins};
 
 /// What is known of a text before it runs.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reading {
     pub marks: Marks,
     /// What the names in it do besides, as far as is known now.

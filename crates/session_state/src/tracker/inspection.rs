@@ -50,6 +50,15 @@ impl Inspection {
         fits && self.unread.insert(name.into())
     }
 
+    /// Settings that are to be queried, of a tracker that moves to another process, and the same there.
+    pub(super) fn still_unread(&self) -> &BTreeSet<Box<[u8]>> {
+        &self.unread
+    }
+
+    pub(super) fn with_unread(unread: BTreeSet<Box<[u8]>>) -> Inspection {
+        Inspection { unread, ..Inspection::default() }
+    }
+
     pub(super) fn is_due(&self) -> bool {
         matches!(self.stage, Stage::Due)
     }

@@ -9,7 +9,7 @@ use super::reasons::Reasons;
 use crate::state::{PinSnapshot, Pins};
 
 /// What one session has on its server alone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Pinning {
     pins: Pins,
     /// What may have come about, or ended, since it was looked for last.

@@ -12,7 +12,7 @@ use wire::frontend::bind_parameter;
 use crate::state::{Effect, Effects, Reading};
 
 /// A prepared statement of the protocol that is more than plain.
-#[derive(Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Marked {
     pub text: Arc<[u8]>,
     pub reading: Reading,
@@ -55,6 +55,11 @@ impl Portals {
 
     pub fn get(&self, name: &[u8]) -> Option<&Arc<Marked>> {
         self.by_name.get(name).map(|portal| &portal.marked)
+    }
+
+    /// As a tracker that comes from another process has it.
+    pub(super) fn with_unnamed(unnamed: Option<Arc<Marked>>) -> Portals {
+        Portals { unnamed, ..Portals::default() }
     }
 
     pub fn unnamed_statement(&self) -> Option<&Arc<Marked>> {

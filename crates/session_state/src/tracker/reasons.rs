@@ -7,7 +7,7 @@ use units::limits;
 use crate::state::Pins;
 
 /// Oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Reasons {
     known: Vec<(Pins, Box<[u8]>)>,
 }

@@ -54,6 +54,11 @@ impl Restarting {
         (self.reset, self.set) = (0, 0);
     }
 
+    /// As a tracker that comes from another process has it.
+    pub(super) fn with_done(is_done: bool) -> Restarting {
+        Restarting { is_done, ..Restarting::default() }
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.is_done
     }

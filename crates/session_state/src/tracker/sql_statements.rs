@@ -12,7 +12,7 @@ use crate::state::effects::{SqlPrepare, SqlStatement};
 use crate::state::prepared::{OnServer, Remedy};
 
 /// One session's.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct SqlStatements {
     by_name: BTreeMap<Box<[u8]>, SqlStatement>,
     /// Of names and texts.

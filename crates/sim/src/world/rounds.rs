@@ -262,6 +262,7 @@ impl World {
                 }
                 Action::Finished => pooler.machines.node_mut(node).finished = true,
                 Action::AskControl { conn, question } => self.asked(node, conn, question),
+                Action::TellOther(_) | Action::Placed { .. } => unreachable!("in no world another process takes over"),
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
                 Action::Tell(fact) => course.trace.see(fact.text.as_bytes()),
             }

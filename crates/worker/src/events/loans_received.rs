@@ -7,7 +7,7 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
-use units::{Time, limits};
+use units::{ConnId, Time, limits};
 
 use crate::events::reloads::concerns_servers;
 use crate::servers::idle_servers::is_stale;
@@ -62,7 +62,23 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
 
 /// Takes in a server with its connection. It has been idle since `idle_since`.
 fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
-    let pool = &mut tables.pools[server.pool];
+    debug_assert!(matches!(server.state(), ServerState::Held), "its sender has withheld it");
+    server.armed = units::deadline::Armed::default();
+    server.flow.restart();
+    // The versions that it has are the other worker's.
+    server.statements.unnamed = session_state::unnamed::UNKNOWN;
+    server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
+    tables.pools[server.pool].servers.enter(Group::Recovering);
+    let conn = tables.servers.insert_with(|_| server);
+    judge(tables, conn);
+    step.actions.push(Action::Adopt { conn });
+    begin(tables, step, conn, idle_since);
+}
+
+/// Whether a server that has arrived can be used here, as the settings and its pool's catalogue are now.
+pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
+    let server = &mut tables.servers[conn];
+    let pool = &tables.pools[server.pool];
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
     } else if concerns_servers(&pool.database, &server.identity.opened_for)
@@ -73,17 +89,12 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
         server.end.close_needed = Some(ADDRESS_LEFT);
     }
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
-        taint(&mut server, news);
+        taint(server, news);
     }
-    debug_assert!(matches!(server.state(), ServerState::Held), "its sender has withheld it");
-    server.armed = units::deadline::Armed::default();
-    server.flow.restart();
-    // The versions that it has are the other worker's.
-    server.statements.unnamed = session_state::unnamed::UNKNOWN;
-    server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
-    pool.servers.enter(Group::Recovering);
-    let conn = tables.servers.insert_with(|_| server);
-    step.actions.push(Action::Adopt { conn });
+}
+
+/// A server that has arrived is free, or is checked first if it has been idle for long.
+pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle_since: Time) {
     match tables.settings.global.servers.server_check_query.0.clone() {
         Some(check) if is_stale(step.now, idle_since, &tables.settings) => {
             chores::start_chore(tables, step, conn, Chore::Check, check.as_bytes());

@@ -1,6 +1,8 @@
 //! What the worker does about each kind of event. These rules use most of the others.
 
+pub(crate) mod arrivals;
 pub(crate) mod chore_answers;
+pub(crate) mod departures;
 pub(crate) mod due;
 pub(crate) mod findings;
 pub(crate) mod forgotten_pools;

@@ -25,12 +25,31 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
     }
 }
 
+/// The end of a round, in a shutdown that waits for transactions only: sessions that are in none end.
+pub(crate) fn end_sessions(tables: &mut Tables) {
+    for conn in tables.sessions.ids() {
+        let Some(session) = tables.sessions.get(conn) else { continue };
+        let is_between = match session.state() {
+            State::Linked { server } => {
+                let server = tables.servers.get(server);
+                server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
+            }
+            State::Leaving { .. } => false,
+            _ => true,
+        };
+        if is_between {
+            tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        }
+    }
+}
+
 /// Reports once that a shutdown has nothing left to wait for on this worker.
 pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
     // It was reported already, or there is no shutdown.
     let Some(stop) = tables.stopping.awaits() else { return };
     let done = match stop {
         Stop::Immediate => true,
+        Stop::WaitForTransactions => tables.sessions.is_empty(),
         Stop::WaitForServers => tables.servers.iter().all(|(_, server)| server.session().is_none()),
         Stop::WaitForClients => {
             tables.sessions.iter().all(|(_, session)| matches!(session.state(), State::Console { .. }))

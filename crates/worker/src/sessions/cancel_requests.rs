@@ -39,9 +39,9 @@ pub(crate) fn cancel_requested(
     };
     let conn = match machine::pids::from_virtual_pid(pid) {
         Some((owner, slot)) if owner == tables.id.0 => tables.sessions.id_at(slot).and_then(is_owner),
-        Some(_) => None,
-        None => tables.cancels.knowing(pid).find_map(is_owner),
+        Some(_) | None => None,
     };
+    let conn = conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner));
     // No session has that key, or not any more: as in PostgreSQL, there is no answer.
     let Some(conn) = conn else { return };
     match tables.sessions[conn].state() {

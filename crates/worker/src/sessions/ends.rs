@@ -1,5 +1,7 @@
 //! How sessions end. The client gets an error that says why, unless it left by itself or half a message is under way.
 
+use std::sync::Arc;
+
 use connections::server::Server;
 use link::session::{Session, State};
 use machine::Step;
@@ -7,8 +9,7 @@ use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use session_state::parameters::Tracked;
-use session_state::state::Pins;
-use units::{ConnId, limits};
+use units::{ConnId, PoolId, limits};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
@@ -46,7 +47,10 @@ pub(crate) fn end_session(
         SessionEnd::Refused(fatal) => &fatal.message,
     };
     log_end(tables, step, conn, why);
-    depart(tables, limiters, halves, step, conn);
+    let (pool, user) = take_out(tables, limiters, halves, step, conn);
+    tables.counts.departing += 1;
+    let departed = ToCoordinator::Departed { pool, worker: tables.id, life: tables.life, user };
+    step.actions.post_to_coordinator(departed);
     if let SessionEnd::Left(_) = end {
         return close_session(tables, step, conn, false);
     }
@@ -91,8 +95,14 @@ fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     tables.view().log_session(step, conn, Level::Log, Topic::Disconnections, text);
 }
 
-/// Takes a session out of its queue, its link, and its pool's counts.
-fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId) {
+/// Takes a session out of its queue, its link, and its pool's counts. Returns its pool and its user.
+pub(crate) fn take_out(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) -> (PoolId, Arc<str>) {
     if let Some(chaos) = &mut tables.chaos
         && let Some(session) = tables.sessions.get(conn)
     {
@@ -112,9 +122,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     let torn = session.is_torn();
     let tracker = session.tracker.take();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
-    if tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID)) {
-        tables.cancels.forget_pid(conn);
-    }
+    tables.cancels.forget_pid(conn);
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
     let interest: Option<Vec<Box<[u8]>>> =
         subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());
@@ -151,9 +159,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     if let Some(names) = interest {
         listener::listens_no_more(tables, step, pool, conn, &names);
     }
-    tables.counts.departing += 1;
-    let departed = ToCoordinator::Departed { pool, worker: tables.id, life: tables.life, user };
-    step.actions.post_to_coordinator(departed);
+    (pool, user)
 }
 
 /// Closes a session's connection and frees its id. `last_words`: it got a last message.

@@ -1,12 +1,13 @@
 //! Connections that carry a CancelRequest, and clients that know their server's process id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use connections::encryption::Encryption;
 use connections::flow::Flow;
 use connections::server::{Answerer, Server};
 use link::session::Session;
 use machine::action::Action;
+use machine::pids::virtual_pid;
 use machine::{Settings, Step};
 use units::deadline::Armed;
 use units::table::Table;
@@ -56,13 +57,15 @@ impl Canceller {
 #[derive(Debug)]
 pub(crate) struct Cancels {
     under_way: Table<Canceller>,
-    /// Sessions whose clients know their servers' process ids, by process id.
-    real_pids: BTreeSet<(i32, ConnId)>,
+    /// Sessions whose clients know another process id than the one that names the session here: their servers', or that of an earlier
+    /// process. By process id, and the other way round.
+    other_pids: BTreeSet<(i32, ConnId)>,
+    pids: BTreeMap<ConnId, i32>,
 }
 
 impl Cancels {
     pub(crate) fn new(owner: u16) -> Cancels {
-        Cancels { under_way: Table::new(Kind::Cancel, owner), real_pids: BTreeSet::new() }
+        Cancels { under_way: Table::new(Kind::Cancel, owner), other_pids: BTreeSet::new(), pids: BTreeMap::new() }
     }
 
     /// As [`Table::begin_life`].
@@ -70,19 +73,32 @@ impl Cancels {
         self.under_way.begin_life(life);
     }
 
-    /// The sessions whose clients got this process id, which is a server's. More than one may have got it, one after the other.
+    /// The sessions whose clients got this process id, which does not name them. More than one may have got it, one after the other.
     pub(crate) fn knowing(&self, pid: i32) -> impl Iterator<Item = ConnId> {
-        self.real_pids.iter().filter(move |(known, _)| *known == pid).map(|(_, session)| *session)
+        let from = (pid, ConnId::from_bits(0));
+        self.other_pids.range(from..).take_while(move |(known, _)| *known == pid).map(|(_, session)| *session)
     }
 
-    /// A client gets its server's process id.
+    /// A client has got this process id: its server's, or from an earlier process.
     pub(crate) fn note_pid(&mut self, pid: i32, session: ConnId) {
-        self.real_pids.insert((pid, session));
+        self.forget_pid(session);
+        self.other_pids.insert((pid, session));
+        self.pids.insert(session, pid);
     }
 
-    /// Such a session ends.
+    /// The process id that a session's client has got.
+    pub(crate) fn pid_of(&self, session: ConnId) -> i32 {
+        self.pids.get(&session).copied().unwrap_or_else(|| virtual_pid(session))
+    }
+
+    /// A session ends.
+    #[inline]
     pub(crate) fn forget_pid(&mut self, session: ConnId) {
-        self.real_pids.retain(|(_, owner)| *owner != session);
+        if !self.pids.is_empty()
+            && let Some(pid) = self.pids.remove(&session)
+        {
+            self.other_pids.remove(&(pid, session));
+        }
     }
 
     /// Opens a connection to cancel a server's query. `None`: too many are under way, or the server cannot be

@@ -30,6 +30,16 @@ pub(crate) struct Console {
     portals: BTreeMap<Box<[u8]>, Portal>,
 }
 
+impl Console {
+    /// It keeps nothing, and nothing is under way.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.statements.is_empty()
+            && self.portals.is_empty()
+            && self.block == Block::Outside
+            && self.reading == Reading::All
+    }
+}
+
 /// Whether BEGIN was said.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Block {

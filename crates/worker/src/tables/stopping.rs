@@ -27,7 +27,13 @@ impl Stopping {
     /// Whether sessions that wait, or would have to, are refused.
     #[inline]
     pub(crate) fn refuses_new_work(&self) -> bool {
-        self.how == Some(Stop::WaitForServers)
+        matches!(self.how, Some(Stop::WaitForServers | Stop::WaitForTransactions))
+    }
+
+    /// Whether sessions end between two transactions.
+    #[inline]
+    pub(crate) fn ends_sessions(&self) -> bool {
+        self.how == Some(Stop::WaitForTransactions)
     }
 
     /// What the stop still waits for. `None`: there is no stop, or it was reported as finished.

@@ -1,0 +1,224 @@
+//! A server on its way to another process, in an online upgrade: clean and idle, alone or with the session that keeps it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use auth::{Mark, Secret};
+use serde::{Deserialize, Serialize};
+use session_state::parameters::{Parameters, Reported, Tracked};
+use session_state::prepared::PreparedOnServer;
+use session_state::shape::Described;
+use session_state::state::{Defines, OnServer, State as SessionState};
+use units::deadline::Armed;
+use units::{ConnId, PoolId, Serial, Time};
+use wire::backend::Status;
+
+use super::sequences::Drawn;
+use super::{
+    Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, Sequences, Server, State, Statements, Traces, Transaction,
+    Work,
+};
+use crate::Verdict;
+use crate::databases::{Address, Database};
+use crate::encryption::Encryption;
+use crate::flow::Flow;
+use crate::server_login::BackendKey;
+
+/// A server as another process gets it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MovedServer {
+    pub serial: Serial,
+    local: Option<SocketAddr>,
+    host: Address,
+    address: Address,
+    mark: Option<Mark>,
+    opened_for: OpenedFor,
+    connected_at: Time,
+    /// Since when it has had no work.
+    pub idle_since: Time,
+    worked_at: Time,
+    used: bool,
+    backend: (i32, Box<[u8]>),
+    kept: MovedKept,
+    prepared: PreparedOnServer,
+    traces: MovedTraces,
+}
+
+/// The entry of its database that it was opened by.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OpenedFor {
+    hosts: Vec<Address>,
+    dbname: Option<String>,
+    forced_user: Option<String>,
+    password: Option<Secret>,
+    connect_query: Option<String>,
+    startup: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MovedKept {
+    parameters: Vec<(String, Box<[u8]>)>,
+    reported: Reported,
+    session_state: Option<SessionState>,
+    on_server: OnServer,
+    drawn: Drawn,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MovedTraces {
+    needs_reset: bool,
+    tainted: bool,
+    listens: bool,
+    notified_by: i32,
+}
+
+/// What a server that comes from another process gets here.
+#[derive(Debug)]
+pub struct Arrived {
+    pub pool: PoolId,
+    pub name: ConnId,
+    /// The session that came with it.
+    pub companion: Option<ConnId>,
+    /// Its database's entry here.
+    pub database: Arc<Database>,
+    pub reconnects: u32,
+}
+
+impl Server {
+    /// Whether it can move: nothing of it is under way, and its bytes are not encrypted, since only this process has the keys.
+    pub fn can_move(&self) -> bool {
+        self.is_clean()
+            && self.flow.is_clear()
+            && !self.hold.is_on()
+            && self.cancel.under_way == 0
+            && !self.cancel.is_requested
+            && !self.end.gone
+            && self.end.close_needed.is_none()
+            && !self.traces.is_unsettled
+            && !self.ledger.is_doubtful()
+            && !self.kept.on_server.is_changing()
+            && !self.identity.encryption.is_on()
+    }
+
+    /// As another process gets it. `companion`: the session that moves with it.
+    pub fn moved(&self, companion: Option<ConnId>, tracked: &Tracked) -> MovedServer {
+        debug_assert!(self.can_move(), "I3: only a clean server moves");
+        let identity = &self.identity;
+        let opened_for = &identity.opened_for;
+        MovedServer {
+            serial: identity.serial,
+            local: identity.local,
+            host: Address::clone(&identity.host),
+            address: Address::clone(&identity.address),
+            mark: identity.mark,
+            opened_for: OpenedFor {
+                hosts: opened_for.hosts.clone(),
+                dbname: opened_for.dbname.clone(),
+                forced_user: opened_for.forced_user.clone(),
+                password: opened_for.password.clone(),
+                connect_query: opened_for.connect_query.clone(),
+                startup: opened_for.startup.clone(),
+            },
+            connected_at: identity.connected_at,
+            idle_since: self.work.since,
+            worked_at: self.work.worked_at,
+            used: self.work.used,
+            backend: (self.backend.pid, self.backend.secret.clone()),
+            kept: MovedKept {
+                parameters: self.kept.parameters.by_name(tracked),
+                reported: self.kept.reported.clone(),
+                session_state: self.kept.session_state.as_deref().cloned(),
+                on_server: self.kept.on_server.clone(),
+                drawn: self.kept.sequences.moved(companion),
+            },
+            prepared: self.statements.prepared.clone(),
+            traces: MovedTraces {
+                needs_reset: self.traces.needs_reset,
+                tainted: self.traces.tainted,
+                listens: self.traces.listens,
+                notified_by: self.traces.notified_by,
+            },
+        }
+    }
+
+    /// Come from another process: withheld, until its worker makes it free.
+    #[must_use]
+    pub fn of_moved(moved: MovedServer, arrived: Arrived, tracked: &Tracked) -> Server {
+        let Arrived { pool, name, companion, database, reconnects } = arrived;
+        let opened_for = Database {
+            hosts: moved.opened_for.hosts,
+            dbname: moved.opened_for.dbname,
+            forced_user: moved.opened_for.forced_user,
+            password: moved.opened_for.password,
+            connect_query: moved.opened_for.connect_query,
+            startup: moved.opened_for.startup,
+            ..Database::clone(&database)
+        };
+        // One entry for all of them, where nothing has changed.
+        let opened_for = if opened_for == *database { database } else { Arc::new(opened_for) };
+        Server {
+            state: State::Held,
+            pool,
+            flow: Flow::default(),
+            ledger: Ledger::default(),
+            armed: Armed::default(),
+            identity: Identity {
+                serial: moved.serial,
+                name,
+                local: moved.local,
+                encryption: Encryption::in_the_clear(&moved.address),
+                host: Arc::new(moved.host),
+                address: Arc::new(moved.address),
+                mark: moved.mark,
+                opened_for,
+                reconnects,
+                connected_at: moved.connected_at,
+            },
+            incoming: Incoming::default(),
+            statements: Statements {
+                prepared: moved.prepared,
+                described: Described::default(),
+                verdict: Verdict::None,
+                // The version that it has is the other process's.
+                unnamed: session_state::unnamed::UNKNOWN,
+            },
+            kept: Kept {
+                parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),
+                reported: moved.kept.reported,
+                session_state: moved.kept.session_state.map(Arc::new),
+                on_server: moved.kept.on_server,
+                sequences: Sequences::of_moved(moved.kept.drawn, companion),
+            },
+            traces: Traces {
+                needs_reset: moved.traces.needs_reset,
+                tainted: moved.traces.tainted,
+                listens: moved.traces.listens,
+                notified_by: moved.traces.notified_by,
+                ..Traces::default()
+            },
+            backend: BackendKey { pid: moved.backend.0, secret: moved.backend.1 },
+            transaction: Transaction {
+                status: Status::Idle,
+                #[cfg(feature = "sabotage")]
+                status_seen: false,
+                query_at: moved.idle_since,
+                began_at: None,
+                defines: Defines::Nothing,
+                local_rights: false,
+                emptying: None,
+                answer_failed: false,
+            },
+            hold: Hold::default(),
+            cancel: Cancelling::default(),
+            end: End::default(),
+            work: Work {
+                since: moved.idle_since,
+                worked_at: moved.worked_at,
+                travelled_at: None,
+                used: moved.used,
+                charge: None,
+                permits: None,
+            },
+        }
+    }
+}

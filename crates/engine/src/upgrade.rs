@@ -1,0 +1,199 @@
+//! The engine's part in an online upgrade: sockets that leave for another process, and those that come from one.
+//!
+//! ```text
+//!   running process   Action::TellOther ──► its sockets leave epoll ──► Leaving, to whoever writes to the other process
+//!   new process       Handle::take_in ──► waiting room ──► coordinator: Action::Placed ──► TakeIn, to a worker, with the sockets
+//! ```
+//!
+//! Who speaks with the other process, and how, is not known here.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use machine::action::Placed;
+use machine::mail::TakeIn;
+use machine::upgrade::{Luggage, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use machine::{Mail, Stop, ToCoordinator, ToWorker};
+use units::WorkerId;
+
+use crate::connections::Parcel;
+use crate::handle::Handle;
+use crate::host::Host;
+use crate::letter::Letter;
+
+/// What leaves for the other process.
+#[derive(Debug)]
+pub enum Leaving {
+    ToSuccessor(ToSuccessor),
+    ToPredecessor(ToPredecessor),
+    /// With its sockets, the session's first.
+    Luggage(Box<Luggage>, Vec<OwnedFd>),
+}
+
+/// What a process gets from the one whose place it takes, before it starts.
+#[derive(Clone, Debug)]
+pub struct Heritage {
+    /// Its listening sockets.
+    pub listeners: Vec<Arc<OwnedFd>>,
+    /// The zero of its clock, in nanoseconds of the system's monotonic clock: moments mean the same in both.
+    pub clock_zero: i64,
+    /// The key of names of prepared statements: servers that come along have these.
+    pub names: [u8; 32],
+}
+
+/// Luggage, and its sockets.
+type Arrived = (Box<Luggage>, Vec<OwnedFd>);
+
+/// What all threads share of an upgrade.
+#[derive(Default)]
+pub(crate) struct Upgrade {
+    /// Who writes to the process that takes our place, while there is one; and to the one whose place we take.
+    successor: Mutex<Option<Sender<Leaving>>>,
+    predecessor: Mutex<Option<Sender<Leaving>>>,
+    /// What has come and has no home yet.
+    waiting_room: Mutex<BTreeMap<u64, Arrived>>,
+}
+
+impl Upgrade {
+    fn tell(&self, leaving: Leaving) {
+        let other = match leaving {
+            Leaving::ToPredecessor(_) => &self.predecessor,
+            Leaving::ToSuccessor(_) | Leaving::Luggage(..) => &self.successor,
+        };
+        if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
+            // Fails when the other process is gone, which is told otherwise.
+            let _ = other.send(leaving);
+        }
+    }
+
+    fn take(&self, ticket: u64) -> Option<Arrived> {
+        self.waiting_room.lock().expect("nothing panics while it holds this lock").remove(&ticket)
+    }
+}
+
+impl Host {
+    /// Tells the other process. What moves leaves with its sockets.
+    pub(crate) fn tell_other(&mut self, told: ToOther) {
+        let leaving = match told {
+            ToOther::Successor(told) => Leaving::ToSuccessor(told),
+            ToOther::Predecessor(told) => Leaving::ToPredecessor(told),
+            ToOther::Moved(luggage, conns) => {
+                let sockets: Option<Vec<OwnedFd>> = conns
+                    .into_iter()
+                    .map(|conn| Some(self.connections.remove(conn)?.unregistered(&mut self.poll).fd))
+                    .collect();
+                // A connection that is handed over is open.
+                let Some(sockets) = sockets else { return };
+                Leaving::Luggage(luggage, sockets)
+            }
+        };
+        self.shared.upgrade.tell(leaving);
+    }
+
+    /// What another process has handed over has got a home.
+    pub(crate) fn placed(&mut self, ticket: u64, place: Option<Placed>) {
+        // Without one its sockets are closed.
+        let Some(((luggage, sockets), place)) = self.shared.upgrade.take(ticket).zip(place) else { return };
+        let Placed { worker, pool, homes, life } = place;
+        let take_in = Box::new(TakeIn { luggage: *luggage, pool, homes, life });
+        let mail = Mail::ToWorker(worker, ToWorker::TakeIn(take_in));
+        let mut parcel = None;
+        for fd in sockets.into_iter().rev() {
+            parcel = Some(Parcel { companion: parcel.map(Box::new), ..Parcel::new(fd) });
+        }
+        self.shared.boxes[self.shared.thread_of(mail.place())].insist(Letter::Mail { mail, parcel });
+    }
+}
+
+impl Handle {
+    /// What another process needs to take our place. The listening sockets stay ours too.
+    #[must_use]
+    pub fn heritage(&self) -> Heritage {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.mailbox(0, Letter::LendListeners(sender));
+        let listeners = receiver.recv().unwrap_or_default();
+        Heritage {
+            listeners: listeners.into_iter().map(Arc::new).collect(),
+            clock_zero: self.shared.clock.zero_nanos(),
+            names: self.shared.names,
+        }
+    }
+
+    /// What is for the process that takes our place goes there from now on; `None`: there is none.
+    pub fn set_successor(&self, writer: Option<Sender<Leaving>>) {
+        *self.shared.upgrade.successor.lock().expect("nothing panics while it holds this lock") = writer;
+    }
+
+    /// The same, for the process whose place we take.
+    pub fn set_predecessor(&self, writer: Option<Sender<Leaving>>) {
+        *self.shared.upgrade.predecessor.lock().expect("nothing panics while it holds this lock") = writer;
+    }
+
+    /// Whether the process whose place we take is still there.
+    #[must_use]
+    pub fn has_predecessor(&self) -> bool {
+        self.shared.upgrade.predecessor.lock().expect("nothing panics while it holds this lock").is_some()
+    }
+
+    /// Whether new clients are accepted. While they are not, they wait in the kernel, or go to another process that listens too.
+    pub fn accept(&self, accepts: bool) {
+        self.mailbox(0, Letter::Accept(accepts));
+    }
+
+    /// Whether the files of Unix sockets are ours to remove.
+    pub fn keep_socket_files(&self, keeps: bool) {
+        self.mailbox(0, Letter::KeepFiles(keeps));
+    }
+
+    /// Another process takes our place: what can move goes there.
+    pub fn hand_over(&self) {
+        self.post(Mail::ToCoordinator(ToCoordinator::HandOver));
+    }
+
+    /// It does not, or is gone.
+    pub fn go_on(&self) {
+        self.post(Mail::ToCoordinator(ToCoordinator::GoOn));
+    }
+
+    /// Sessions end at the end of their transactions. The machines go on.
+    pub fn end_sessions(&self) {
+        for worker in 0..self.shared.workers {
+            self.post(Mail::ToWorker(WorkerId(worker), ToWorker::Stop(Stop::WaitForTransactions)));
+        }
+    }
+
+    /// The process that takes our place says this.
+    pub fn from_successor(&self, told: ToPredecessor) {
+        self.post(Mail::ToCoordinator(ToCoordinator::FromSuccessor(Box::new(told))));
+    }
+
+    /// The process whose place we take says this.
+    pub fn from_predecessor(&self, told: ToSuccessor) {
+        self.post(Mail::ToCoordinator(ToCoordinator::FromPredecessor(Box::new(told))));
+    }
+
+    /// The process whose place we take is gone.
+    pub fn predecessor_gone(&self) {
+        self.set_predecessor(None);
+        self.post(Mail::ToCoordinator(ToCoordinator::PredecessorGone));
+    }
+
+    /// Takes in what the process whose place we take has handed over.
+    pub fn take_in(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
+        let ticket = self.shared.ticket();
+        let session = luggage.session.as_ref();
+        let to_place = ToPlace {
+            ticket,
+            key: luggage.key.clone(),
+            session: session.map(|session| Arc::clone(&session.user)),
+            console: session.is_some_and(|session| session.console.is_some()),
+            server: luggage.server.is_some(),
+        };
+        let mut room = self.shared.upgrade.waiting_room.lock().expect("nothing panics while it holds this lock");
+        room.insert(ticket, (Box::new(luggage), sockets));
+        drop(room);
+        self.post(Mail::ToCoordinator(ToCoordinator::PlaceMoved(Box::new(to_place))));
+    }
+}

@@ -1,0 +1,219 @@
+//! What two processes tell each other in an online upgrade: the running one, and the one that takes its place.
+//!
+//! ```text
+//!   running process                                             new process
+//!     Begun: clients, tokens, permits that are here ───────────►  counts them as those of one more worker
+//!     Moved: a session, a server, or both, between two ────────►  places them; a server's token comes along
+//!            transactions, with their sockets
+//!     RequestServer, Freed, Departed, … for whoever stays ─────►  answers as it answers its workers: Granted, Recall, …
+//! ```
+//!
+//! So both processes together keep every limit (I5): from `Begun` on the new process has all tokens, and the other one asks it for each.
+//! What cannot move (a connection over TLS, whose keys only its process has) stays where it is until it ends.
+//!
+//! Values only: how they are written, and who carries them, is not known here. Pools have no ids here, since those are each process's own.
+
+use std::sync::Arc;
+
+use connections::server::MovedServer;
+use queueing::limiting::Limit;
+use serde::{Deserialize, Serialize};
+use session_state::parameters::Reported;
+use session_state::prepared::{MovedNames, MovedUnnamed};
+use session_state::tracker::MovedTracker;
+use units::{ConnId, PoolKey, Serial, Time};
+
+use crate::arrival::ConsoleRights;
+use crate::cancel_secret::CancelSecret;
+use crate::mail::Refusal;
+use crate::observe::Peer;
+use crate::proved::Proved;
+
+/// What moves together: a session, a server, or a session and the server that it keeps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Luggage {
+    pub key: PoolKey,
+    pub session: Option<MovedSession>,
+    pub server: Option<MovedServer>,
+    /// What the pool's servers report at login.
+    pub report: Option<Reported>,
+    /// What a client of the pool has proved last.
+    pub proved: Proved,
+}
+
+impl Luggage {
+    /// How many sockets come along: the session's first.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        usize::from(self.session.is_some()) + usize::from(self.server.is_some())
+    }
+}
+
+/// A session between two transactions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MovedSession {
+    pub serial: Serial,
+    pub database: Arc<str>,
+    /// The user that logged in.
+    pub user: Arc<str>,
+    pub peer: Peer,
+    pub connected_at: Time,
+    pub request_at: Time,
+    /// The key that its client was sent to cancel with.
+    pub cancel_pid: i32,
+    pub cancel_secret: CancelSecret,
+    pub console: Option<ConsoleRights>,
+    pub parameters: Vec<(String, Box<[u8]>)>,
+    pub reset_to: Option<Vec<(String, Box<[u8]>)>>,
+    /// A server has accepted these parameters once.
+    pub confirmed: bool,
+    pub tracker: Option<MovedTracker>,
+    pub names: Option<MovedNames>,
+    pub unnamed: Option<MovedUnnamed>,
+    pub incoming: MovedIncoming,
+    /// Since when it waits for a server, and whether it got the notice about that.
+    pub waiting: Option<(Time, bool)>,
+    pub reports_limits: bool,
+    pub deadline_ms: u32,
+}
+
+/// What the client has sent and nobody has dealt with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MovedIncoming {
+    pub inbox: Vec<u8>,
+    /// Bytes of a message to come that are thrown away.
+    pub skip: u32,
+    pub is_skipping: bool,
+}
+
+/// What is there of one pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolUse {
+    pub key: PoolKey,
+    /// Sessions, by the users that logged in.
+    pub sessions: Vec<(Arc<str>, u32)>,
+    pub tokens: u32,
+    /// The size that was found, where it is found.
+    pub size: Option<u32>,
+}
+
+/// What there is, at the beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// The console's sessions among them.
+    pub pools: Vec<PoolUse>,
+    /// Permits that are out.
+    pub permits: Vec<(Limit, u32)>,
+    /// The last number that was given to a client or a server.
+    pub serial: Serial,
+}
+
+/// From the process that leaves to the one that takes its place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToSuccessor {
+    Begun(Inventory),
+    /// A client that was logging in is in. May it stay?
+    Apply {
+        ticket: u64,
+        key: PoolKey,
+        user: Arc<str>,
+        console: bool,
+        exempt: bool,
+        class: Arc<str>,
+        peer: Peer,
+    },
+    Departed {
+        key: PoolKey,
+        user: Arc<str>,
+    },
+    RequestServer {
+        key: PoolKey,
+        reserve: bool,
+    },
+    StillNeeded {
+        key: PoolKey,
+        count: u32,
+    },
+    NothingIdle {
+        key: PoolKey,
+        busy: bool,
+    },
+    Opened {
+        key: PoolKey,
+    },
+    Freed {
+        key: PoolKey,
+        fresh: bool,
+    },
+    RequestAllowance {
+        limit: Limit,
+        count: u32,
+    },
+    Unspent {
+        limit: Limit,
+        count: u32,
+        missing: u32,
+    },
+}
+
+/// From the process that takes the place of the one that leaves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToPredecessor {
+    Answer {
+        ticket: u64,
+        refusal: Option<Refusal>,
+    },
+    Granted {
+        key: PoolKey,
+    },
+    Dropped {
+        key: PoolKey,
+        count: u32,
+        reserve: bool,
+    },
+    Inquire {
+        key: PoolKey,
+    },
+    Recall {
+        key: PoolKey,
+        busy: bool,
+    },
+    Shrink {
+        key: PoolKey,
+        count: u32,
+    },
+    Allow {
+        limit: Limit,
+        granted: u32,
+        answered: u32,
+        remaining: u32,
+        next_at: Option<Time>,
+    },
+    /// A cancel whose key is of no session here.
+    Cancel {
+        pid: i32,
+        secret: Box<[u8]>,
+    },
+}
+
+/// What a machine tells the other process.
+#[derive(Debug)]
+pub enum ToOther {
+    Successor(ToSuccessor),
+    Predecessor(ToPredecessor),
+    /// Luggage, and its sockets, as they are called here: the session's first.
+    Moved(Box<Luggage>, Vec<ConnId>),
+}
+
+/// Where luggage is to be taken to.
+#[derive(Clone, Debug)]
+pub struct ToPlace {
+    /// Which luggage.
+    pub ticket: u64,
+    pub key: PoolKey,
+    /// The user that logged in, if a session is in it.
+    pub session: Option<Arc<str>>,
+    pub console: bool,
+    /// A server is in it.
+    pub server: bool,
+}

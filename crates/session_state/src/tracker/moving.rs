@@ -1,0 +1,126 @@
+//! What a tracker has between two transactions, as another process gets it: an online upgrade moves a session only then, when all that is
+//! under way is answered, so that what the session has set is all there is to tell.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::inspection::Inspection;
+use super::pinning::Pinning;
+use super::portals::{Marked, Portals};
+use super::restarting::Restarting;
+use super::sql_statements::SqlStatements;
+use super::{Journal, Tracker};
+use crate::parameters::Reported;
+use crate::state::State;
+
+/// A tracker on its way to another process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MovedTracker {
+    ran_text: bool,
+    makes_temporary: bool,
+    now: State,
+    first: State,
+    reverted: BTreeSet<Box<[u8]>>,
+    statements: SqlStatements,
+    unread: BTreeSet<Box<[u8]>>,
+    has_restarted: bool,
+    pinning: Pinning,
+    unnamed: Option<Marked>,
+    reported_at_login: Option<Reported>,
+}
+
+impl Tracker {
+    /// `None`: something is under way, or it has a place at its pool's listener, which stays.
+    pub fn moved(&self) -> Option<MovedTracker> {
+        let is_at_rest = self.under_way.is_empty()
+            && !self.inspection.is_under_way()
+            && !self.long_text.is_passing()
+            && !self.restarting.is_any()
+            && !self.journal.is_open()
+            && self.meaning.parameters().is_none()
+            && self.portals.is_empty()
+            && self.split.is_none()
+            && self.announcement.is_none();
+        if !is_at_rest || !self.notifications.is_silent() {
+            return None;
+        }
+        let (now, first, reverted) = self.journal.settled();
+        Some(MovedTracker {
+            ran_text: self.ran_text,
+            makes_temporary: self.makes_temporary,
+            now: now.clone(),
+            first: first.clone(),
+            reverted: reverted.clone(),
+            statements: self.statements.clone(),
+            unread: self.inspection.still_unread().clone(),
+            has_restarted: self.restarting.is_done(),
+            pinning: self.pinning.clone(),
+            unnamed: self.portals.unnamed_statement().map(|marked| Marked::clone(marked)),
+            reported_at_login: self.reported_at_login.as_deref().cloned(),
+        })
+    }
+
+    /// Come from another process. Its pool counts it anew.
+    pub fn of_moved(moved: MovedTracker) -> Tracker {
+        Tracker {
+            ran_text: moved.ran_text,
+            makes_temporary: moved.makes_temporary,
+            journal: Journal::of_settled(moved.now, moved.first, moved.reverted),
+            statements: moved.statements,
+            inspection: Inspection::with_unread(moved.unread),
+            restarting: Restarting::with_done(moved.has_restarted),
+            pinning: moved.pinning,
+            portals: Portals::with_unnamed(moved.unnamed.map(Arc::new)),
+            reported_at_login: moved.reported_at_login.map(Arc::new),
+            ..Tracker::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Effect, Pins};
+    use crate::state::{Effects, SettingChange};
+
+    fn tracker() -> Tracker {
+        let mut first = State::default();
+        first.begin_with(b"search_path", b"app");
+        let mut tracker = Tracker::starting(first);
+        tracker.journal.change(&SettingChange::Set { name: (*b"work_mem").into(), again: None });
+        tracker.journal.committed();
+        tracker.pinning.pin(Pins::TEMPORARY, b"create temp table t ()");
+        tracker
+    }
+
+    #[test]
+    fn a_tracker_is_the_same_in_the_other_process() {
+        let before = tracker();
+        let after = Tracker::of_moved(before.moved().expect("nothing is under way"));
+        assert_eq!(before.state(), after.state());
+        assert_eq!((before.pinning.pins(), before.has_temporary()), (after.pinning.pins(), after.has_temporary()));
+        assert!(!after.journal.is_open(), "it is between two transactions there too");
+        // What it began with is brought back there as it would have been here.
+        let reset = |mut tracker: Tracker| {
+            tracker.journal.change(&SettingChange::ResetAll);
+            tracker.journal.committed();
+            (State::clone(tracker.state()), tracker.is_reverted())
+        };
+        assert_eq!(reset(before), reset(after));
+    }
+
+    #[test]
+    fn a_tracker_stays_while_something_is_under_way() {
+        let mut sent = tracker();
+        sent.sent(Effects::of_one(Effect::DiscardAll), b"discard all");
+        assert!(sent.moved().is_none());
+        let mut listening = tracker();
+        listening.notifications.subscriptions_mut();
+        assert!(listening.moved().is_none());
+        let mut open = tracker();
+        open.journal.change(&SettingChange::ResetAll);
+        assert!(open.moved().is_none(), "its transaction is not over");
+    }
+}

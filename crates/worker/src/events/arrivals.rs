@@ -1,0 +1,142 @@
+//! What comes from the process whose place we take, in an online upgrade: sessions between two of their transactions, servers, and
+//! sessions with the servers that they keep.
+
+use std::sync::Arc;
+
+use connections::server::{Arrived, Group, MovedServer, Server, State as ServerState};
+use link::pinned::count_pinned;
+use link::session::{Session, State};
+use machine::Step;
+use machine::action::Action;
+use machine::mail::{TakeIn, ToCoordinator};
+use machine::upgrade::MovedSession;
+use session_state::login_report::LoginReport;
+use session_state::parameters::{Parameters, Reported};
+use units::{ConnId, PoolId, PoolKey};
+
+use crate::events::loans_received;
+use crate::servers::{chores, new_pools};
+use crate::sessions::{faults, links, welcome};
+use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::{Tables, timers};
+
+/// Takes in what another process has handed over.
+pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrived: TakeIn) {
+    let TakeIn { luggage, pool, homes, life } = arrived;
+    let is_expected = life == tables.life;
+    let is_console = luggage.session.as_ref().is_some_and(|session| session.console.is_some());
+    let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
+    if let Some(entry) = tables.pools.get_mut(pool) {
+        if !luggage.proved.is_empty() {
+            entry.opening.proved = Arc::new(luggage.proved);
+        }
+        if let Some(reported) = luggage.report {
+            learn_report(tables, step, pool, reported);
+        }
+    }
+    let session = luggage.session.map(|session| arrive(tables, step, pool, session));
+    if let Some(server) = luggage.server {
+        // A reload has removed its database, or not brought it: it is closed.
+        let server_id = is_known.then(|| arrive_server(tables, step, pool, server, session));
+        match server_id {
+            Some(server_id) => settle(tables, step, server_id, session),
+            None => {
+                let (worker, fresh) = (tables.id, false);
+                step.actions.post_to_coordinator(ToCoordinator::Freed { pool, worker, fresh });
+            }
+        }
+    }
+    let Some(conn) = session else { return };
+    if !is_expected {
+        return faults::turn_away(tables, step, conn);
+    }
+    if !is_known {
+        return tables.agenda.refuse(conn, wire::sqlstate::INVALID_CATALOG_NAME, "no such database");
+    }
+    timers::arm_session(tables, conn);
+    match tables.sessions[conn].state() {
+        State::Linked { .. } => tables.agenda.go_on(conn),
+        State::Console { .. } => crate::sessions::console::console_received(tables, step, conn),
+        _ if !tables.sessions[conn].incoming.inbox.is_empty() => tables.agenda.reconsider(conn),
+        _ => {}
+    }
+}
+
+/// Whether the pool's database is configured here.
+fn has_pool(tables: &mut Tables, definitions: &mut OpenDefinitions, pool: PoolId, key: &PoolKey, homes: u16) -> bool {
+    new_pools::ensure_pool(tables, definitions, pool, key.clone(), homes).is_some_and(|pool| !pool.is_removed())
+}
+
+/// Its servers report this at login, as the other process has seen.
+fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, reported: Reported) {
+    if tables.pools[id].welcome.report.is_some() {
+        return;
+    }
+    let tracked = &tables.caches.tracked;
+    let mut parameters: Parameters = tracked.empty();
+    for (name, value) in &reported {
+        if let Some(index) = tracked.index(name) {
+            parameters.set(index, value);
+        }
+    }
+    let parameters = tables.caches.interned.intern(parameters);
+    let report = LoginReport::new(reported, parameters, &tables.caches.tracked);
+    tables.pools[id].welcome.report = Some(Arc::new(report));
+    welcome::welcome_all(tables, step, id);
+}
+
+fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSession) -> ConnId {
+    let (now, pid) = (step.now, moved.cancel_pid);
+    let caches = &mut tables.caches;
+    let conn = tables.sessions.insert_with(|name| Session::of_moved(now, name, pool, moved, caches));
+    step.actions.push(Action::Adopt { conn });
+    tables.cancels.note_pid(pid, conn);
+    if let Some(entry) = tables.pools.get_mut(pool) {
+        if let Some(identity) = Arc::get_mut(&mut tables.sessions[conn].identity) {
+            identity.share_names(&entry.key);
+        }
+        entry.counts.sessions += 1;
+        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+            tables.agenda.publish(pool);
+        }
+    }
+    conn
+}
+
+fn arrive_server(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    id: PoolId,
+    moved: MovedServer,
+    companion: Option<ConnId>,
+) -> ConnId {
+    let pool = &mut tables.pools[id];
+    let (database, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
+    pool.servers.enter(Group::Recovering);
+    let tracked = &tables.caches.tracked;
+    let make = |name| {
+        let arrived = Arrived { pool: id, name, companion, database, reconnects };
+        Server::of_moved(moved, arrived, tracked)
+    };
+    let conn = tables.servers.insert_with(make);
+    let kept = &mut tables.servers[conn].kept;
+    kept.parameters = tables.caches.interned.intern((*kept.parameters).clone());
+    step.actions.push(Action::Adopt { conn });
+    conn
+}
+
+/// A server has arrived: it is its companion's, or free.
+fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion: Option<ConnId>) {
+    let idle_since = tables.servers[server_id].work.since;
+    loans_received::judge(tables, server_id);
+    let Some(conn) = companion else { return loans_received::begin(tables, step, server_id, idle_since) };
+    debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Held));
+    chores::turn_server(tables, step, server_id, Server::free);
+    links::link(tables, step, conn, server_id);
+    // No transaction has begun yet.
+    tables.servers[server_id].transaction.began_at = None;
+    let session = &mut tables.sessions[conn];
+    if let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.pinning.is_pinned()) {
+        count_pinned(tracker, &mut tables.pools[session.pool]);
+    }
+}

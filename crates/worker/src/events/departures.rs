@@ -1,0 +1,184 @@
+//! What goes to the process that takes our place, in an online upgrade: each session between two of its transactions, together with the
+//! server that it keeps if it keeps one; and servers that nobody here needs.
+//!
+//! What cannot move stays: connections over TLS, since only this process has their keys; sessions that listen through their pool's
+//! listener; and whatever is in the midst of something, until that is over.
+
+use connections::server::{Group, MovedServer, Server, State as ServerState};
+use link::session::{State, WaitFor};
+use machine::Step;
+use machine::action::Action;
+use machine::mail::ToCoordinator;
+use machine::upgrade::{Luggage, MovedSession, ToOther};
+use settings::PoolMode;
+use units::{ConnId, PoolId, PoolKey};
+
+use crate::limits::limiters::Limiters;
+use crate::servers::{chores, closed_servers};
+use crate::sessions::ends;
+use crate::tables::Tables;
+use crate::tables::halves::Halves;
+
+/// The end of a round: hands over what can move now.
+pub(crate) fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>) {
+    for conn in tables.sessions.ids() {
+        let Some(session) = tables.sessions.get(conn) else { continue };
+        match session.state() {
+            State::Idle { .. }
+            | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
+            | State::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
+            State::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
+            State::Waiting { .. } | State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => {}
+        }
+    }
+    for pool in tables.pools.ids() {
+        hand_over_idle_servers(tables, step, pool);
+    }
+}
+
+fn hand_over_session(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    // Statements that a console's client has prepared are kept here.
+    if tables.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
+        return;
+    }
+    if let Some(moved) = moved_session(tables, conn) {
+        send_off(tables, limiters, halves, step, (conn, moved), None);
+    }
+}
+
+/// A session that keeps its server: both go, if neither has anything under way.
+fn hand_over_pair(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    (conn, server_id): (ConnId, ConnId),
+) {
+    let (Some(session), Some(server)) = (tables.sessions.get(conn), tables.servers.get(server_id)) else {
+        return;
+    };
+    let keeps = tables.pools[server.pool].rules.mode == PoolMode::Session
+        || session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
+    // Without keeping it, it is released by itself.
+    if !keeps || !server.can_move() || !session.flow.is_clear() || session.identity.encryption.is_some() {
+        return;
+    }
+    let state = session.tracker.as_ref().map(|tracker| tracker.state().clone());
+    let Some(moved) = moved_session(tables, conn) else { return };
+    if let Some(state) = state {
+        // It is told when a server is released: this one was not.
+        tables.servers[server_id].kept.session_state = (!state.is_initial()).then_some(state);
+    }
+    tables.sessions[conn].unlink(step.now);
+    let server = take_server(tables, step, server_id, Some(conn));
+    send_off(tables, limiters, halves, step, (conn, moved), Some((server_id, server)));
+}
+
+fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
+    tables.sessions[conn].moved(tables.cancels.pid_of(conn), &tables.caches.tracked)
+}
+
+/// A session leaves, and the server that it keeps with it.
+fn send_off(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    (conn, moved): (ConnId, MovedSession),
+    server: Option<(ConnId, MovedServer)>,
+) {
+    let key = tables.pools.get(tables.sessions[conn].pool).map(|pool| pool.key.clone());
+    let (pool, user) = ends::take_out(tables, limiters, halves, step, conn);
+    tables.sessions.remove(conn);
+    let mut sockets = vec![conn];
+    let (server_id, server) = server.unzip();
+    sockets.extend(server_id);
+    // The console has no pool.
+    let key = key.unwrap_or_else(|| PoolKey { database: moved.database.clone(), user: moved.database.clone() });
+    let away = ToCoordinator::MovedAway {
+        pool,
+        worker: tables.id,
+        life: tables.life,
+        session: Some(user),
+        server: server.is_some(),
+    };
+    let luggage = luggage(tables, pool, key, Some(moved), server);
+    step.actions.push(Action::TellOther(Box::new(ToOther::Moved(Box::new(luggage), sockets))));
+    step.actions.post_to_coordinator(away);
+}
+
+fn luggage(
+    tables: &Tables,
+    pool: PoolId,
+    key: PoolKey,
+    session: Option<MovedSession>,
+    server: Option<MovedServer>,
+) -> Luggage {
+    let pool = tables.pools.get(pool);
+    let report = pool.and_then(|pool| pool.welcome.report.as_ref());
+    let proved = pool.map(|pool| (*pool.opening.proved).clone());
+    Luggage {
+        key,
+        session,
+        server,
+        report: report.map(|report| report.reported.clone()),
+        proved: proved.unwrap_or_default(),
+    }
+}
+
+/// Takes a server out of its pool.
+fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: Option<ConnId>) -> MovedServer {
+    let mut moved = tables.servers[id].moved(companion, &tables.caches.tracked);
+    if companion.is_some() {
+        // It has had work until now.
+        moved.idle_since = step.now;
+    }
+    chores::turn_server(tables, step, id, Server::withhold);
+    let mut server = tables.servers.remove(id).expect("it is here");
+    if let Some(chaos) = &mut tables.chaos {
+        chaos.gone(id);
+    }
+    let pool = &mut tables.pools[server.pool];
+    pool.end_charge(step.now, &mut server);
+    pool.servers.leave(Group::Recovering);
+    pool.names.known.lost(id, step.now);
+    if let Some(waits) = &mut pool.measured.wait_sampling {
+        waits.lost(id, step.now);
+    }
+    tables.agenda.publish_shared(pool);
+    tables.agenda.release(server.work.permits.take());
+    tables.agenda.feed(server.pool);
+    moved
+}
+
+/// One idle server stays for sessions that stay; all others go, or are closed if they cannot.
+fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let Some(pool) = tables.pools.get(id) else { return };
+    let kept = usize::from(pool.counts.sessions > 0);
+    let leaving: Vec<ConnId> = pool.servers.idle.iter().copied().skip(kept).collect();
+    for server_id in leaving {
+        debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Idle));
+        if !tables.servers[server_id].can_move() {
+            closed_servers::close_server(tables, step, server_id, "another process has taken over");
+            continue;
+        }
+        let server = take_server(tables, step, server_id, None);
+        let key = tables.pools[id].key.clone();
+        let luggage = luggage(tables, id, key, None, Some(server));
+        step.actions.push(Action::TellOther(Box::new(ToOther::Moved(Box::new(luggage), vec![server_id]))));
+        let (worker, life) = (tables.id, tables.life);
+        step.actions.post_to_coordinator(ToCoordinator::MovedAway {
+            pool: id,
+            worker,
+            life,
+            session: None,
+            server: true,
+        });
+    }
+}
