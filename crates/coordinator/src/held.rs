@@ -147,6 +147,16 @@ impl Held {
         worker
     }
 
+    /// As [`Held::yields_next`], of the workers other than this one, or of it alone. `None`: they have none.
+    pub(crate) fn yields_of(&mut self, now: Time, one: WorkerId, is_it: bool) -> Option<WorkerId> {
+        let asked = (0..self.by_worker.len()).filter(|worker| (*worker == usize::from(one.0)) == is_it);
+        let richest =
+            asked.max_by_key(|&worker| self.by_worker[worker]).filter(|&worker| self.by_worker[worker] > 0)?;
+        let worker = WorkerId(richest as u16);
+        self.yields.push((worker, now));
+        Some(worker)
+    }
+
     /// A worker that was asked to give one back has, or has none. Whether it was asked.
     pub(crate) fn has_yielded(&mut self, worker: WorkerId) -> bool {
         let index = self.yields.iter().position(|(asked, _)| *asked == worker);

@@ -92,6 +92,8 @@ pub struct Coordinator {
     leaving: Option<Box<Leaving>>,
     /// We take the place of another process, which still has something.
     succeeds: bool,
+    /// When it is looked whether servers are divided between the two processes as they should be.
+    balance_at: Option<Time>,
     /// When it has something to do by itself: asked twice a round, and found anew after each step.
     due: Option<Time>,
 }
@@ -117,6 +119,7 @@ impl Coordinator {
             stop: None,
             leaving: None,
             succeeds: false,
+            balance_at: None,
             due: None,
         };
         let name: Arc<str> = connections::databases::CONSOLE_DATABASE.into();
@@ -368,6 +371,7 @@ impl Coordinator {
         let demand = self.grant_to_furthest_behind(now, actions);
         for pool in self.requests.at_their_size(&self.view()) {
             self.sizes.note_need(now, pool, &mut self.pools[pool]);
+            self.balance_soon(now);
         }
         self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
         for cap in self.requests.contested() {
@@ -503,6 +507,7 @@ impl Coordinator {
         if self.requests.is_due(now) {
             self.grant_requests(now, actions);
         }
+        self.balance_if_due(now, actions);
         self.sizes.look(now, &mut self.pools, actions);
         self.forget_unused(now, actions);
         self.serve_limits(now, actions);
@@ -589,10 +594,10 @@ impl Coordinator {
     }
 
     fn find_due(&self) -> Option<Time> {
-        let maintain = self.maintains.then_some(self.maintain_at);
+        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.balance_at());
         let looks =
             [self.requests.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
-        maintain.into_iter().chain(looks.into_iter().flatten()).min()
+        maintain.chain(looks.into_iter().flatten()).min()
     }
 }
 

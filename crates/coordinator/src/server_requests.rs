@@ -225,6 +225,12 @@ impl ServerRequests {
         at_size.map(|request| request.pool).collect()
     }
 
+    /// Whether a worker, or any other than that, requests a server in a pool.
+    pub(crate) fn sides(&self, pool: PoolId, one: WorkerId) -> (bool, bool) {
+        let of_pool = || self.requests.iter().filter(|request| request.pool == pool);
+        (of_pool().any(|request| request.worker == one), of_pool().any(|request| request.worker != one))
+    }
+
     /// Brings the accounts of all caps that are contended up to date, and says which pools' requests are held up at which cap.
     pub(crate) fn measure(&mut self, now: Time, view: &CapacityView<'_>) -> Demand {
         let mut demand = Demand::new();

@@ -49,7 +49,7 @@ impl Tokens {
         self.out.raise(&key.database, &key.user);
     }
 
-    /// Another process has one, of a server that is open there.
+    /// One of a server that is open, in another process or come back from there.
     pub(crate) fn held_elsewhere(&mut self, pool: PoolId, key: &PoolKey) {
         self.holders.insert(pool);
         self.out.raise(&key.database, &key.user);

@@ -7,8 +7,9 @@
 //! Promises that no limit is exceeded over both (I5): what the other process has counts here from `Begun` until it says that it is gone,
 //! or has arrived. If it ends without a word, nothing of it is left, and all that it had is free.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use machine::Proved;
 use machine::action::{Action, Actions, Placed};
@@ -18,7 +19,7 @@ use queueing::classes::{ClassId, DEFAULT};
 use queueing::limiting::{Allowance, Limit};
 use units::{ConnId, DoorId, Life, PoolId, PoolKey, Time, WorkerId};
 
-use crate::server_requests::ServerRequest;
+use crate::server_requests::{CapacityView, ServerRequest};
 use crate::{CONSOLE, Coordinator, sizes};
 
 /// The door of the other process.
@@ -26,6 +27,9 @@ const ELSEWHERE: DoorId = DoorId(u8::MAX);
 
 /// So many numbers are left to what the process that leaves still opens.
 const SERIALS_LEFT: i32 = 1 << 16;
+
+/// How often it is looked whether one of the two processes has more of a pool than its part while the other one waits.
+const BALANCE: Duration = Duration::from_millis(50);
 
 /// What a process that leaves has asked the other one for.
 #[derive(Debug, Default)]
@@ -51,7 +55,7 @@ impl Coordinator {
             ToCoordinator::FromSuccessor(told) => self.from_successor(now, *told, actions),
             ToCoordinator::PredecessorGone => self.predecessor_gone(now, actions),
             ToCoordinator::PlaceMoved(moved) => {
-                let place = self.place_moved(&moved);
+                let place = if moved.is_ours { self.place_again(now, &moved) } else { self.place_moved(&moved) };
                 actions.push(Action::Placed { ticket: moved.ticket, place });
             }
             ToCoordinator::MovedAway { pool, worker, life, session, server } => {
@@ -413,6 +417,23 @@ impl Coordinator {
         Some(Placed { worker, pool, homes, life: self.renewals.life(worker) })
     }
 
+    /// A home for what could not be handed over. It counts as it did before.
+    fn place_again(&mut self, now: Time, moved: &ToPlace) -> Option<Placed> {
+        let pool = if moved.console { CONSOLE } else { self.pool_of(&moved.key)? };
+        let worker = match &moved.session {
+            Some(user) => self.place_session(pool, user),
+            None => self.pools[pool].poorest_home()?,
+        };
+        let entry = &mut self.pools[pool];
+        if moved.server {
+            entry.held.granted(now, worker);
+            self.tokens.held_elsewhere(pool, &entry.key);
+            self.unused.comes_into_use(pool, entry);
+        }
+        let homes = self.pools[pool].homes.len() as u16;
+        Some(Placed { worker, pool, homes, life: self.renewals.life(worker) })
+    }
+
     fn moved_away(
         &mut self,
         now: Time,
@@ -427,6 +448,57 @@ impl Coordinator {
             self.freed(pool, worker);
         }
         self.note_use(now, pool);
+    }
+
+    /// Within a process workers of one pool lend each other servers; between the two one has to be closed before the other can open one. Each
+    /// side has a right to its sessions' part of a pool that is at its size, and to one server at least, if need be in turns.
+    fn balance(&mut self, now: Time, actions: &mut Actions) {
+        self.balance_at = None;
+        if !self.succeeds {
+            return;
+        }
+        let there = self.elsewhere();
+        let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+        let blocked: BTreeSet<PoolId> = self.requests.at_their_size(&view).into_iter().collect();
+        if !blocked.is_empty() {
+            self.balance_at = Some(now + BALANCE);
+        }
+        for pool in blocked {
+            let (wanted_there, wanted_here) = self.requests.sides(pool, there);
+            let entry = &mut self.pools[pool];
+            let held_there = entry.held.of(there);
+            let held_here = entry.held.total() - held_there;
+            let sessions: u32 = entry.sessions.iter().sum();
+            let of_there = entry.sessions[usize::from(there.0)];
+            let share = (entry.size * of_there).div_ceil(sessions.max(1)).max(u32::from(of_there > 0));
+            let is_asked_there = wanted_here && held_there > 0 && (held_there > share || held_here == 0);
+            let is_asked_here =
+                wanted_there && of_there > 0 && held_here > 0 && (held_there < share || held_there == 0);
+            if !is_asked_there && !is_asked_here || entry.held.yielding(now).0 > 0 {
+                continue;
+            }
+            if let Some(worker) = entry.held.yields_of(now, there, is_asked_there) {
+                actions.post_to_worker(worker, ToWorker::Recall { pool, busy: true });
+            }
+        }
+    }
+
+    /// When [`Coordinator::balance`] has something to do.
+    pub(crate) fn balance_at(&self) -> Option<Time> {
+        self.balance_at
+    }
+
+    pub(crate) fn balance_if_due(&mut self, now: Time, actions: &mut Actions) {
+        if self.balance_at.is_some_and(|at| at <= now) {
+            self.balance(now, actions);
+        }
+    }
+
+    /// A request was not granted.
+    pub(crate) fn balance_soon(&mut self, now: Time) {
+        if self.succeeds && self.balance_at.is_none() {
+            self.balance_at = Some(now + BALANCE);
+        }
     }
 
     /// The other process is gone with all that it had.

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +53,8 @@ pub(crate) struct Upgrade {
     /// Who writes to the process that takes our place, while there is one; and to the one whose place we take.
     successor: Mutex<Option<Sender<Leaving>>>,
     predecessor: Mutex<Option<Sender<Leaving>>>,
+    /// What was told for the process that takes our place, and is not written yet.
+    unwritten: AtomicUsize,
     /// What has come and has no home yet.
     waiting_room: Mutex<BTreeMap<u64, Arrived>>,
 }
@@ -63,8 +66,13 @@ impl Upgrade {
             Leaving::ToSuccessor(_) | Leaving::Luggage(..) => &self.successor,
         };
         if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
-            // Fails when the other process is gone, which is told otherwise.
-            let _ = other.send(leaving);
+            let counts = !matches!(leaving, Leaving::ToPredecessor(_));
+            // Before it is sent, since it is counted down at once.
+            self.unwritten.fetch_add(usize::from(counts), Ordering::AcqRel);
+            if other.send(leaving).is_err() {
+                // The other process is gone, which is told otherwise.
+                self.unwritten.fetch_sub(usize::from(counts), Ordering::AcqRel);
+            }
         }
     }
 
@@ -121,9 +129,20 @@ impl Handle {
         }
     }
 
-    /// What is for the process that takes our place goes there from now on; `None`: there is none.
-    pub fn set_successor(&self, writer: Option<Sender<Leaving>>) {
-        *self.shared.upgrade.successor.lock().expect("nothing panics while it holds this lock") = writer;
+    /// What is for the process that takes our place goes there from now on.
+    pub fn set_successor(&self, writer: Sender<Leaving>) {
+        *self.shared.upgrade.successor.lock().expect("nothing panics while it holds this lock") = Some(writer);
+    }
+
+    /// One of those was written, or never will be.
+    pub fn note_written(&self) {
+        self.shared.upgrade.unwritten.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether something for the process that takes our place is not written yet.
+    #[must_use]
+    pub fn has_unwritten(&self) -> bool {
+        self.shared.upgrade.unwritten.load(Ordering::Acquire) > 0
     }
 
     /// The same, for the process whose place we take.
@@ -182,6 +201,15 @@ impl Handle {
 
     /// Takes in what the process whose place we take has handed over.
     pub fn take_in(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
+        self.place(luggage, sockets, false);
+    }
+
+    /// Takes back what could not be handed over.
+    pub fn take_back(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
+        self.place(luggage, sockets, true);
+    }
+
+    fn place(&self, luggage: Luggage, sockets: Vec<OwnedFd>, is_ours: bool) {
         let ticket = self.shared.ticket();
         let session = luggage.session.as_ref();
         let to_place = ToPlace {
@@ -190,6 +218,7 @@ impl Handle {
             session: session.map(|session| Arc::clone(&session.user)),
             console: session.is_some_and(|session| session.console.is_some()),
             server: luggage.server.is_some(),
+            is_ours,
         };
         let mut room = self.shared.upgrade.waiting_room.lock().expect("nothing panics while it holds this lock");
         room.insert(ticket, (Box::new(luggage), sockets));

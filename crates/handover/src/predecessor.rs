@@ -103,16 +103,19 @@ impl Meet<'_> {
         let Some(pid) = self.greet(stream) else { return false };
         let (sender, leaving) = channel();
         self.is_given_up.store(true, Ordering::Relaxed);
-        self.handle.set_successor(Some(sender));
+        self.handle.set_successor(sender);
         self.overseer.begun(pid);
         // Ends with the connection, or when nothing leaves any more.
-        let writer = stream.try_clone().map(|stream| thread::spawn(move || write(&stream, &leaving)));
+        let writer = stream.try_clone().map(|stream| {
+            let handle = self.handle.clone();
+            thread::spawn(move || write(&stream, &leaving, &handle))
+        });
         while let Ok(Some((frame, _))) = receive(stream) {
             if let Frame::ToPredecessor(told) = frame {
                 self.handle.from_successor(told);
             }
         }
-        self.handle.set_successor(None);
+        // What is on its way there comes back by the writer, which ends when another process comes.
         self.overseer.successor_gone();
         drop(writer);
         true
@@ -162,7 +165,8 @@ impl Meet<'_> {
 }
 
 /// Writes what leaves, until the connection ends.
-fn write(stream: &UnixStream, leaving: &Receiver<Leaving>) {
+fn write(stream: &UnixStream, leaving: &Receiver<Leaving>, handle: &Handle) {
+    let mut is_gone = false;
     while let Ok(next) = leaving.recv() {
         let (frame, sockets) = match next {
             Leaving::ToSuccessor(told) => (Frame::ToSuccessor(told), Vec::new()),
@@ -170,8 +174,10 @@ fn write(stream: &UnixStream, leaving: &Receiver<Leaving>) {
             // Only who takes another process's place says this; so do we to the one before us, elsewhere.
             Leaving::ToPredecessor(_) => continue,
         };
-        if send(stream, &frame, &sockets).is_err() {
-            return;
+        is_gone = is_gone || send(stream, &frame, &sockets).is_err();
+        if is_gone && let Frame::Luggage(luggage) = frame {
+            handle.take_back(*luggage, sockets);
         }
+        handle.note_written();
     }
 }

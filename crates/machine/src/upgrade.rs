@@ -216,4 +216,6 @@ pub struct ToPlace {
     pub console: bool,
     /// A server is in it.
     pub server: bool,
+    /// It was ours, and could not be handed over.
+    pub is_ours: bool,
 }

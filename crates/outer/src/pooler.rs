@@ -23,8 +23,9 @@ pub struct Pooler {
     process: Child,
     /// Whether a test fails whose pooler has ended by deliberate unrest.
     must_live: bool,
+    fds: Option<u32>,
     // Kills it if this test is killed.
-    _guard: Guard,
+    guard: Guard,
 }
 
 impl Pooler {
@@ -98,9 +99,9 @@ impl Pooler {
             }
         }
         let mut guard = Guard::start(&dir, "KILL", account.as_ref()).expect("/bin/sh is there");
-        let process = spawn(&dir, account.as_ref(), fds, environment);
+        let process = spawn(&dir, account.as_ref(), fds, "", environment);
         guard.watch(process.id()).expect("it has just been started");
-        let mut pooler = Self { dir, port, process, must_live: false, _guard: guard };
+        let mut pooler = Self { dir, port, process, must_live: false, fds, guard };
         pooler.wait_until_it_listens();
         pooler
     }
@@ -141,6 +142,38 @@ impl Pooler {
             assert!(begun.elapsed() < STARTS_WITHIN, "{signal:?} does not end it");
             std::thread::yield_now();
         }
+    }
+
+    /// Starts another process that is to take this one's place (`-R`), which has not done so yet.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start_successor(&mut self) -> Child {
+        let process = spawn(&self.dir, demo::unprivileged().as_ref(), self.fds, "-R", &[("PGWEIR_CHAOS", "1")]);
+        self.guard.watch(process.id()).expect("it has just been started");
+        process
+    }
+
+    /// Another process takes this one's place. Returns the one before, which ends once nobody is left there.
+    ///
+    /// # Panics
+    /// If it has not taken over within ten seconds.
+    pub fn upgrade(&mut self) -> Child {
+        let mut successor = self.start_successor();
+        let up = format!("[{}] LOG process up", successor.id());
+        let begun = Instant::now();
+        while !self.log().contains(&up) {
+            let has_ended = successor.try_wait().expect("it is our child");
+            assert!(has_ended.is_none(), "it has ended:\n{}", program::last_lines(&self.log(), 10));
+            assert!(begun.elapsed() < STARTS_WITHIN, "it does not take over within 10 s");
+            std::thread::yield_now();
+        }
+        std::mem::replace(&mut self.process, successor)
+    }
+
+    /// The process before is the one under test again. Returns the one that had taken its place.
+    pub fn take_back(&mut self, before: Child) -> Child {
+        std::mem::replace(&mut self.process, before)
     }
 
     /// What it has written to its log so far.
@@ -229,11 +262,11 @@ fn patient(ini: &str) -> String {
 /// How many servers a pool has from the beginning whose sessions are rotated, if it may have so many.
 const ROTATED: u32 = 4;
 
-fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>, environment: &[(&str, &str)]) -> Child {
-    let log = File::create(dir.join("log")).expect("a fresh directory is writable");
+fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>, flags: &str, environment: &[(&str, &str)]) -> Child {
+    let log = File::options().create(true).append(true).open(dir.join("log")).expect("a fresh directory is writable");
     let limit = fds.map_or_else(String::new, |fds| format!("ulimit -n {fds}; "));
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(format!("{limit}exec {0}/pooler {0}/pooler.ini", dir.display()));
+    command.arg("-c").arg(format!("{limit}exec {0}/pooler {flags} {0}/pooler.ini", dir.display()));
     command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is left")).stderr(log);
     command.process_group(0).envs(environment.iter().copied());
     if let Some(account) = account {

@@ -84,6 +84,7 @@ impl Plane for EnginePlane {
             || threads.is_empty()
             || logins > 0
             || snapshots.iter().any(|snapshot| !snapshot.clients.is_empty())
+            || self.handle.has_unwritten()
             || self.handle.has_predecessor()
     }
 
