@@ -125,7 +125,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Size => "number or auto".to_owned(),
         Kind::Seconds => "seconds".to_owned(),
         Kind::Text => "text".to_owned(),
-        Kind::List | Kind::Statements => "list".to_owned(),
+        Kind::List | Kind::Networks | Kind::Statements => "list".to_owned(),
         Kind::Path => "path".to_owned(),
         Kind::Mode => "file mode".to_owned(),
         Kind::Flag => "0 or 1".to_owned(),

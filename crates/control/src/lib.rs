@@ -41,7 +41,9 @@ pub mod version;
 
 pub use admin::Show;
 pub use command::Command;
-pub use plane::{Asker, DoorFacts, EngineFacts, KnownName, Loaded, Plane, SettingRow, Wanted, WorkerFacts};
+pub use plane::{
+    Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, Plane, SettingRow, Wanted, WorkerFacts,
+};
 pub use show_input::ShowInput;
 pub use shutdown::Signal;
 pub use steward::{ControlEvent, Ending, Steward};

@@ -15,7 +15,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, KnownName, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownNames, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct ShowInput<'a> {
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
     /// Names of servers' hosts that are known.
-    pub names: &'a [KnownName],
+    pub names: &'a KnownNames,
     pub door: DoorFacts,
     pub peer_pools: &'a [PeerPool],
     /// Lines of the log that were lost.

@@ -2,12 +2,13 @@
 //! ends.
 
 use std::cell::OnceCell;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
+use machine::{Addresses, Level, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
@@ -16,7 +17,7 @@ use crate::console::{self, Answer, Refusal};
 use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
-use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
+use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
@@ -42,6 +43,8 @@ pub enum ControlEvent {
     LifeAsked,
     /// This file of the configuration has changed, and `watch_config` is on.
     Changed(String),
+    /// The name of a host has other addresses than before.
+    NameMoved { name: Arc<str>, addresses: Arc<[IpAddr]> },
     /// Another process (its id) is about to take our place: may it, and what was ordered here?
     UpgradeAsked(u32, Sender<Result<Orders, String>>),
     /// It has started.
@@ -58,7 +61,7 @@ pub enum ControlEvent {
 struct Seen {
     snapshots: Vec<Snapshot>,
     counters: EngineFacts,
-    names: Vec<KnownName>,
+    names: KnownNames,
 }
 
 /// How the process ends.
@@ -114,6 +117,8 @@ pub struct Steward<P, L> {
     ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
+    /// Where names of hosts have moved to.
+    addresses: Addresses,
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
     /// The end that has begun.
@@ -129,6 +134,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             load,
             // What was ordered in a process whose place we take holds here.
             orders: loaded.settings.orders.clone(),
+            addresses: loaded.settings.addresses.clone(),
             loaded,
             averages: Averages::default(),
             announcer: Announcer::default(),
@@ -220,6 +226,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 self.reload();
                 None
             }
+            ControlEvent::NameMoved { name, addresses } => {
+                self.name_moved(name, addresses);
+                None
+            }
             ControlEvent::UpgradeAsked(pid, to) => {
                 // Who asked may have given up.
                 let _ = to.send(self.may_hand_over(pid));
@@ -295,7 +305,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             _ => return Answer::Columns(None),
         };
         // Columns do not depend on what there is to show.
-        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: Vec::new() };
+        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: KnownNames::default() };
         Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
@@ -307,7 +317,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         };
         let is_counted = matches!(show, Show::Workers | Show::Events | Show::PeerPools | Show::Lists);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
-        let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
+        let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
+        let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
         let seen = Seen { snapshots, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }

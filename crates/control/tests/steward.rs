@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use control::{
-    Asker, ControlEvent, Ending, EngineFacts, KnownName, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
+    Asker, ControlEvent, Ending, EngineFacts, KnownNames, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
 };
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
@@ -63,9 +63,11 @@ impl Plane for FakePlane {
 
     fn give_memory_back(&mut self) {}
 
-    fn names(&mut self) -> Vec<KnownName> {
-        Vec::new()
+    fn names(&mut self) -> KnownNames {
+        KnownNames::default()
     }
+
+    fn forget_names(&mut self) {}
 
     fn log_lines_lost(&mut self) -> u64 {
         0

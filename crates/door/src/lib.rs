@@ -1,7 +1,8 @@
 //! The door handles clients until they have logged in, so that slow and hostile clients do not delay others.
 //!
 //! ```text
-//!  accepted ─► Greeting ─► LookingUp ─► Proving (password, SCRAM) ─► Applying ─► posted to its home worker
+//!  accepted ─► Announcing, if it is a proxy: for whom it speaks
+//!        └───► Greeting ─► LookingUp ─► Proving (password, SCRAM) ─► Applying ─► posted to its home worker
 //!                 │           └ auth_query, for users not in auth_file  │    └ asks the coordinator for a home
 //!                 │                                     asks others who it is: ldap
 //!                 ├─ SSLRequest: 'S' ─► Securing ─► Greeting, or 'N'; GSSENCRequest: 'N'
@@ -25,6 +26,7 @@ mod peers;
 mod penalties;
 mod posts;
 mod proof;
+mod proxies;
 mod refused;
 mod secrets;
 mod startup;
@@ -70,6 +72,8 @@ use wire::{frontend, sqlstate};
 /// The state of a login.
 #[derive(Debug)]
 enum Phase {
+    /// A proxy, which has to say first whom it speaks for.
+    Announcing,
     /// Startup packets, encryption requests.
     Greeting,
     /// When its turn comes, what it has sent is read, or what it has said of itself is gone on with.
@@ -200,7 +204,8 @@ impl Door {
             self.refused_logins.count(sqlstate::TOO_MANY_CONNECTIONS);
             return None;
         }
-        let conn = self.take_in(|conn| Login::new(conn.name_of_login(), peer, now));
+        let phase = proxies::first_phase(&self.settings, peer);
+        let conn = self.take_in(|conn| Login { phase, ..Login::new(conn.name_of_login(), peer, now) });
         self.arm(conn);
         Some(conn)
     }
@@ -237,6 +242,7 @@ impl Door {
             // The last packet may have been a cancel, which ends the connection.
             let Some(login) = self.logins.get_mut(conn) else { return };
             let step = match &mut login.phase {
+                Phase::Announcing => proxies::hear(login),
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(now, conn, actions),
                 Phase::Queued | Phase::Securing | Phase::LookingUp { .. } => return,
@@ -267,6 +273,7 @@ impl Door {
             return Ok(false);
         }
         let inbox = std::mem::take(&mut login.inbox);
+        proxies::check_is_none(&inbox)?;
         let Some((packet, used)) = frontend::parse_startup(&inbox)? else {
             login.inbox = inbox;
             return Ok(false);

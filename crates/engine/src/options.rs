@@ -34,6 +34,8 @@ pub struct Options {
     pub log: LogOptions,
     /// Who is asked about clients that others vouch for.
     pub authority: Option<Arc<dyn Authority>>,
+    /// How names of servers' hosts are looked up.
+    pub names: names::Options,
 }
 
 /// The Unix socket to listen on.
@@ -153,6 +155,7 @@ impl Default for Options {
             tls: Keyring::default(),
             log: LogOptions::default(),
             authority: None,
+            names: names::Options::default(),
         }
     }
 }

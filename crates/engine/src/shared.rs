@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use machine::{Fact, Inquiry, Level, Place, Question, Settings, Snapshot, Stop, Verdict};
+use names::Names;
 use units::{ConnId, DoorId, Time, WorkerId};
 
 use crate::authority::Authority;
@@ -17,7 +18,6 @@ use crate::heritage::Upgrade;
 use crate::letter::{Letter, Letterbox};
 use crate::listener::Listening;
 use crate::log::Log;
-use crate::resolve::Resolver;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
 
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) boxes: Vec<Arc<Letterbox>>,
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
-    pub(crate) resolver: Resolver,
+    pub(crate) resolver: Names,
     /// `None`: nobody can be asked.
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
@@ -68,6 +68,7 @@ impl Shared {
         boxes: Vec<Arc<Letterbox>>,
         questions: Sender<ConsoleRequest>,
         authority: Option<Arc<dyn Authority>>,
+        resolver: Names,
         names: [u8; 32],
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
@@ -78,7 +79,7 @@ impl Shared {
             boxes,
             board: SharedBoard::new(workers),
             computers: Computers::start()?,
-            resolver: Resolver::start()?,
+            resolver,
             authority,
             questions,
             replies: Replies::default(),

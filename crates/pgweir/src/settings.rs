@@ -91,6 +91,19 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
         tls,
         log: log(global, flags),
         authority: Some(Arc::new(Outside(Office::new(global.login.auth_threads as usize)))),
+        names: names(global),
+    }
+}
+
+/// For names of hosts. All but `resolv_conf` changes on reload.
+pub(crate) fn names(global: &Global) -> names::Options {
+    let own = &global.names;
+    names::Options {
+        answer_holds: own.dns_max_ttl.unwrap_or_default(),
+        failure_holds: own.dns_nxdomain_ttl.unwrap_or_default(),
+        zone_check_period: own.dns_zone_check_period,
+        resolv_conf: (!own.resolv_conf.is_empty()).then(|| PathBuf::from(&own.resolv_conf)),
+        tells_first: false,
     }
 }
 

@@ -63,6 +63,10 @@ pub(crate) enum Happening {
     /// It is looked whether servers are closed, for whoever waits for that.
     Review,
     Trouble,
+    /// A host goes down, or a name moves.
+    Wander,
+    /// Half a second after a database's name has moved: nobody is idle where it was. When it moved.
+    Moved(usize, u64),
     /// Check whether the last faults are over and the last clients gone.
     Closing,
 }

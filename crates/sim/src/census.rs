@@ -44,6 +44,11 @@ census! {
         pauses = "pauses",
         /// Times that it was checked, a second after RESUME, that who waits has a server.
         reliefs = "reliefs",
+        /// Hosts that went down while another one of their database lived.
+        hosts_down = "hosts_down",
+        /// Names that moved, and how often it was checked that nobody is idle where they were.
+        moves = "moves",
+        moves_checked = "moves_checked",
         /// Steps of workers that ended in a panic.
         panics = "panics",
         quiet_ends = "quiet_ends",

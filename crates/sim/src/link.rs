@@ -7,6 +7,7 @@
 //!
 //! A stream holds no more than its buffer: a write may be short, as with a socket.
 
+use machine::observe::Ends;
 use units::ConnId;
 
 use crate::asked::Asked;
@@ -208,6 +209,8 @@ pub struct Link {
     pub asked: Asked,
     /// The result of connecting, until the pooler gets the event.
     pub opened: Option<bool>,
+    /// Both ends of it, where addresses matter.
+    pub ends: Option<Box<Ends>>,
     /// When the pooler began to open it.
     pub opened_at: u64,
     /// Connected, so that it may be read and written.
@@ -238,6 +241,7 @@ impl Link {
             peer: PeerEnd { who, closed: false, blocked: false, dying: false, last_words_at: None },
             asked: Asked::default(),
             opened: None,
+            ends: None,
             opened_at: 0,
             stands: false,
             broken: false,

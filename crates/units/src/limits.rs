@@ -79,6 +79,10 @@ pub const OPENING_MAX: u32 = 4;
 pub const OPENING_PROCESS_MAX: usize = 32;
 pub const OPENING_SLOW: Duration = Duration::from_secs(1);
 
+/// How long a host, or one of its addresses, may be silent to a connect before the next one is tried, where there is one: time for
+/// one of TCP's own repetitions, after 1 s. The last one has `server_connect_timeout`.
+pub const CONNECT_NEXT: Duration = Duration::from_secs(2);
+
 /// How long before the end of its lifetime a server that min_pool_size keeps is replaced, at most; a tenth of a lifetime
 /// that is short.
 pub const RENEWAL: Duration = Duration::from_secs(5);

@@ -52,7 +52,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -383,6 +383,7 @@ impl Worker {
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }
+        self.leave_addresses(step, &before);
         classes::reclassify(&mut self.tables, &before);
         admission::configure_limits(&mut self.tables, &mut self.limiters, step);
         for conn in self.tables.sessions.ids() {
@@ -396,6 +397,18 @@ impl Worker {
         for conn in self.tables.servers.ids() {
             timers::arm_server(&mut self.tables, conn);
         }
+    }
+
+    /// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
+    fn leave_addresses(&mut self, step: &mut Step<'_>, before: &Settings) {
+        if self.tables.settings.addresses == before.addresses {
+            return;
+        }
+        let new = Arc::clone(&self.tables.settings);
+        let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
+        let among = self.tables.servers.ids();
+        closed_servers::retire_servers(&mut self.tables, step, among, is_left, ADDRESS_LEFT);
+        self.follow_up_all(step);
     }
 
     /// Carries out what was ordered for a pool's database since its orders were `before`.

@@ -29,6 +29,7 @@ use crate::server_login::BackendKey;
 pub struct MovedServer {
     pub serial: Serial,
     local: Option<SocketAddr>,
+    host: Address,
     address: Address,
     mark: Option<Mark>,
     opened_for: OpenedFor,
@@ -125,6 +126,7 @@ impl Server {
         MovedServer {
             serial: identity.serial,
             local: identity.local,
+            host: Address::clone(&identity.host),
             address: Address::clone(&identity.address),
             mark: identity.mark,
             opened_for: OpenedFor {
@@ -173,6 +175,7 @@ impl Server {
                 name,
                 local: moved.local,
                 encryption: Encryption::in_the_clear(&moved.address),
+                host: Arc::new(moved.host),
                 address: Arc::new(moved.address),
                 mark: moved.mark,
                 opened_for,

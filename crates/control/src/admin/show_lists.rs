@@ -34,9 +34,9 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         ("login_clients", 0),
         ("free_servers", 0),
         ("used_servers", servers),
-        ("dns_names", input.names.len()),
-        ("dns_zones", 0),
-        ("dns_queries", 0),
+        ("dns_names", input.names.hosts.len()),
+        ("dns_zones", input.names.zones.len()),
+        ("dns_queries", input.names.lookups),
         ("dns_pending", 0),
         ("log_lines_lost", usize::try_from(input.log_lines_lost).unwrap_or(usize::MAX)),
     ];

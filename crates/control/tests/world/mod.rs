@@ -12,7 +12,7 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, SettingRow, ShowInput, WorkerFacts};
+use control::{DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
@@ -40,7 +40,7 @@ pub(crate) struct World {
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
-    pub(crate) names: Vec<KnownName>,
+    pub(crate) names: KnownNames,
     pub(crate) peer_pools: Vec<PeerPool>,
 }
 
@@ -55,11 +55,13 @@ impl World {
             row("pool_mode", Some("transaction"), Some("session"), true),
         ];
         let workers = vec![WorkerFacts { worker: 0, rounds: 900, recvs: 800, sends: 700, ..WorkerFacts::default() }];
-        let names = vec![KnownName {
+        let hosts = vec![KnownName {
             name: "db.example".to_owned(),
             ttl: Duration::from_secs(7),
             addresses: vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])],
         }];
+        let zones = vec![KnownZone { name: "example".to_owned(), serial: 4_000_000_000, hosts: 1 }];
+        let names = KnownNames { hosts, zones, lookups: 1 };
         let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
         World { settings: settings(), rows, snapshots, workers, averages, names, peer_pools }
     }

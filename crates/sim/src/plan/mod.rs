@@ -1,5 +1,6 @@
 //! The plan of a seed's world: settings, databases, users, network, faults, clients.
 
+pub mod hosts;
 mod special;
 
 use std::collections::BTreeMap;
@@ -161,6 +162,7 @@ impl Plan {
         plan.promises = Promises::draw(wishes, is_plain);
         if !is_plain {
             plan.faults.panics = panics(wishes);
+            plan.spread();
         }
         plan.promise();
         plan.set.apply(Arc::make_mut(&mut plan.settings));

@@ -9,6 +9,7 @@
 //!
 //! The world owns its parts, which do not know each other: effects of one part on another go through here.
 
+mod hosts;
 mod orders;
 mod panics;
 mod peers;
@@ -65,6 +66,7 @@ pub struct World {
     panics: Random,
     /// What the administrator orders.
     orders: Random,
+    hosts: hosts::Hosts,
     /// When something was ordered last.
     ordered_at: u64,
     /// A review is planned.
@@ -77,6 +79,7 @@ impl World {
         let book = Rc::default();
         let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
         let orders = Random::new(plan.seed ^ 0x6f72_6465_7273);
+        let hosts = hosts::Hosts::new(&plan);
         let mut course = Course::new(plan, trace);
         let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
         begin(&mut course, &mut pooler, crowd.visits_left());
@@ -95,6 +98,7 @@ impl World {
             serving_clients: false,
             panics,
             orders,
+            hosts,
             ordered_at: 0,
             is_reviewing: false,
         }
@@ -145,6 +149,8 @@ impl World {
             Happening::Relief => orders::relieve(self),
             Happening::Relieved(since) => orders::check_relieved(self, since),
             Happening::Review => orders::review(self),
+            Happening::Wander => hosts::wander(self),
+            Happening::Moved(database, since) => hosts::check_left(self, database, since),
             Happening::Trouble => trouble::happen(course, postgres, pooler),
             Happening::Closing => {}
         }
@@ -197,6 +203,7 @@ impl World {
         self.course.stage = Stage::Closing { since: self.course.now() };
         self.crowd.end_visits();
         trouble::end(&mut self.course, &mut self.postgres);
+        hosts::wander(self);
         if self.course.plan.promises.orders.changes {
             orders::relieve(self);
         }
@@ -258,6 +265,9 @@ fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
     for _ in 0..course.plan.reloads {
         let after = course.random.skewed(1_000, 2_000_000);
         course.after(after, Happening::Reload);
+    }
+    if course.plan.is_spread() {
+        course.after(20_000, Happening::Wander);
     }
     if course.plan.promises.orders.are_given {
         course.after(10_000, Happening::Order);

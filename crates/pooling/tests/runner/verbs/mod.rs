@@ -14,7 +14,7 @@
 //! clients a b c: …                           the same for each
 //! cancel a [with a wrong secret]             a CancelRequest with a's key; also `with half the secret`, `with a longer
 //!                                            secret`
-//! server 1: …                                as a client; also `connects`, `connect fails "why"`, `logs in [k=v …]`,
+//! server 1: …                                as a client; also `connects [to 10.0.0.1:5432]`, `connect fails "why"`, `logs in [k=v …]`,
 //!                                            `checks SCRAM of "password"`, `checks SCRAM-PLUS of "password" [with
 //!                                            another certificate]`
 //! cancel of peer 2                           the same with a key of that process's client; also `passed on 1 times`
@@ -25,6 +25,7 @@
 //! reload pool|database|user|secret|peer …    stop wait_for_clients|wait_for_servers|wait_for_transactions|immediate
 //! upgrade [showing all]                      another process takes over, and is played from now on
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a
+//! name db.example moves to 10.0.0.2 10.0.0.3
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events
 //! panic in worker 1
