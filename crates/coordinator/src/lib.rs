@@ -531,8 +531,7 @@ impl Coordinator {
                 self.requests.confirm(now, pool, worker, count, actions);
                 self.grant_requests(now, actions);
             }
-            // All of a panicked worker's sessions have departed with it.
-            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {}
+            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {} // They have departed with it.
             ToCoordinator::Departed { pool, worker, life: _, user } => {
                 self.departed(pool, worker, &user);
                 self.note_use(now, pool);

@@ -163,8 +163,11 @@ pub struct Door {
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
     stop: Option<Stop>,
-    /// Clients may have keys of the process whose place we take.
-    pub succeeds: bool,
+}
+
+/// Clients may have keys of another process, whose place this one takes.
+pub fn beside_predecessor(door: &mut Door) {
+    door.outward.peers.has_predecessor = true;
 }
 
 impl Door {
@@ -194,7 +197,6 @@ impl Door {
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
             stop: None,
-            succeeds: false,
         }
     }
 
@@ -297,9 +299,9 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                let (mut nowhere, succeeds) = (None, self.succeeds);
+                let mut nowhere = None;
                 self.look_out(now, actions, |outward, turn| {
-                    nowhere = posts::cancel(&mut outward.peers, turn, succeeds, request.pid, request.secret);
+                    nowhere = posts::cancel(&mut outward.peers, turn, request.pid, request.secret);
                 });
                 if let Some(why) = nowhere {
                     let text = format!("closing because: {why}");
@@ -402,17 +404,8 @@ impl Door {
             Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
         };
         let replication = wish.replication;
-        let identity = Identity {
-            serial,
-            name,
-            database,
-            user,
-            peer,
-            encryption,
-            connected_at,
-            cancel_secret,
-            replication,
-        };
+        let identity =
+            Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret, replication };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,

@@ -52,7 +52,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -346,9 +346,9 @@ impl Worker {
             if other_password {
                 pool.opening.proved = Arc::default();
             }
-            let ordered = pool.rules.orders;
-            let reconnects = self.tables.settings.orders.of(&pool.key.database).reconnects != ordered.reconnects;
-            let concerned = reconnects || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            let (ordered, orders) = (pool.rules.orders, self.tables.settings.orders.of(&pool.key.database));
+            let concerned = orders.reconnects != ordered.reconnects
+                || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             let changed = concerned || other_password;
             if let Some(found) = found {
                 pool.database = found;
@@ -356,16 +356,14 @@ impl Worker {
             pool.configure(&self.tables.settings);
             let removed = pool.is_removed();
             // The pool may have a fixed size from now on.
-            if let Some(waits) = &mut pool.measured.wait_sampling {
-                waits.forget();
-            }
+            pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
             if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
             if changed {
-                let why = match concerned {
-                    _ if removed => DATABASE_REMOVED,
-                    true => DATABASE_CHANGED,
+                let why = match removed {
+                    true => DATABASE_REMOVED,
+                    false if concerned => DATABASE_CHANGED,
                     false => PASSWORD_CHANGED,
                 };
                 closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
@@ -383,7 +381,8 @@ impl Worker {
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }
-        self.leave_addresses(step, &before);
+        reloads::leave_addresses(&mut self.tables, step, &before);
+        self.follow_up_all(step);
         classes::reclassify(&mut self.tables, &before);
         admission::configure_limits(&mut self.tables, &mut self.limiters, step);
         for conn in self.tables.sessions.ids() {
@@ -394,21 +393,7 @@ impl Worker {
             closed_servers::close_fast(&mut self.tables, step, conn);
             self.follow_up_all(step);
         }
-        for conn in self.tables.servers.ids() {
-            timers::arm_server(&mut self.tables, conn);
-        }
-    }
-
-    /// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
-    fn leave_addresses(&mut self, step: &mut Step<'_>, before: &Settings) {
-        if self.tables.settings.addresses == before.addresses {
-            return;
-        }
-        let new = Arc::clone(&self.tables.settings);
-        let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
-        let among = self.tables.servers.ids();
-        closed_servers::retire_servers(&mut self.tables, step, among, is_left, ADDRESS_LEFT);
-        self.follow_up_all(step);
+        self.tables.servers.ids().into_iter().for_each(|conn| timers::arm_server(&mut self.tables, conn));
     }
 
     /// Carries out what was ordered for a pool's database since its orders were `before`.

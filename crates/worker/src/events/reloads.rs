@@ -13,7 +13,7 @@ use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
@@ -75,4 +75,15 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);
+}
+
+/// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
+pub(crate) fn leave_addresses(tables: &mut Tables, step: &mut Step<'_>, before: &Settings) {
+    if tables.settings.addresses == before.addresses {
+        return;
+    }
+    let new = Arc::clone(&tables.settings);
+    let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
+    let among = tables.servers.ids();
+    closed_servers::retire_servers(tables, step, among, is_left, ADDRESS_LEFT);
 }

@@ -32,16 +32,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return moves(world, words);
     }
     if words.eat("stop") {
-        let stop = match words.bare("how to stop")? {
-            "wait_for_clients" => Stop::WaitForClients,
-            "wait_for_servers" => Stop::WaitForServers,
-            "wait_for_transactions" => Stop::WaitForTransactions,
-            "immediate" => Stop::Immediate,
-            other => return Err(format!("'{other}' is no way to stop")),
-        };
-        world.tell_everybody(|place| Mail::stop(place, stop));
-        world.run_until_idle();
-        return words.end();
+        return stop(world, words);
     }
     if words.eat("panic in worker") {
         let worker: u16 = words.number("the worker")?;
@@ -78,6 +69,19 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         }
     }
     switch(world, &mut words)?;
+    world.run_until_idle();
+    words.end()
+}
+
+fn stop(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    let stop = match words.bare("how to stop")? {
+        "wait_for_clients" => Stop::WaitForClients,
+        "wait_for_servers" => Stop::WaitForServers,
+        "wait_for_transactions" => Stop::WaitForTransactions,
+        "immediate" => Stop::Immediate,
+        other => return Err(format!("'{other}' is no way to stop")),
+    };
+    world.tell_everybody(|place| Mail::stop(place, stop));
     world.run_until_idle();
     words.end()
 }
