@@ -363,7 +363,7 @@ fn is_on(value: &[u8]) -> bool {
 
 /// The value of `replication`, or PostgreSQL's words about it.
 fn kind_of_replication(value: &[u8]) -> Result<Option<ReplicationKind>, Refused> {
-    ReplicationKind::read(value).map_err(|()| {
+    ReplicationKind::read(value).map_err(|_| {
         let shown = shown(&String::from_utf8_lossy(value).escape_debug().to_string()).to_string();
         Refused(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"replication\": \"{shown}\""))
     })

@@ -19,13 +19,20 @@ pub enum ReplicationKind {
     Logical,
 }
 
+/// A value that is neither a Boolean nor `database`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NoReplicationKind;
+
 impl ReplicationKind {
-    /// The value of `replication` in a startup packet: `Ok(None)` is a "no". `Err`: PostgreSQL would refuse it.
-    pub fn read(value: &[u8]) -> Result<Option<ReplicationKind>, ()> {
+    /// The value of `replication` in a startup packet: `Ok(None)` is a "no".
+    ///
+    /// # Errors
+    /// PostgreSQL would refuse it.
+    pub fn read(value: &[u8]) -> Result<Option<ReplicationKind>, NoReplicationKind> {
         if value == b"database" {
             return Ok(Some(ReplicationKind::Logical));
         }
-        is_true(value).map(|yes| yes.then_some(ReplicationKind::Physical)).ok_or(())
+        is_true(value).map(|yes| yes.then_some(ReplicationKind::Physical)).ok_or(NoReplicationKind)
     }
 
     /// What PostgreSQL is asked for with.
@@ -108,7 +115,7 @@ mod tests {
         }
         assert_eq!(ReplicationKind::read(b"database"), Ok(Some(ReplicationKind::Logical)));
         for wrong in ["", "o", "maybe", "DATABASE", "truee", "10", "2"] {
-            assert_eq!(ReplicationKind::read(wrong.as_bytes()), Err(()), "{wrong}");
+            assert_eq!(ReplicationKind::read(wrong.as_bytes()), Err(NoReplicationKind), "{wrong}");
         }
     }
 }
