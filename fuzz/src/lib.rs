@@ -11,6 +11,7 @@ pub mod configuration;
 pub mod door;
 pub mod messages;
 pub mod proofs;
+pub mod proxies;
 pub mod rules;
 pub mod sasl;
 pub mod statements;
@@ -22,7 +23,7 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("wire", messages::run),
     ("door", door::run),
     ("worker", worker::run),
@@ -35,4 +36,5 @@ pub const TARGETS: [Target; 12] = [
     ("rules", rules::run),
     ("hba", access::rules),
     ("ident", access::maps),
+    ("proxy", proxies::run),
 ];

@@ -56,7 +56,7 @@ pub fn settings_md() -> String {
         ),
         (
             "[peers]",
-            "`peer_id = parameter=value …`: accepted with a warning, cancel requests are not passed on yet.",
+            "`peer_id = parameter=value …`: other processes of the pooler, to which cancel requests are passed on that are for their clients. An entry with this process's own number is ignored.",
             users::PEER_PARAMETERS.to_vec(),
         ),
         (
@@ -125,7 +125,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Size => "number or auto".to_owned(),
         Kind::Seconds => "seconds".to_owned(),
         Kind::Text => "text".to_owned(),
-        Kind::List | Kind::Statements => "list".to_owned(),
+        Kind::List | Kind::Networks | Kind::Statements => "list".to_owned(),
         Kind::Path => "path".to_owned(),
         Kind::Mode => "file mode".to_owned(),
         Kind::Flag => "0 or 1".to_owned(),

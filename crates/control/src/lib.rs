@@ -36,11 +36,14 @@ pub mod show_input;
 pub mod shutdown;
 pub mod steward;
 pub mod table;
+mod time_of_day;
 pub mod version;
 
 pub use admin::Show;
 pub use command::Command;
-pub use plane::{Asker, DoorFacts, EngineFacts, KnownName, Loaded, PeerRow, Plane, SettingRow, Wanted, WorkerFacts};
+pub use plane::{
+    Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, Plane, SettingRow, Wanted, WorkerFacts,
+};
 pub use show_input::ShowInput;
 pub use shutdown::Signal;
 pub use steward::{ControlEvent, Ending, Steward};

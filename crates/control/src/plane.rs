@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
+use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -52,8 +53,11 @@ pub trait Plane {
     /// Lines of the log that were lost since the start.
     fn log_lines_lost(&mut self) -> u64;
 
-    /// Names of servers' hosts that have been resolved and are known still.
-    fn names(&mut self) -> Vec<KnownName>;
+    /// What is known of names of servers' hosts.
+    fn names(&mut self) -> KnownNames;
+
+    /// Names of servers' hosts are looked up anew by whoever needs one from now on.
+    fn forget_names(&mut self);
 
     /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
     fn show_life(&mut self) {}
@@ -63,6 +67,25 @@ pub trait Plane {
 
     /// Writes a line to the log.
     fn tell(&mut self, level: Level, text: String);
+}
+
+/// What is known of names, and of the zones that they are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownNames {
+    pub hosts: Vec<KnownName>,
+    pub zones: Vec<KnownZone>,
+    /// Lookups that are under way.
+    pub lookups: usize,
+}
+
+/// A zone with names that were looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownZone {
+    pub name: String,
+    /// 0: it was not asked for yet.
+    pub serial: u32,
+    /// How many of our names are in it.
+    pub hosts: usize,
 }
 
 /// The addresses of a host's name, as they were found last.
@@ -87,6 +110,7 @@ pub struct Asker {
 pub struct EngineFacts {
     pub workers: Vec<WorkerFacts>,
     pub door: DoorFacts,
+    pub peer_pools: Vec<PeerPool>,
 }
 
 /// Clients that were not let in.
@@ -127,8 +151,6 @@ pub struct Loaded {
     pub stats_period: Duration,
     /// A `stats:` line in the log at the end of each period.
     pub log_stats: bool,
-    /// The rows of SHOW PEERS.
-    pub peers: Vec<PeerRow>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -140,15 +162,6 @@ pub enum Wanted<'a> {
     Again,
     /// SET: what holds, with one setting changed.
     Set { key: &'a str, value: &'a str },
-}
-
-/// A row of SHOW PEERS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerRow {
-    pub id: u16,
-    pub host: String,
-    pub port: u16,
-    pub pool_size: u32,
 }
 
 /// A row of SHOW CONFIG.

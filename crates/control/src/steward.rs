@@ -1,12 +1,14 @@
 //! The control thread: waits for events, answers the console, reloads, keeps the averages, and decides when the process
 //! ends.
 
+use std::cell::OnceCell;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
+use machine::{Addresses, Level, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
@@ -15,14 +17,14 @@ use crate::console::{self, Answer, Refusal};
 use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
-use crate::plane::{Asker, EngineFacts, KnownName, Loaded, Plane, Wanted};
+use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
 use crate::shutdown::{Act, Phase, Signal};
 
 mod endings;
 mod orders;
 
-use endings::End;
+use endings::Countdown;
 use orders::Waiting;
 
 /// How often memory is given back to the system.
@@ -41,6 +43,8 @@ pub enum ControlEvent {
     LifeAsked,
     /// This file of the configuration has changed, and `watch_config` is on.
     Changed(String),
+    /// The name of a host has other addresses than before.
+    NameMoved { name: Arc<str>, addresses: Arc<[IpAddr]> },
     /// Another process (its id) is about to take our place: may it, and what was ordered here?
     UpgradeAsked(u32, Sender<Result<Orders, String>>),
     /// It has started.
@@ -57,7 +61,7 @@ pub enum ControlEvent {
 struct Seen {
     snapshots: Vec<Snapshot>,
     counters: EngineFacts,
-    names: Vec<KnownName>,
+    names: KnownNames,
 }
 
 /// How the process ends.
@@ -113,10 +117,12 @@ pub struct Steward<P, L> {
     ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
+    /// Where names of hosts have moved to.
+    addresses: Addresses,
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
     /// The end that has begun.
-    end: End,
+    end: Countdown,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -128,13 +134,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             load,
             // What was ordered in a process whose place we take holds here.
             orders: loaded.settings.orders.clone(),
+            addresses: loaded.settings.addresses.clone(),
             loaded,
             averages: Averages::default(),
             announcer: Announcer::default(),
             phase: Phase::Running,
             ready: Arc::default(),
             waiting: Vec::new(),
-            end: End::default(),
+            end: Countdown::default(),
         }
     }
 
@@ -219,6 +226,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 self.reload();
                 None
             }
+            ControlEvent::NameMoved { name, addresses } => {
+                self.name_moved(name, addresses);
+                None
+            }
             ControlEvent::UpgradeAsked(pid, to) => {
                 // Who asked may have given up.
                 let _ = to.send(self.may_hand_over(pid));
@@ -294,7 +305,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             _ => return Answer::Columns(None),
         };
         // Columns do not depend on what there is to show.
-        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: Vec::new() };
+        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: KnownNames::default() };
         Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
@@ -304,9 +315,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        let is_counted = matches!(show, Show::Workers | Show::Events);
+        let is_counted = matches!(show, Show::Workers | Show::Events | Show::PeerPools | Show::Lists);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
-        let names = if matches!(show, Show::DnsHosts | Show::Lists) { self.plane.names() } else { Vec::new() };
+        let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
+        let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
         let seen = Seen { snapshots, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }
@@ -322,16 +334,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
-            peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
             workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
             door: seen.counters.door,
+            peer_pools: &seen.counters.peer_pools,
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),
+            pools: OnceCell::new(),
         };
         make(&input)
     }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use control::{Asker, Command, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Steward, Wanted};
+use control::{Asker, Command, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Steward, Wanted};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::random::Random;
@@ -51,9 +51,11 @@ impl Plane for NotingPlane {
         0
     }
 
-    fn names(&mut self) -> Vec<KnownName> {
-        Vec::new()
+    fn names(&mut self) -> KnownNames {
+        KnownNames::default()
     }
+
+    fn forget_names(&mut self) {}
 
     fn give_memory_back(&mut self) {}
 
@@ -66,7 +68,6 @@ fn asked(text: &str, manner: Manner, admin: bool) -> (Vec<(u8, Vec<u8>)>, u32, u
     let loaded = Loaded {
         settings: Arc::new(world::World::new().settings),
         rows: world::World::new().rows,
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: false,

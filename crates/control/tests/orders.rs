@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use connections::databases::Database;
-use control::{Asker, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted};
+use connections::databases::{Address, Database, Host};
+use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Kind, Serial, WorkerId};
@@ -56,7 +56,11 @@ impl Plane for Outside {
             let (paused, disabled) = (u8::from(orders.paused), u8::from(orders.disabled));
             format!("paused={paused} disabled={disabled} reconnects={} kills={}", orders.reconnects, orders.kills)
         };
-        self.note(format!("all: {}; app: {}", words(all), words(app)));
+        let host = |host| Address { host, port: 5432 };
+        let at = host(Host::Ip([10, 0, 0, 1].into()));
+        let left = settings.addresses.have_left(&host(Host::Name("db.example".to_owned())), &at);
+        let moved = if left { "; db.example has left 10.0.0.1" } else { "" };
+        self.note(format!("all: {}; app: {}{moved}", words(all), words(app)));
     }
 
     fn stop(&mut self, stop: Stop) {
@@ -73,8 +77,12 @@ impl Plane for Outside {
 
     fn give_memory_back(&mut self) {}
 
-    fn names(&mut self) -> Vec<KnownName> {
-        Vec::new()
+    fn names(&mut self) -> KnownNames {
+        KnownNames::default()
+    }
+
+    fn forget_names(&mut self) {
+        self.note("names are forgotten".to_owned());
     }
 
     fn log_lines_lost(&mut self) -> u64 {
@@ -109,7 +117,6 @@ fn loaded() -> Loaded {
     Loaded {
         settings: Arc::new(settings),
         rows: Vec::new(),
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: true,
@@ -156,6 +163,16 @@ const NOTHING: [&str; 0] = [];
 const CALM: &str = "paused=0 disabled=0 reconnects=0 kills=0";
 
 #[test]
+fn a_name_that_has_moved_is_part_of_the_settings_also_after_a_reload() {
+    let mut scene = Scene::new();
+    let addresses = [std::net::IpAddr::from([10, 0, 0, 2])].into();
+    scene.steward.serve(ControlEvent::NameMoved { name: "db.example".into(), addresses });
+    let moved = format!("all: {CALM}; app: {CALM}; db.example has left 10.0.0.1");
+    assert_eq!(scene.told().join("; "), moved);
+    assert_eq!(scene.types(1, "reload"), [moved, "1: RELOAD".to_owned()]);
+}
+
+#[test]
 fn every_order_changes_its_own_value() {
     let mut scene = Scene::new();
     let only = |app: &str| format!("all: {CALM}; app: {app}");
@@ -172,7 +189,11 @@ fn every_order_changes_its_own_value() {
     assert_eq!(scene.types(1, "enable app"), [only(CALM), "1: ENABLE".to_owned()]);
     assert_eq!(
         scene.types(1, "reconnect"),
-        [format!("all: paused=0 disabled=0 reconnects=1 kills=0; app: {CALM}"), "1: RECONNECT".to_owned()]
+        [
+            "names are forgotten".to_owned(),
+            format!("all: paused=0 disabled=0 reconnects=1 kills=0; app: {CALM}"),
+            "1: RECONNECT".to_owned()
+        ]
     );
     assert_eq!(
         scene.types(1, "kill \"app\";")[..],

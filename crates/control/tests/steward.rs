@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use control::{
-    Asker, ControlEvent, Ending, EngineFacts, KnownName, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
+    Asker, ControlEvent, Ending, EngineFacts, KnownNames, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
 };
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
@@ -63,9 +63,11 @@ impl Plane for FakePlane {
 
     fn give_memory_back(&mut self) {}
 
-    fn names(&mut self) -> Vec<KnownName> {
-        Vec::new()
+    fn names(&mut self) -> KnownNames {
+        KnownNames::default()
     }
+
+    fn forget_names(&mut self) {}
 
     fn log_lines_lost(&mut self) -> u64 {
         0
@@ -106,7 +108,6 @@ fn loaded(default_pool_size: u32) -> Loaded {
     Loaded {
         settings: Arc::new(settings),
         rows: Vec::new(),
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: true,

@@ -158,13 +158,18 @@ impl Door {
         conn: ConnId,
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let Door { settings, random, lookups, logins, .. } = self;
+        let Door { settings, random, outward, logins, .. } = self;
         let Login { wish, method, .. } = &logins[conn];
         let wish = wish.as_ref().expect("it has said who it is");
         if !is_lookup_needed(settings, wish, method) {
             return self.ask_for_proof(conn, actions);
         }
-        match lookups.begin(&mut Turn { now, settings, random, actions }, (conn, since), &wish.database, &wish.user) {
+        match outward.lookups.begin(
+            &mut Turn { now, settings, random, actions },
+            (conn, since),
+            &wish.database,
+            &wish.user,
+        ) {
             Begun::Waits => {
                 self.logins[conn].phase = Phase::LookingUp { since };
                 return Ok(());

@@ -104,7 +104,7 @@ impl Door {
         inbox::fit(login);
         // A client that has sent ahead is not read until another machine has answered.
         let waits = match &login.phase {
-            Phase::Greeting | Phase::Securing => true,
+            Phase::Announcing | Phase::Greeting | Phase::Securing => true,
             Phase::Proving(proof) => proof.is_waiting(),
             Phase::Queued | Phase::LookingUp { .. } | Phase::Applying { .. } => false,
             Phase::Delayed { .. } | Phase::Leaving => false,
@@ -223,7 +223,7 @@ impl Login {
             Phase::LookingUp { .. } => LOOKUP + heap::of_name(user),
             Phase::Delayed { refused: Refused(_, text), .. } => heap::taken(text.capacity()) + DELAYED,
             Phase::Applying { proved, .. } => proved.weight(),
-            Phase::Greeting | Phase::Queued | Phase::Securing | Phase::Leaving => 0,
+            Phase::Announcing | Phase::Greeting | Phase::Queued | Phase::Securing | Phase::Leaving => 0,
         };
         let wish = wish.as_ref().map_or(0, |wish| wish.weight());
         EMPTY

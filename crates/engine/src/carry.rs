@@ -3,6 +3,8 @@
 //! All actions of a step are carried out before the next step of that machine. Events that they cause (a socket is
 //! blocked or broken, a connection is open at once, a message was returned) are delivered after the last action.
 
+use std::sync::Arc;
+
 use machine::{Action, Event, Hangup, Mail, Secure, ToWorker};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
@@ -15,6 +17,7 @@ use crate::layer::Layer;
 use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::shared::ConsoleRequest;
+use crate::upgrade;
 
 /// At most so many consecutive sends go into one system call.
 pub(crate) const GATHER_MAX: usize = 16;
@@ -139,7 +142,7 @@ impl Host {
             Action::Interest { conn, read, write } => self.connections.set_interest(conn, Interest { read, write }),
             Action::Close { conn, last_words } => self.close(conn, last_words),
             Action::Open { conn, address } => {
-                let dial = self.dialer.begin(conn, &address);
+                let dial = self.dialer.begin(conn, &address, self.now);
                 self.dial(conn, dial);
             }
             Action::Secure { conn, how } => self.secure(conn, how),
@@ -159,8 +162,8 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
-            Action::TellOther(told) => self.tell_other(*told),
-            Action::Placed { ticket, place } => self.placed(ticket, place),
+            Action::TellOther(told) => upgrade::tell_other(self, *told),
+            Action::Placed { ticket, place } => upgrade::placed(self, ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => self.shared.tell(self.now, *fact),
         }
@@ -248,7 +251,11 @@ impl Host {
         let (fd, phase, interest) = match dial {
             Dial::Watch(fd) => (fd, Phase::Connecting, Interest::WRITE),
             Dial::Standing(fd) => (fd, Phase::Open, Interest::READ),
-            Dial::Resolve(name) => return self.shared.resolver.submit(conn, name, self.inbox.mailbox()),
+            Dial::Resolve(name) => {
+                let mailbox = Arc::clone(self.inbox.mailbox());
+                let answer = move |found| _ = mailbox.insist(Letter::Resolved { conn, found });
+                return self.shared.resolver.look_up(name, answer);
+            }
             Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
         };
         let parcel = Parcel::new(fd);

@@ -1,6 +1,5 @@
 //! The control plane's handle to a running engine. Every call returns soon, and none affects a query.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,10 +105,20 @@ impl Handle {
         self.post(Mail::ToWorker(worker, ToWorker::Answer { conn, bytes, close }));
     }
 
-    /// Names of hosts that are known, how long still, and their addresses.
+    /// What is known of names of hosts.
     #[must_use]
-    pub fn names(&self) -> Vec<(String, Duration, Vec<IpAddr>)> {
-        self.shared.resolver.known()
+    pub fn names(&self) -> names::Seen {
+        self.shared.resolver.seen()
+    }
+
+    /// Names are looked up anew by whoever asks from now on.
+    pub fn forget_names(&self) {
+        self.shared.resolver.forget_all();
+    }
+
+    /// Names are kept for other times from now on.
+    pub fn set_names(&self, options: &names::Options) {
+        self.shared.resolver.configure(options);
     }
 
     /// Ends a session, if it is still that one.

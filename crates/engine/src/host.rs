@@ -140,7 +140,7 @@ impl Host {
             residents: Residents::new(&plan.places, plan.builder, &plan.shared.settings()),
             connections: Connections::default(),
             poll,
-            dialer: Dialer::new(plan.tcp),
+            dialer: Dialer::new(plan.tcp, plan.shared.resolver.clone()),
             gate,
             board: BoardCopy::new(plan.shared.workers),
             shared: plan.shared,
@@ -175,7 +175,8 @@ impl Host {
     fn wait(&mut self) {
         self.connections.register_interests(&mut self.poll);
         let gate = self.gate.as_ref().and_then(Gate::deadline).unwrap_or(Time::NEVER);
-        let mut timeout = time_until(self.residents.await_all().deadline.min(gate), self.now);
+        let own = gate.min(self.dialer.deadline());
+        let mut timeout = time_until(self.residents.await_all().deadline.min(own), self.now);
         if !self.inbox.prepare_to_wait() {
             timeout = Some(Duration::ZERO);
         }
@@ -218,8 +219,8 @@ impl Host {
                     self.deliver_event(resident, Event::Answered { conn, verdict });
                 }
             }
-            Letter::Resolved { conn, resolved } => {
-                if let Some(dial) = self.dialer.resolved(conn, resolved) {
+            Letter::Resolved { conn, found } => {
+                if let Some(dial) = self.dialer.resolved(conn, found, self.now) {
                     self.dial(conn, dial);
                     self.deliver_aftermath_to_owner(conn);
                 }
@@ -274,7 +275,8 @@ impl Host {
         let logins = self.residents.iter().map(|resident| resident.machine().logins() as u64).sum();
         let epoll_ctls = self.poll.ctls;
         let counters = Counters { epoll_ctls, turned_away, sends, refused_logins, logins, ..self.counters };
-        ThreadCounters { thread: self.thread, worker, counters }
+        let peer_pools = self.residents.iter().flat_map(|resident| resident.machine().peer_pools()).collect();
+        ThreadCounters { thread: self.thread, worker, counters, peer_pools }
     }
 
     /// Serves events of servers and cancel connections. Returns whether there are events of listeners or the bell.
@@ -398,6 +400,11 @@ impl Host {
     fn deliver_deadlines(&mut self) {
         if let Some(gate) = &mut self.gate {
             gate.end_pause(&mut self.poll, self.now);
+        }
+        while let Some((conn, dial)) = self.dialer.overdue(self.now) {
+            drop(self.connections.remove(conn));
+            self.dial(conn, dial);
+            self.deliver_aftermath_to_owner(conn);
         }
         if self.residents.await_all().deadline > self.now {
             return;

@@ -1,12 +1,12 @@
 //! Letters between threads, and the eventfd that wakes a thread.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use machine::{Done, Exchange, Mail, Verdict};
+use names::Found;
 use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 
@@ -20,9 +20,6 @@ pub(crate) const OFFERED_MAX: usize = 1024;
 
 /// One thread's mailbox.
 pub(crate) type Letterbox = Mailbox<Letter, EventBell>;
-
-/// Addresses in the order to try them, or why there are none.
-pub(crate) type Resolved = Result<Arc<[IpAddr]>, String>;
 
 pub(crate) enum Letter {
     /// For a machine of the thread. A socket may come with it, which is in no epoll.
@@ -40,7 +37,7 @@ pub(crate) enum Letter {
     },
     Resolved {
         conn: ConnId,
-        resolved: Resolved,
+        found: Found,
     },
     /// Return the thread's counters.
     Count {

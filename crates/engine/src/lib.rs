@@ -5,7 +5,7 @@
 //!   N workers:  thread 0 hosts door and coordinator, threads 1..=N a worker each
 //!
 //!   thread = [`host`]: epoll + machines + sockets ◄── mailboxes ──► other threads, control plane
-//! also: 2 threads that compute keys, 2 that look names up, 1 that writes the log
+//! also: 2 threads that compute keys, 1 for names of hosts and those that look them up, 1 that writes the log
 //! ```
 //!
 //! Read [`host`] first (the loop), then `carry` (actions) and `traffic` (bytes). Threads share the `mailbox` (no wake
@@ -21,6 +21,7 @@ mod connections;
 mod count;
 mod gate;
 mod handle;
+mod heritage;
 mod host;
 mod inbox;
 mod layer;
@@ -33,7 +34,6 @@ mod options;
 mod poll;
 mod recover;
 mod residents;
-mod resolve;
 mod shared;
 mod shared_board;
 mod sync;
@@ -53,6 +53,7 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use machine::{Level, Place, Settings};
+use names::{Names, News};
 use pooling::{Coordinator, Door, Worker};
 
 pub use authority::Authority;
@@ -60,12 +61,12 @@ pub use clock::Clock;
 pub use count::{Counters, ThreadCounters};
 
 pub use handle::Handle;
+pub use heritage::{Heritage, Leaving};
 pub use layer::Keyring;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
 pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;
-pub use upgrade::{Heritage, Leaving};
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};
@@ -108,6 +109,7 @@ impl std::error::Error for StartError {}
 pub struct Engine {
     handle: Handle,
     questions: Option<Receiver<ConsoleRequest>>,
+    news: Option<Receiver<News>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -153,9 +155,13 @@ impl Engine {
         }
         let places = listeners.iter().map(|listener| listener.place.clone()).collect();
         let (asker, questions) = channel();
+        let (teller, news) = channel();
+        let tells_first = options.heritage.is_some();
+        let resolver = Names::start(names::Options { tells_first, ..options.names.clone() }, teller)
+            .map_err(|error| StartError::System("cannot look names up", error))?;
         let make = || -> io::Result<Arc<Shared>> {
             let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
-            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone(), names)?))
+            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone(), resolver, names)?))
         };
         let system = |error| StartError::System("cannot start", error);
         let shared = make().map_err(system)?;
@@ -165,7 +171,7 @@ impl Engine {
             // Nobody is accepted before it is counted what the other process has. It is the first letter of that thread.
             handle.accept(false);
         }
-        let mut engine = Engine { handle, questions: Some(questions), threads: Vec::new() };
+        let mut engine = Engine { handle, questions: Some(questions), news: Some(news), threads: Vec::new() };
         for plan in plans(&shared, &builder, options, listeners) {
             // If one cannot be started, dropping the engine ends the others.
             engine.threads.push(start_thread(plan).map_err(system)?);
@@ -181,6 +187,11 @@ impl Engine {
     /// The receiver of the console's commands, which [`Handle::answer`] answers. `None`: it was taken already.
     pub fn questions(&mut self) -> Option<Receiver<ConsoleRequest>> {
         self.questions.take()
+    }
+
+    /// The receiver of what is new about names of hosts. `None`: it was taken already.
+    pub fn news(&mut self) -> Option<Receiver<News>> {
+        self.news.take()
     }
 
     /// Waits until a [`Handle::stop`] is complete, and the log's last lines are written.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::authority::Authority;
+use crate::heritage::Heritage;
 use crate::layer::Keyring;
-use crate::upgrade::Heritage;
 
 /// All options.
 #[derive(Clone)]
@@ -34,6 +34,8 @@ pub struct Options {
     pub log: LogOptions,
     /// Who is asked about clients that others vouch for.
     pub authority: Option<Arc<dyn Authority>>,
+    /// How names of servers' hosts are looked up.
+    pub names: names::Options,
 }
 
 /// The Unix socket to listen on.
@@ -153,6 +155,7 @@ impl Default for Options {
             tls: Keyring::default(),
             log: LogOptions::default(),
             authority: None,
+            names: names::Options::default(),
         }
     }
 }

@@ -7,19 +7,19 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use machine::{Fact, Inquiry, Level, Place, Question, Settings, Snapshot, Stop, Verdict};
+use names::Names;
 use units::{ConnId, DoorId, Time, WorkerId};
 
 use crate::authority::Authority;
 use crate::clock::Clock;
 use crate::compute::Computers;
 use crate::count::ThreadCounters;
+use crate::heritage::Upgrade;
 use crate::letter::{Letter, Letterbox};
 use crate::listener::Listening;
 use crate::log::Log;
-use crate::resolve::Resolver;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
-use crate::upgrade::Upgrade;
 
 /// The only door so far.
 pub(crate) const DOOR: DoorId = DoorId(0);
@@ -43,15 +43,13 @@ pub(crate) struct Shared {
     pub(crate) boxes: Vec<Arc<Letterbox>>,
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
-    pub(crate) resolver: Resolver,
+    pub(crate) resolver: Names,
     /// `None`: nobody can be asked.
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
     pub(crate) upgrade: Upgrade,
-    /// The key of names of prepared statements.
-    pub(crate) names: [u8; 32],
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
@@ -70,6 +68,7 @@ impl Shared {
         boxes: Vec<Arc<Letterbox>>,
         questions: Sender<ConsoleRequest>,
         authority: Option<Arc<dyn Authority>>,
+        resolver: Names,
         names: [u8; 32],
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
@@ -80,13 +79,12 @@ impl Shared {
             boxes,
             board: SharedBoard::new(workers),
             computers: Computers::start()?,
-            resolver: Resolver::start()?,
+            resolver,
             authority,
             questions,
             replies: Replies::default(),
             end: End::default(),
-            upgrade: Upgrade::default(),
-            names,
+            upgrade: Upgrade::new(names),
             listening: Mutex::default(),
             settings: Mutex::new(settings),
             stop: Mutex::default(),

@@ -96,7 +96,7 @@ impl Host {
     pub(crate) fn connected(&mut self, conn: ConnId) {
         let Some(fd) = self.connections.fd(conn) else { return };
         let error = outcome(fd);
-        match self.dialer.verdict(conn, error) {
+        match self.dialer.verdict(conn, error, self.now) {
             None => {
                 self.connections.set_phase(conn, Phase::Open);
                 self.connections.set_interest(conn, Interest::READ);

@@ -35,6 +35,8 @@ pub struct Opening {
     pub spare_after: Time,
     /// The index of the next host.
     next_host: usize,
+    /// Hosts at which a login has failed lately, and until when others go before them.
+    down: Vec<(Address, Time)>,
     /// Keys that a login has derived, so that the next one need not.
     pub derived: Option<Derived>,
     /// What a client has proved last, good for its user's servers.
@@ -48,19 +50,45 @@ impl Opening {
         self.pause.is_some_and(|pause| now < pause.until)
     }
 
-    /// The address for the next server.
-    pub fn take_host(&mut self, database: &Database) -> Address {
+    /// The host for the next server: the next in turn that is not known to be down, or else simply the next.
+    //= pgbouncer config.md#host
+    //= pgbouncer config.md#load_balance_hosts
+    pub fn take_host(&mut self, database: &Database, now: Time) -> Address {
         let hosts = &database.hosts;
-        let host = hosts[self.next_host % hosts.len()].clone();
-        if database.load_balance_hosts == LoadBalanceHosts::RoundRobin {
-            self.pass_host(database);
-        }
-        host
+        let in_turn = (0..hosts.len()).map(|step| (self.next_host + step) % hosts.len());
+        let chosen = in_turn.clone().find(|&index| !self.is_down(&hosts[index], now));
+        let chosen = chosen.unwrap_or(self.next_host % hosts.len());
+        self.next_host = match database.load_balance_hosts {
+            LoadBalanceHosts::RoundRobin => (chosen + 1) % hosts.len(),
+            LoadBalanceHosts::Disable => chosen,
+        };
+        hosts[chosen].clone()
     }
 
-    /// The next server is opened at another host than this one would have been.
-    pub fn pass_host(&mut self, database: &Database) {
-        self.next_host = (self.next_host + 1) % database.hosts.len();
+    fn is_down(&self, host: &Address, now: Time) -> bool {
+        self.down.iter().any(|(down, until)| down == host && now < *until)
+    }
+
+    /// A server could not be opened there: until then others go before it.
+    pub fn host_failed(&mut self, database: &Database, host: &Address, now: Time, until: Time) {
+        self.down.retain(|(down, until)| down != host && now < *until);
+        self.down.push((host.clone(), until));
+        let is_next = database.hosts.get(self.next_host).is_some_and(|next| next == host);
+        if is_next && database.load_balance_hosts == LoadBalanceHosts::Disable {
+            // Also when all are down they take turns.
+            self.next_host = (self.next_host + 1) % database.hosts.len();
+        }
+    }
+
+    /// A server has logged in there.
+    pub fn host_lives(&mut self, host: &Address) {
+        self.down.retain(|(down, _)| down != host);
+    }
+
+    /// Whether a server can be opened at another host that is not known to be down.
+    #[must_use]
+    pub fn has_other_host(&self, database: &Database, host: &Address, now: Time) -> bool {
+        database.hosts.iter().any(|other| other != host && !self.is_down(other, now))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing here decides. Start with [`event`] (everything that can happen) and [`action`] (everything that may be asked for).
 
 pub mod action;
+pub mod addresses;
 pub mod arrival;
 pub mod asking;
 pub mod cancel_secret;
@@ -13,8 +14,10 @@ pub mod histogram;
 pub mod mail;
 pub mod observe;
 pub mod orders;
+pub mod peering;
 pub mod pids;
 mod proved;
+mod refusal;
 pub mod refused_logins;
 mod replication;
 pub mod sabotage;
@@ -29,6 +32,7 @@ use queueing::board::Board;
 use units::{ConnId, Time};
 
 pub use action::{Action, Actions, Manner, Piece, Question, Source};
+pub use addresses::Addresses;
 pub use asking::{Evidence, Inquiry, Outside, Verdict};
 pub use cancel_secret::{CancelSecret, Protocol};
 pub use encryption::{CertificateNames, Secure, Secured};

@@ -28,6 +28,8 @@ pub struct Snapshot {
     pub servers: Vec<ServerSnapshot>,
     /// Servers given to other workers since the start.
     pub lends: u64,
+    /// Clients of the console that were let in since the start: it has no pool.
+    pub console_logins: u64,
     pub rotations: Rotations,
     /// Limits of classes that are counted here, and what statements are.
     pub limits: Vec<LimitCounts>,

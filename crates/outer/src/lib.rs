@@ -6,6 +6,7 @@
 //!                          ├─► Authority  certificates that a CA of its own signs     (authority.rs)
 //!                          ├─► Between  somebody who ends the TLS of both             (between.rs)
 //!                          ├─► Impostor  a PostgreSQL that says what a test wants    (impostor.rs)
+//!                          ├─► NameServer  says where names of hosts are             (name_server.rs)
 //!                          ├─► Line     a client's bare connection, and its TLS        (line.rs)
 //!                          └─► Client   a client that can also misbehave              (crate client)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
@@ -25,6 +26,7 @@ mod between;
 pub mod examples;
 mod impostor;
 pub mod line;
+mod name_server;
 mod pooler;
 mod program;
 pub mod shown;
@@ -35,6 +37,7 @@ pub use authority::{Authority, Signature};
 pub use between::Between;
 pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
 pub use impostor::{Impostor, Peer};
+pub use name_server::{NameServer, Says};
 pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};

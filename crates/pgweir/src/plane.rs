@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, DoorFacts, EngineFacts, KnownName, Plane, WorkerFacts};
+use control::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::{Level, Settings, Snapshot, Stop};
@@ -48,7 +48,9 @@ impl Plane for EnginePlane {
         let mut sum = Counters::default();
         threads.iter().for_each(|thread| sum.add(&thread.counters));
         let workers = threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect();
-        EngineFacts { workers, door: DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins } }
+        let peer_pools = threads.iter().flat_map(|thread| thread.peer_pools.iter().copied()).collect();
+        let door = DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins };
+        EngineFacts { workers, door, peer_pools }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
@@ -104,9 +106,16 @@ impl Plane for EnginePlane {
         self.handle.log().lost()
     }
 
-    fn names(&mut self) -> Vec<KnownName> {
-        let known = self.handle.names().into_iter();
-        known.map(|(name, ttl, addresses)| KnownName { name, ttl, addresses }).collect()
+    fn names(&mut self) -> KnownNames {
+        let seen = self.handle.names();
+        let host = |host: names::KnownName| KnownName { name: host.name, ttl: host.ttl, addresses: host.addresses };
+        let zone = |zone: names::Zone| KnownZone { name: zone.name, serial: zone.serial, hosts: zone.names };
+        let hosts = seen.names.into_iter().map(host).collect();
+        KnownNames { hosts, zones: seen.zones.into_iter().map(zone).collect(), lookups: seen.lookups }
+    }
+
+    fn forget_names(&mut self) {
+        self.handle.forget_names();
     }
 
     fn show_life(&mut self) {

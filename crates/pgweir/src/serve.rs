@@ -21,6 +21,7 @@ use engine::{ConsoleRequest, Engine, Handle};
 use handover::successor::Succession;
 use machine::{Level, Orders, Settings};
 use monitor::Monitor;
+use names::News;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -107,7 +108,7 @@ fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Co
     match prepare(config, flags, user.as_deref()) {
         Ok(Prepared::Child(process)) => {
             let (sender, events) = channel();
-            match up(config, flags, process, &sender) {
+            match up(config, flags, *process, &sender) {
                 Ok(up) => {
                     begun(config, &up.engine.handle());
                     run(up, read, flags, (sender, &events))
@@ -122,7 +123,7 @@ fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Co
 
 /// Which side of going to the background we are on.
 enum Prepared {
-    Child(Process),
+    Child(Box<Process>),
     Parent(ExitCode),
 }
 
@@ -192,7 +193,7 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     // Of a process that hands over it is that one's until it does.
     let path = config.pooling.global.listening.pidfile.as_ref().filter(|_| succession.is_none());
     let pidfile = path.map(|path| Pidfile::write(Path::new(path))).transpose()?;
-    Ok(Prepared::Child(Process { pidfile, signals, passed, succession, supervisor }))
+    Ok(Prepared::Child(Box::new(Process { pidfile, signals, passed, succession, supervisor })))
 }
 
 /// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that
@@ -307,6 +308,7 @@ fn run(
         Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
     };
     let questions = engine.questions().expect("nobody took them before");
+    let news = engine.news().expect("nobody took them before");
     let mut loaded = settings::loaded(&read.config);
     loaded.settings = with_orders(loaded.settings, &orders);
     let given_up = move || monitors.iter().for_each(Monitor::stop);
@@ -318,7 +320,8 @@ fn run(
     );
     watched.begin(sender.clone(), steward.readiness());
     let lives = show_life(sender.clone());
-    let ended = lives.and_then(|()| watch(engine, signals, questions, sender)).and_then(|end| {
+    let hears = lives.and_then(|()| hear(news, handle.clone(), sender.clone()));
+    let ended = hears.and_then(|()| watch(engine, signals, questions, sender)).and_then(|end| {
         supervisor.ready();
         let ending = { steward }.run(events);
         if matches!(ending, Ending::AtOnce | Ending::HandedOver) {
@@ -370,6 +373,25 @@ fn watch(
             let _ = sender.send(ControlEvent::Finished);
         })
         .map_err(system)
+}
+
+/// Hands on what is new about names of hosts.
+fn hear(news: Receiver<News>, handle: Handle, sender: Sender<ControlEvent>) -> Result<(), String> {
+    let heard = move || {
+        for news in news {
+            match news {
+                // Fails when the process is about to end.
+                News::Moved { name, addresses } => _ = sender.send(ControlEvent::NameMoved { name, addresses }),
+                News::NoAnswer { name, why } => {
+                    let words = format!("{why}; the addresses of {name} that were found last are used on");
+                    handle.log().say(Level::Warning, words);
+                }
+                News::Back { name } => handle.log().say(Level::Log, format!("DNS: {name} can be looked up again")),
+            }
+        }
+    };
+    let started = thread::Builder::new().name("news".to_owned()).spawn(heard);
+    started.map(drop).map_err(|why| format!("cannot start a thread: {why}"))
 }
 
 /// Asks for signs of life as often as the service manager wants them, if it does.
@@ -456,6 +478,7 @@ fn reader(
         watcher.follow_tls(tls);
         watcher.follow(config.pooling.global.listening.watch_config, &files);
         handle.set_tcp(settings::tcp(&config.pooling.global));
+        handle.set_names(&settings::names(&config.pooling.global));
         handle.log().reopen(&settings::log(&config.pooling.global, &flags));
         let loaded = settings::loaded(&config);
         // Only now: files that are wrong the next time leave what holds, and not what was refused.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use authorities::Office;
 use config::{Built, Config, Problem};
-use control::{Loaded, PeerRow, SettingRow};
+use control::{Loaded, SettingRow};
 use engine::{Authority, Facility, Keyring, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 use machine::{Inquiry, Verdict};
 use rustix::process::{Resource, getrlimit};
@@ -63,18 +63,9 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
         default: row.default.map(str::to_owned),
         changeable: row.changeable,
     };
-    let pools = &config.pooling.global.pools;
-    let by_default = pools.default_pool_size.most(pools);
-    let peer = |peer: &config::Peer| PeerRow {
-        id: peer.id,
-        host: peer.host.clone(),
-        port: peer.port,
-        pool_size: peer.pool_size.unwrap_or(by_default),
-    };
     Loaded {
         settings: Arc::new(config.pooling.clone()),
         rows: config.rows.iter().map(row).collect(),
-        peers: config.peers.iter().map(peer).collect(),
         listen_port: config.pooling.global.listening.listen_port,
         stats_period: config.pooling.global.console.stats_period,
         log_stats: config.pooling.global.log.log_stats,
@@ -100,6 +91,19 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
         tls,
         log: log(global, flags),
         authority: Some(Arc::new(Outside(Office::new(global.login.auth_threads as usize)))),
+        names: names(global),
+    }
+}
+
+/// For names of hosts. All but `resolv_conf` changes on reload.
+pub(crate) fn names(global: &Global) -> names::Options {
+    let own = &global.names;
+    names::Options {
+        answer_holds: own.dns_max_ttl.unwrap_or_default(),
+        failure_holds: own.dns_nxdomain_ttl.unwrap_or_default(),
+        zone_check_period: own.dns_zone_check_period,
+        resolv_conf: (!own.resolv_conf.is_empty()).then(|| PathBuf::from(&own.resolv_conf)),
+        tells_first: false,
     }
 }
 

@@ -5,18 +5,20 @@
 //!                                ├─▶ Global            typed values, a struct for each heading of the manual
 //!                                ├─▶ DatabaseSettings, UserSettings      what an entry may say instead
 //!                                └─▶ Effective         what holds for one database and user
-//!   value: a user's text to a value, and back          types: the types of fields
+//!   value: a user's text to a value, and back          types, networks: the types of fields
 //! ```
 //!
 //! Promises PgBouncer's names, defaults and order, and values as PgBouncer reads and shows them. Deliberately does not
 //! know files, where databases are, secrets, or what a setting does.
 
 mod declare;
+mod networks;
 pub mod table;
 mod types;
 pub mod value;
 
 pub use declare::{Effect, Origin};
+pub use networks::Networks;
 pub use table::{
     AUTH_QUERY, ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings,
     LogSettings, LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
+use crate::networks::Networks;
 use crate::types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
     SslMode, SslNegotiation,
@@ -26,7 +27,7 @@ settings! {
         job_name: String = Text, Some("pgbouncer"), No, Unneeded, PgBouncer, "The name of the service on systems that have no need of it here.";
         listen_addr: Vec<String> = List, Some(""), No, Works, PgBouncer, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING, unless there is no other place.";
         listen_port: u16 = Count(0, 65535, ""), Some("6432"), No, Works, PgBouncer, "The port, for TCP and in the name of the Unix socket.";
-        peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, NotYet, PgBouncer, "This process's number among [peers], to which cancel requests are passed on; 0: none.";
+        peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, Works, PgBouncer, "This process's number among [peers], to which cancel requests are passed on; 0: none. A change holds for clients that log in after it.";
         pidfile: Option<String> = Path, Some(""), No, Works, PgBouncer, "The file to write the process id to; -d needs it.";
         so_reuseport: bool = Flag, Some("0"), No, Works, PgBouncer, "Lets several processes listen on one port.";
         unix_socket_dir: Option<String> = Path, Some("/tmp"), No, Works, PgBouncer, "Directory of the Unix socket, ours and PostgreSQL's; empty: none; with @ first: an abstract name.";
@@ -172,6 +173,7 @@ settings! {
         listen_backlog: u32 = NUMBER, Some("4096"), No, Works, PgBouncer, "How many connections the kernel keeps until they are accepted; it allows as many as net.core.somaxconn. PgBouncer's default is 128: of 2,000 clients that come at once, those that it turns away come back a second later.";
         max_packet_size: u32 = Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, Works, PgBouncer, "The longest message that passes in either direction once a client has logged in, its header included: a statement, a row, a piece of COPY. Who sends a longer one is closed.";
         pkt_buf: u32 = Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, PgBouncer, "PgBouncer's buffer for each connection; here a thread shares one.";
+        proxy_protocol_networks: Networks = Networks, Some(""), Yes, Works, Ours, "The networks in which proxies are that say by the PROXY protocol, version 1 or 2, which client they speak for: 10.0.0.0/8, fd00::/8. That client's address then counts everywhere. Whoever comes from them without such a header is refused, and so is such a header from elsewhere. Nothing: no proxy is believed.";
         sbuf_loopcnt: u32 = NUMBER, Some("5"), Yes, Unneeded, PgBouncer, "How often PgBouncer reads from one connection before it turns to the next; here every connection has a byte quota a round.";
         tcp_defer_accept: bool = Flag, Some("1"), Yes, Unneeded, PgBouncer, "PgBouncer leaves a new connection to the kernel until the client has sent something; here it is accepted at once.";
         tcp_keepalive: bool = Flag, Some("1"), Yes, Works, PgBouncer, "Has the kernel ask idle connections whether they live.";
@@ -183,10 +185,10 @@ settings! {
     }
 
     Names names: NameSettings, "Name resolution" {
-        dns_max_ttl: Option<Duration> = Seconds, Some("15"), Yes, NotYet, PgBouncer, "How long an address is remembered.";
-        dns_nxdomain_ttl: Option<Duration> = Seconds, Some("15"), Yes, NotYet, PgBouncer, "How long it is remembered that a name has no address.";
-        dns_zone_check_period: Option<Duration> = Seconds, Some("0"), Yes, NotYet, PgBouncer, "How often to ask whether a whole zone has changed.";
-        resolv_conf: String = Path, Some(""), No, NotYet, PgBouncer, "A resolv.conf of its own.";
+        dns_max_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long an address of a host is used before its name is looked up again, by whoever opens the next server connection; the time that the record itself states does not count. 0: looked up for each. While no name server answers, what was found last is used on, for a day.";
+        dns_nxdomain_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long it holds that a name could not be looked up.";
+        dns_zone_check_period: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How often the serials of the zones are asked for that host names are in (what follows a name's first dot). Where one has changed, its names are looked up again at once. 0: never.";
+        resolv_conf: String = Path, Some(""), No, Works, PgBouncer, "A resolv.conf of its own: which name servers are asked, and after /etc/hosts only. nameserver may have a port: 10.0.0.1:5353. Default: names are looked up as the system does it.";
     }
 
     Tests tests: TestSettings, "For tests of the pooler itself" {
@@ -322,7 +324,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 137), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 138), "PgBouncer's hundred, and ours");
     }
 
     #[test]

@@ -71,6 +71,7 @@ fn edges(kind: Kind) -> Edges {
                 "00000000000000000:0".to_owned(),
             ],
         },
+        Kind::Networks => edges_of_networks(),
         Kind::Choice(names) => {
             let taken = [names.first(), names.last()].into_iter().flatten();
             Edges {
@@ -78,6 +79,35 @@ fn edges(kind: Kind) -> Edges {
                 refused: vec![format!("{}x", names[0]), String::new()],
             }
         }
+    }
+}
+
+fn edges_of_networks() -> Edges {
+    Edges {
+        taken: [
+            "",
+            "0.0.0.0/0",
+            "10.0.0.0/8, 192.168.0.1 ::1/128",
+            "255.255.255.255/32",
+            "::/0",
+            "8000::/1",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127",
+        ]
+        .map(text)
+        .to_vec(),
+        refused: [
+            "10.0.0.0/33",
+            "10.0.0.1/31",
+            "fe80::1/127",
+            "::/129",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "10/8",
+            "*",
+            "localhost",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) enum Happening {
         node: u16,
         conn: ConnId,
     },
+    /// Something has come to another process of the pooler.
+    Sibling(LinkId),
     /// A CancelRequest takes effect, and its connection is closed.
     Strike {
         link: LinkId,
@@ -61,6 +63,10 @@ pub(crate) enum Happening {
     /// It is looked whether servers are closed, for whoever waits for that.
     Review,
     Trouble,
+    /// A host goes down, or a name moves.
+    Wander,
+    /// Half a second after a database's name has moved: nobody is idle where it was. When it moved.
+    Moved(usize, u64),
     /// Check whether the last faults are over and the last clients gone.
     Closing,
 }

@@ -44,6 +44,11 @@ census! {
         pauses = "pauses",
         /// Times that it was checked, a second after RESUME, that who waits has a server.
         reliefs = "reliefs",
+        /// Hosts that went down while another one of their database lived.
+        hosts_down = "hosts_down",
+        /// Names that moved, and how often it was checked that nobody is idle where they were.
+        moves = "moves",
+        moves_checked = "moves_checked",
         /// Steps of workers that ended in a panic.
         panics = "panics",
         quiet_ends = "quiet_ends",
@@ -101,6 +106,16 @@ census! {
         late = "late",
         /// Statements that were refused before their deadline, by what was expected.
         hasty = "hasty",
+    }
+
+    /// Cancels that have to do with other processes of the pooler.
+    siblings: SiblingCounts {
+        /// Of our clients, by a sibling.
+        came_by = "cancels_came_by_siblings",
+        /// Of siblings' clients, by us.
+        asked = "cancels_for_siblings",
+        got = "cancels_siblings_got",
+        sent_back = "cancels_sent_back",
     }
 
     /// Connections and mailboxes between the pooler's machines and all others.

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Asker, ControlEvent, EngineFacts, KnownName, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
+use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -106,9 +106,11 @@ impl Plane for Counter {
 
     fn give_memory_back(&mut self) {}
 
-    fn names(&mut self) -> Vec<KnownName> {
-        Vec::new()
+    fn names(&mut self) -> KnownNames {
+        KnownNames::default()
     }
+
+    fn forget_names(&mut self) {}
 
     fn log_lines_lost(&mut self) -> u64 {
         0
@@ -121,7 +123,6 @@ fn loaded(settings: Arc<Settings>) -> Loaded {
     Loaded {
         settings,
         rows: Vec::new(),
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: Duration::from_secs(60),
         log_stats: false,
@@ -176,6 +177,12 @@ impl Desk {
         if let Some(read) = self.served(false).configured {
             *settings = read;
         }
+    }
+
+    /// Something has happened outside.
+    pub(crate) fn serve_event(&mut self, event: ControlEvent) -> Served {
+        self.steward.serve(event);
+        self.served(false)
     }
 
     /// Runs a command with these snapshots. `file`: the settings that a reload would read.

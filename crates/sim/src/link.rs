@@ -7,6 +7,7 @@
 //!
 //! A stream holds no more than its buffer: a write may be short, as with a socket.
 
+use machine::observe::Ends;
 use units::ConnId;
 
 use crate::asked::Asked;
@@ -136,6 +137,8 @@ pub enum Peer {
     Client(u32, u32),
     /// A client's connection that carries a CancelRequest.
     Canceller,
+    /// Another process of the pooler, by its number.
+    Sibling(u16),
     /// A connection to PostgreSQL for this database; the first packet shows its purpose.
     Postgres { database: u16, process: Option<ProcessName> },
 }
@@ -206,6 +209,8 @@ pub struct Link {
     pub asked: Asked,
     /// The result of connecting, until the pooler gets the event.
     pub opened: Option<bool>,
+    /// Both ends of it, where addresses matter.
+    pub ends: Option<Box<Ends>>,
     /// When the pooler began to open it.
     pub opened_at: u64,
     /// Connected, so that it may be read and written.
@@ -236,6 +241,7 @@ impl Link {
             peer: PeerEnd { who, closed: false, blocked: false, dying: false, last_words_at: None },
             asked: Asked::default(),
             opened: None,
+            ends: None,
             opened_at: 0,
             stands: false,
             broken: false,

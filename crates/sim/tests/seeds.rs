@@ -38,6 +38,7 @@ fn whatever_the_seed_brings() {
         census.statements.queries > 10_000 && census.postgres.deaths > 50 && census.network.lends > 100,
         "{census:?}"
     );
+    assert!(census.world.hosts_down > 100 && census.world.moves_checked > 100, "{census:?}");
 }
 
 #[test]

@@ -79,6 +79,10 @@ pub const OPENING_MAX: u32 = 4;
 pub const OPENING_PROCESS_MAX: usize = 32;
 pub const OPENING_SLOW: Duration = Duration::from_secs(1);
 
+/// How long a host, or one of its addresses, may be silent to a connect before the next one is tried, where there is one: time for
+/// one of TCP's own repetitions, after 1 s. The last one has `server_connect_timeout`.
+pub const CONNECT_NEXT: Duration = Duration::from_secs(2);
+
 /// How long before the end of its lifetime a server that min_pool_size keeps is replaced, at most; a tenth of a lifetime
 /// that is short.
 pub const RENEWAL: Duration = Duration::from_secs(5);
@@ -172,6 +176,13 @@ pub const MAINTENANCE: Duration = Duration::from_millis(333);
 
 /// Cancel connections in flight for one server: a pool has twice its size at most, as in PgBouncer.
 pub const CANCELS_PER_SERVER_MAX: u32 = 2;
+
+/// Cancel requests that wait for a connection to a peer; one takes some 300 bytes at most. At 20 connections that take 1 ms each,
+/// so many wait for 50 ms.
+pub const PEER_CANCELS_WAITING_MAX: usize = 1000;
+
+/// So long a connection to a peer may take where `cancel_wait_timeout` is off: a peer that never answers would keep it for ever.
+pub const PEER_SILENCE: Duration = Duration::from_secs(60);
 
 /// Buffers kept for use again by one worker, and the largest kept.
 pub const SPARE_BUFFERS_MAX: usize = 256;

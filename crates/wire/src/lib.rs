@@ -26,6 +26,7 @@
 //! * [`Header`] finds the borders of messages from five bytes; [`message`] writes a whole one.
 //! * [`frontend`]: what a client sends. [`frontend::parse_startup`] reads the first packets, which carry no tag.
 //! * [`backend`]: what a server sends.
+//! * [`proxy_header`]: what a proxy sends before that, if it says for whom it speaks.
 //! * [`sqlstate`]: the error codes we send or must recognise.
 //!
 //! A decoder is given the body, that is what follows the header: the caller has the header already, since it decides by
@@ -52,6 +53,7 @@
 
 pub mod backend;
 pub mod frontend;
+pub mod proxy_header;
 pub mod sqlstate;
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use crate::server_login::BackendKey;
 pub struct MovedServer {
     pub serial: Serial,
     local: Option<SocketAddr>,
+    host: Address,
     address: Address,
     mark: Option<Mark>,
     opened_for: OpenedFor,
@@ -52,6 +53,23 @@ struct OpenedFor {
     password: Option<Secret>,
     connect_query: Option<String>,
     startup: Vec<(String, String)>,
+}
+
+impl OpenedFor {
+    /// As it would be an entry here. `database`: what its entry is here.
+    fn by(self, database: Arc<Database>) -> Arc<Database> {
+        let opened_for = Database {
+            hosts: self.hosts,
+            dbname: self.dbname,
+            forced_user: self.forced_user,
+            password: self.password,
+            connect_query: self.connect_query,
+            startup: self.startup,
+            ..Database::clone(&database)
+        };
+        // One entry for all of them, where nothing has changed.
+        if opened_for == *database { database } else { Arc::new(opened_for) }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -108,6 +126,7 @@ impl Server {
         MovedServer {
             serial: identity.serial,
             local: identity.local,
+            host: Address::clone(&identity.host),
             address: Address::clone(&identity.address),
             mark: identity.mark,
             opened_for: OpenedFor {
@@ -144,17 +163,7 @@ impl Server {
     #[must_use]
     pub fn of_moved(moved: MovedServer, arrived: Arrived, tracked: &Tracked) -> Server {
         let Arrived { pool, name, companion, database, reconnects } = arrived;
-        let opened_for = Database {
-            hosts: moved.opened_for.hosts,
-            dbname: moved.opened_for.dbname,
-            forced_user: moved.opened_for.forced_user,
-            password: moved.opened_for.password,
-            connect_query: moved.opened_for.connect_query,
-            startup: moved.opened_for.startup,
-            ..Database::clone(&database)
-        };
-        // One entry for all of them, where nothing has changed.
-        let opened_for = if opened_for == *database { database } else { Arc::new(opened_for) };
+        let opened_for = moved.opened_for.by(database);
         Server {
             state: State::Held,
             pool,
@@ -166,6 +175,7 @@ impl Server {
                 name,
                 local: moved.local,
                 encryption: Encryption::in_the_clear(&moved.address),
+                host: Arc::new(moved.host),
                 address: Arc::new(moved.address),
                 mark: moved.mark,
                 opened_for,

@@ -27,6 +27,9 @@ pub struct Identity {
     pub name: ConnId,
     /// The pooler's own address, once a TCP connection is open.
     pub local: Option<SocketAddr>,
+    /// What it was opened to, as the database's entry has it.
+    pub host: Arc<Address>,
+    /// What it is connected to: of a name, the address that was found.
     pub address: Arc<Address>,
     /// How its bytes are encrypted.
     pub encryption: Encryption,

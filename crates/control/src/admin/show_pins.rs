@@ -57,7 +57,7 @@ fn row(input: &ShowInput<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin:
     vec![
         words(&*client.key.database),
         words(&*client.user),
-        words(address),
+        words(address.to_string()),
         count(port),
         words(&client.application_name),
         count(snapshot.now.since(pin.since).as_secs()),

@@ -11,6 +11,7 @@
 //!
 //! //= pgbouncer usage.md#process-controlling-commands
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,7 +100,11 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Order::Resume(_) => self.resume(database)?,
             Order::Disable(_) => self.give(|orders| orders.change(database, |own| own.disabled = true)),
             Order::Enable(_) => self.give(|orders| orders.change(database, |own| own.disabled = false)),
-            Order::Reconnect(_) => self.give(|orders| orders.change(database, |own| own.reconnects += 1)),
+            Order::Reconnect(_) => {
+                // First, so that the servers that come instead go to where their host is now.
+                self.plane.forget_names();
+                self.give(|orders| orders.change(database, |own| own.reconnects += 1));
+            }
             Order::Kill(_) => self.give(|orders| {
                 orders.change(database, |own| (own.paused, own.kills) = (true, own.kills + 1));
             }),
@@ -115,6 +120,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Whether an order can be for this database.
     fn check_database(&self, tag: &str, database: Option<&str>) -> Result<(), String> {
         let Some(name) = database else { return Ok(()) };
+        if name.is_empty() {
+            return Err("a database is required".to_owned());
+        }
         if name == CONSOLE_DATABASE {
             return Err(format!("cannot {} admin db: {name}", tag.to_ascii_lowercase()));
         }
@@ -155,18 +163,31 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Changes the orders, and has them carried out.
     fn give(&mut self, change: impl FnOnce(&mut machine::Orders)) {
         change(&mut self.orders);
-        let settings = Settings { orders: self.orders.clone(), ..Settings::clone(&self.loaded.settings) };
+        let settings = self.in_force(&self.loaded.settings);
         self.loaded.settings = Arc::new(settings);
         self.plane.configure(Arc::clone(&self.loaded.settings));
+    }
+
+    /// The name of a host has other addresses than before: servers of those that are gone are closed.
+    pub(super) fn name_moved(&mut self, name: Arc<str>, addresses: Arc<[IpAddr]>) {
+        let shown: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        self.plane.tell(Level::Log, format!("DNS: {name} has these addresses now: {}", shown.join(", ")));
+        self.addresses.moved(name, addresses);
+        self.give(|_| ());
     }
 
     /// Settings that were just read get the orders that hold.
     pub(super) fn keep_orders(&mut self, loaded: &mut Loaded) {
         self.orders.retain(|name| loaded.settings.database(name).is_some());
-        if self.orders != loaded.settings.orders {
-            let settings = Settings { orders: self.orders.clone(), ..Settings::clone(&loaded.settings) };
-            loaded.settings = Arc::new(settings);
+        if self.orders != loaded.settings.orders || self.addresses != loaded.settings.addresses {
+            loaded.settings = Arc::new(self.in_force(&loaded.settings));
         }
+    }
+
+    /// These settings with what has happened since the start.
+    fn in_force(&self, settings: &Settings) -> Settings {
+        let (orders, addresses) = (self.orders.clone(), self.addresses.clone());
+        Settings { orders, addresses, ..Settings::clone(settings) }
     }
 
     fn wait_for(&mut self, asker: Asker, what: Awaited, database: Option<&str>) {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, PeerRow, SettingRow, ShowInput, WorkerFacts};
+use control::{DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
+use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
     LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, ServerTimes,
@@ -38,8 +40,8 @@ pub(crate) struct World {
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
-    pub(crate) names: Vec<KnownName>,
-    pub(crate) peers: Vec<PeerRow>,
+    pub(crate) names: KnownNames,
+    pub(crate) peer_pools: Vec<PeerPool>,
 }
 
 impl World {
@@ -53,13 +55,15 @@ impl World {
             row("pool_mode", Some("transaction"), Some("session"), true),
         ];
         let workers = vec![WorkerFacts { worker: 0, rounds: 900, recvs: 800, sends: 700, ..WorkerFacts::default() }];
-        let names = vec![KnownName {
+        let hosts = vec![KnownName {
             name: "db.example".to_owned(),
             ttl: Duration::from_secs(7),
             addresses: vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])],
         }];
-        let peers = vec![PeerRow { id: 2, host: "/run/weir-2".to_owned(), port: 6432, pool_size: 20 }];
-        World { settings: settings(), rows, snapshots, workers, averages, names, peers }
+        let zones = vec![KnownZone { name: "example".to_owned(), serial: 4_000_000_000, hosts: 1 }];
+        let names = KnownNames { hosts, zones, lookups: 1 };
+        let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
+        World { settings: settings(), rows, snapshots, workers, averages, names, peer_pools }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -67,16 +71,17 @@ impl World {
         ShowInput {
             settings: &self.settings,
             rows: &self.rows,
-            peers: &self.peers,
             listen_port: 6999,
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
             door: door(),
+            peer_pools: &self.peer_pools,
             log_lines_lost: 3,
             shows_statements: true,
             now,
+            pools: OnceCell::new(),
         }
     }
 }
@@ -126,6 +131,7 @@ fn settings() -> Settings {
     };
     let mut global = Global::default();
     global.pools.max_user_client_connections = 33;
+    global.listening.peer_id = 1;
     global.classes = ClassSettings {
         fingerprint_max_active: 9,
         fingerprint_limits: BTreeMap::from([(0xfeed, 7), (0xdead, 1)]),
@@ -138,8 +144,14 @@ fn settings() -> Settings {
         users: BTreeMap::from([("alice".to_owned(), alice), ("bob".to_owned(), bob)]),
         secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
         classes: Arc::new(classes()),
+        peers: BTreeMap::from([(PeerId(1), peer("10.0.0.1", 7)), (PeerId(2), peer("/run/weir-2", 20))]),
         ..Settings::default()
     }
+}
+
+fn peer(host: &str, pool_size: u32) -> PeerEntry {
+    let host = host.parse().map_or_else(|_| Host::Unix(host.to_owned()), Host::Ip);
+    PeerEntry { address: Arc::new(Address { host, port: 6432 }), pool_size }
 }
 
 fn classes() -> Classes {
@@ -370,6 +382,7 @@ fn first_worker() -> Snapshot {
         clients: vec![waiting, linked_client(), admin],
         servers: vec![server],
         lends: 3,
+        console_logins: 0,
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
@@ -421,6 +434,7 @@ fn second_worker() -> Snapshot {
         clients: vec![client(1, 0, key("app", "app_owner"), "alice")],
         servers: vec![idle],
         lends: 0,
+        console_logins: 0,
         rotations: Rotations::default(),
         limits: vec![limit(LimitKind::Transactions, None, 100, 2), limit(LimitKind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],

@@ -29,6 +29,8 @@ use super::target::Target;
 pub(super) struct Connection {
     pub(super) target: Arc<Target>,
     pub(super) address: Arc<Address>,
+    /// What it is connected to, by TCP.
+    pub(super) remote: Option<Address>,
     /// How its bytes are encrypted.
     pub(super) encryption: Encryption,
     /// When it was asked for.
@@ -80,6 +82,7 @@ impl Connection {
             encryption: Encryption::new(tls, &address),
             target,
             address,
+            remote: None,
             since: now,
             idle_since: now,
             has_answered: false,

@@ -551,14 +551,15 @@ impl Lookups {
                     && secret_of(&target, &found, turn.settings) == site.secret
                     && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
             });
-            if is_same {
+            if is_same && !self.is_left(turn, site) {
                 self.arm(turn, &target);
                 continue;
             }
             let logins = site.waiting.all();
             self.outcomes.extend(logins.into_iter().map(|(login, _)| (login, Outcome::Again)));
             self.cache.forget(&target);
-            self.remove_site(turn, &target, "database configuration changed");
+            let why = if is_same { "obsolete connection" } else { "database configuration changed" };
+            self.remove_site(turn, &target, why);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use connections::databases::{Address, Host};
 use connections::encryption::Next;
 use machine::Secured;
 use machine::action::Action;
@@ -9,7 +10,7 @@ use machine::observe::{Ends, Level, Topic};
 use units::ConnId;
 use wire::SqlState;
 
-use super::{Lookups, Loss, Turn};
+use super::{Lookups, Loss, Site, Turn};
 
 impl Lookups {
     /// The connection is open.
@@ -21,10 +22,21 @@ impl Lookups {
         if !connection.is_connecting() {
             return;
         }
+        connection.remote =
+            ends.map(|Ends { remote, .. }| Address { host: Host::Ip(remote.ip()), port: remote.port() });
         let next = connection.encryption.opened();
         let from = ends.map(|ends| format!(" (from {})", ends.local)).unwrap_or_default();
         self.tell(turn, conn, Level::Log, Topic::Connections, format!("new connection to server{from}"));
         self.go_on(turn, conn, next);
+    }
+
+    /// Whether a site's connection stands to an address that its host does not have any more.
+    pub(super) fn is_left(&self, turn: &Turn<'_>, site: &Site) -> bool {
+        let connection = site.conn.map(|conn| &self.connections[conn]);
+        connection.is_some_and(|connection| {
+            let remote = connection.remote.as_ref();
+            remote.is_some_and(|remote| turn.settings.addresses.have_left(&connection.address, remote))
+        })
     }
 
     /// Does the next thing before the login, or begins that.

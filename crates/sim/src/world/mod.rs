@@ -9,10 +9,12 @@
 //!
 //! The world owns its parts, which do not know each other: effects of one part on another go through here.
 
+mod hosts;
 mod orders;
 mod panics;
 mod peers;
 mod rounds;
+mod siblings;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -32,6 +34,8 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::trouble;
 
+use siblings::Siblings;
+
 /// How long the last clients may take after the end of the work, in microseconds. The slowest take a minute.
 const CLOSING_US: u64 = 450_000_000;
 
@@ -48,6 +52,7 @@ pub struct World {
     postgres: Postgres,
     book: Rc<RefCell<Book>>,
     desk: Desk,
+    siblings: Siblings,
     checks: Checks,
     /// When a machine was stepped last.
     stepped_at: u64,
@@ -61,6 +66,7 @@ pub struct World {
     panics: Random,
     /// What the administrator orders.
     orders: Random,
+    hosts: hosts::Hosts,
     /// When something was ordered last.
     ordered_at: u64,
     /// A review is planned.
@@ -73,6 +79,7 @@ impl World {
         let book = Rc::default();
         let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
         let orders = Random::new(plan.seed ^ 0x6f72_6465_7273);
+        let hosts = hosts::Hosts::new(&plan);
         let mut course = Course::new(plan, trace);
         let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
         begin(&mut course, &mut pooler, crowd.visits_left());
@@ -82,6 +89,7 @@ impl World {
             postgres: Postgres::new(&course.plan, &book),
             book,
             desk: Desk::new(&course.plan.settings),
+            siblings: Siblings::new(course.plan.seed),
             checks: Checks::default(),
             course,
             stepped_at: 0,
@@ -90,6 +98,7 @@ impl World {
             serving_clients: false,
             panics,
             orders,
+            hosts,
             ordered_at: 0,
             is_reviewing: false,
         }
@@ -132,6 +141,7 @@ impl World {
             Happening::Process { index, number } => self.process_awakes(index, number),
             Happening::Secured { node, conn } => pooler.machines.secure(course, node, conn),
             Happening::Computed { node, conn, job } => pooler.machines.compute(course, node, conn, *job),
+            Happening::Sibling(link) => siblings::awake(self, link),
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),
@@ -139,6 +149,8 @@ impl World {
             Happening::Relief => orders::relieve(self),
             Happening::Relieved(since) => orders::check_relieved(self, since),
             Happening::Review => orders::review(self),
+            Happening::Wander => hosts::wander(self),
+            Happening::Moved(database, since) => hosts::check_left(self, database, since),
             Happening::Trouble => trouble::happen(course, postgres, pooler),
             Happening::Closing => {}
         }
@@ -191,6 +203,7 @@ impl World {
         self.course.stage = Stage::Closing { since: self.course.now() };
         self.crowd.end_visits();
         trouble::end(&mut self.course, &mut self.postgres);
+        hosts::wander(self);
         if self.course.plan.promises.orders.changes {
             orders::relieve(self);
         }
@@ -252,6 +265,9 @@ fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
     for _ in 0..course.plan.reloads {
         let after = course.random.skewed(1_000, 2_000_000);
         course.after(after, Happening::Reload);
+    }
+    if course.plan.is_spread() {
+        course.after(20_000, Happening::Wander);
     }
     if course.plan.promises.orders.are_given {
         course.after(10_000, Happening::Order);

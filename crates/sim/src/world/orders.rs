@@ -87,7 +87,7 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
     let has_changed = world.ordered_at > since || world.desk.awaits_servers();
     let is_troubled = world.course.trouble_at().is_some() || world.course.fault_at().is_some();
     let is_slow = plan.weather.pieces > 0 || plan.weather.late > 0 || plan.weather.delay_max > 20_000;
-    if is_capped || has_changed || is_troubled || is_slow || plan.is_limited() {
+    if is_capped || has_changed || is_troubled || is_slow || plan.is_limited() || plan.is_spread() {
         return;
     }
     let mut pools: BTreeMap<PoolKey, (u32, u32)> = BTreeMap::new();
@@ -191,7 +191,7 @@ fn check_paused(world: &World, database: Option<&str>) -> Result<(), String> {
     }
 }
 
-fn snapshots(world: &World, detail: bool) -> impl Iterator<Item = machine::Snapshot> {
+pub(super) fn snapshots(world: &World, detail: bool) -> impl Iterator<Item = machine::Snapshot> {
     let now = Time(world.course.now());
     let workers = (0..world.course.plan.workers).filter_map(|worker| world.pooler.machines.worker(worker));
     workers.map(move |worker| worker.snapshot(now, detail))

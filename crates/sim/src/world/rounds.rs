@@ -7,14 +7,16 @@
 use machine::{Action, Actions, Event, Hangup, Mail, Secured, Source, ToCoordinator};
 use units::{ConnId, Kind};
 
-use super::World;
+use super::hosts::Manner;
 use super::panics::{self, AtStake};
+use super::{World, siblings};
 use crate::agenda::Happening;
 use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes};
 use crate::course::Finding;
 use crate::link::{LinkId, Peer};
 use crate::machines::Letter;
 use crate::network::Network;
+use crate::plan::hosts::Place;
 use crate::postgres::Postgres;
 
 /// The most bytes of one read.
@@ -108,7 +110,7 @@ impl World {
         if let Some(stands) = link.opened.take() {
             link.stands = stands;
             let event = if stands {
-                Event::Opened { conn, ends: None }
+                Event::Opened { conn, ends: link.ends.clone() }
             } else {
                 Event::OpenFailed { conn, why: "refused".to_owned() }
             };
@@ -333,12 +335,17 @@ impl World {
     }
 
     fn open(&mut self, node: u16, conn: ConnId, port: u16) {
-        let World { course, pooler, postgres, checks, .. } = self;
-        let database = port - 5000;
+        if conn.kind() == Kind::Peer {
+            return siblings::open(self, node, conn, port - siblings::FIRST_PORT);
+        }
+        let World { course, pooler, postgres, checks, hosts, .. } = self;
+        let place = Place::at(port);
+        let database = place.database as u16;
         let (up, down) = (course.room(), course.room());
         let id = pooler.network.open(Peer::Postgres { database, process: None }, up, down);
         if let Some(link) = pooler.network.get_mut(id) {
             link.opened_at = course.now();
+            link.ends = if course.plan.is_spread() { hosts.ends(place) } else { None };
         }
         pooler.adopt(node, conn, id);
         if conn.kind() == Kind::Server {
@@ -352,6 +359,14 @@ impl World {
         if is_working && course.random.chance(faults.lost_connects) {
             course.census.postgres.connects_lost += 1;
             course.note_trouble();
+            return;
+        }
+        let manner = hosts.manner(place, course.now());
+        if manner != Manner::Accepts {
+            // No trouble: there is another host.
+            if manner == Manner::Refuses {
+                course.after(delay, Happening::Connected { link: id, stands: false });
+            }
             return;
         }
         let down = postgres.is_down(database, course.now());

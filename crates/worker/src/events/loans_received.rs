@@ -14,7 +14,7 @@ use crate::servers::idle_servers::is_stale;
 use crate::servers::name_answers::taint;
 use crate::servers::{chores, free_servers, new_pools};
 use crate::sessions::welcome;
-use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -85,6 +85,8 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
         || server.identity.reconnects != pool.rules.orders.reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);
+    } else if tables.settings.addresses.have_left(&server.identity.host, &server.identity.address) {
+        server.end.close_needed = Some(ADDRESS_LEFT);
     }
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
         taint(server, news);

@@ -1,5 +1,6 @@
 //! What a reload changes for existing sessions and servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::Database;
@@ -56,6 +57,15 @@ pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) 
     pool.database.password.is_none() && new.secrets.get(user) != old.secrets.get(user)
 }
 
+/// All servers, so that a reload looks at each once, however many pools there are.
+pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
+    let mut all: BTreeMap<PoolId, Vec<ConnId>> = BTreeMap::new();
+    for (conn, server) in tables.servers.iter() {
+        all.entry(server.pool).or_default().push(conn);
+    }
+    all
+}
+
 /// A client has proved another password of the pool's user than those before.
 pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, proved: Arc<Proved>) {
     // It may have been forgotten meanwhile.
@@ -63,5 +73,6 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let marks = proved.marks();
     pool.opening.proved = proved;
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
-    closed_servers::retire_servers(tables, step, is_old, PASSWORD_CHANGED);
+    let all = tables.servers.ids();
+    closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);
 }

@@ -19,6 +19,7 @@ use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
 use crate::sessions::{lost_servers, replicating, welcome};
+use crate::tables::notices::ADDRESS_LEFT;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -82,13 +83,14 @@ fn open_server(
 ) -> ConnId {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
     let pool = &mut tables.pools[id];
-    let address = Arc::new(pool.opening.take_host(&pool.database));
+    let address = Arc::new(pool.opening.take_host(&pool.database, step.now));
     pool.servers.enter(ServerState::Connecting.group());
     let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
     let identity = |name| Identity {
         serial,
         name,
         local: None,
+        host: Arc::clone(&address),
         address: Arc::clone(&address),
         encryption: Encryption::new(&tables.settings.global.tls, &address),
         mark: None,
@@ -119,6 +121,10 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
             server.identity.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
         }
         let _ = write!(words, " (from {local})");
+    }
+    if tables.settings.addresses.have_left(&server.identity.host, &server.identity.address) {
+        // The name has moved while it was being opened.
+        server.end.close_needed = Some(ADDRESS_LEFT);
     }
     let next = server.identity.encryption.opened();
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
@@ -208,6 +214,7 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let pool = &mut tables.pools[id];
     // Only now: a connect_query that fails is a failed login too.
     pool.opening.pause = None;
+    pool.opening.host_lives(&tables.servers[conn].identity.host);
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);

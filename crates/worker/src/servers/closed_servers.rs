@@ -158,14 +158,13 @@ pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, bus
 pub(crate) fn retire_servers(
     tables: &mut Tables,
     step: &mut Step<'_>,
+    among: impl IntoIterator<Item = ConnId>,
     which: impl Fn(&Server) -> bool,
     why: &'static str,
 ) {
-    for conn in tables.servers.ids() {
-        let server = &mut tables.servers[conn];
-        if !which(server) {
-            continue;
-        }
+    for conn in among {
+        // It may have been closed meanwhile.
+        let Some(server) = tables.servers.get_mut(conn).filter(|server| which(server)) else { continue };
         server.end.close_needed = Some(why);
         if matches!(server.state().group(), Group::Idle) || matches!(server.state(), ServerState::Listening) {
             close_server(tables, step, conn, why);

@@ -1,6 +1,9 @@
 //! A server that is lost, or whose login fails: what happens to its session, and to the sessions that wait for a
 //! server.
 //!
+//! A host at which a login fails comes after the database's other hosts for `server_login_retry`; while one of these is not known
+//! to be down, nobody waits for the one that is.
+//!
 //! If PostgreSQL refuses a login for good, every waiting session gets its error at once. After any other failure the
 //! login is tried again while sessions wait, with pauses that double up to `server_login_retry`, each up to a quarter
 //! shorter at random.
@@ -151,11 +154,7 @@ fn outlive_server(
 pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     // It may have been closed meanwhile.
     let Some(server) = tables.servers.get(conn) else { return };
-    let pool = &mut tables.pools[server.pool];
-    if pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable {
-        // This host has failed: try the next. With round robin the next login takes the next host anyway.
-        pool.opening.pass_host(&pool.database);
-    }
+    debug_assert!(matches!(server.state(), ServerState::Connecting));
     login_failed(tables, step, conn, why);
 }
 
@@ -219,7 +218,7 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     if server.identity.opened_for_session.is_some() {
         return replicating::own_server_refused(tables, step, conn, (sqlstate::CONNECTION_FAILURE, why), why);
     }
-    let (id, began) = (server.pool, server.identity.connected_at);
+    let (id, began, host) = (server.pool, server.identity.connected_at, Arc::clone(&server.identity.host));
     let failure = Failure {
         pool: id,
         server: server.identity.name,
@@ -233,6 +232,11 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     let longest = tables.settings.global.servers.server_login_retry;
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
+    pool.opening.host_failed(&pool.database, &host, step.now, step.now + longest);
+    if pool.opening.has_other_host(&pool.database, &host, step.now) && why != WRONG_PASSWORD_TYPE {
+        // The next server is opened there, at once.
+        return;
+    }
     let (failures, failed_at) = match pool.opening.pause {
         // A login that had begun before the last failure does not count as another one.
         Some(last) if began < last.failed_at => (last.failures, last.failed_at),

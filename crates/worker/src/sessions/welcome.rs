@@ -12,7 +12,6 @@ use link::session::{Newcomer, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
-use machine::pids::virtual_pid;
 use session_state::login_report::LoginReport;
 use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
@@ -171,7 +170,11 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let notice = take_base(tables, conn);
     let session = &mut tables.sessions[conn];
     session.let_in(step.now);
-    greet(tables, step, conn, virtual_pid(conn), notice.as_deref());
+    let pid = session.identity.pid(conn);
+    if session.identity.cancel_secret.pid().is_some() {
+        tables.cancels.note_pid(pid, conn);
+    }
+    greet(tables, step, conn, pid, notice.as_deref());
     if !tables.sessions[conn].incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }

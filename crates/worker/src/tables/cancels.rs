@@ -1,4 +1,5 @@
-//! Connections that carry a CancelRequest, and clients that know their server's process id.
+//! Connections that carry a CancelRequest, and clients whose process id does not tell where they are: it is their server's, one of an
+//! earlier process, or tells peers whose they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +59,8 @@ impl Canceller {
 #[derive(Debug)]
 pub(crate) struct Cancels {
     under_way: Table<Canceller>,
-    /// Sessions whose clients know another process id than the one that names the session here: their servers', or that of an earlier
-    /// process. By process id, and the other way round.
+    /// Sessions whose clients know another process id than the one that names the session here: their servers', that of an earlier
+    /// process, or one that tells peers whose they are. By process id, and the other way round.
     other_pids: BTreeSet<(i32, ConnId)>,
     pids: BTreeMap<ConnId, i32>,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use connections::server::{Chore, State as ServerState};
+use connections::server::{Chore, Identity, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State, WaitFor};
 use machine::sabotage::{Fault, does};
@@ -124,14 +124,26 @@ impl View<'_> {
         }
     }
 
+    /// Whether nothing is heard of a server's host yet, while there is another to go to.
+    fn has_silent_host(&self, server: &Server) -> bool {
+        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local.is_none();
+        let other = |pool: &Pool| {
+            let Identity { host, connected_at, .. } = &server.identity;
+            pool.opening.has_other_host(&pool.database, host, *connected_at)
+        };
+        is_silent && self.pools.get(server.pool).is_some_and(other)
+    }
+
     pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
         let server = self.servers.get(conn)?;
         let rules = &self.pools.get(server.pool)?.rules;
         match *server.state() {
-            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => Some((
-                server.identity.connected_at + self.settings.global.servers.server_connect_timeout?,
-                "connect timeout",
-            )),
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+                let timeout = self.settings.global.servers.server_connect_timeout;
+                let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
+                let patience = timeout.into_iter().chain(silent).min()?;
+                Some((server.identity.connected_at + patience, "connect timeout"))
+            }
             ServerState::Busy(Chore::First) => Some((server.work.since + limits::FIRST_NAMES, Chore::First.words())),
             ServerState::Busy(chore) => Some((server.work.since + limits::HOUSEKEEPING, chore.words())),
             ServerState::Draining { cancelled: false, .. } => Some((server.work.since + limits::DRAIN, "drain")),

@@ -12,6 +12,9 @@ pub(crate) const DATABASE_REMOVED: &str = "database removed";
 /// Why servers are closed whose database has another entry now, or is to be connected to anew.
 pub(crate) const DATABASE_CHANGED: &str = "database configuration changed";
 
+/// Why servers are closed whose host has other addresses now, as in PgBouncer.
+pub(crate) const ADDRESS_LEFT: &str = "obsolete connection";
+
 /// For a client that KILL_CLIENT ends, as in PgBouncer.
 pub(crate) const CLIENT_KILLED: &str = "admin forced disconnect";
 

@@ -61,7 +61,7 @@ impl Scene {
         let (tables, serial) = (&mut self.tables, Serial(self.next_serial));
         self.next_serial += 1;
         let pool = &mut tables.pools[POOL];
-        let address = Arc::new(pool.opening.take_host(&pool.database));
+        let address = Arc::new(pool.opening.take_host(&pool.database, idle_since));
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(&pool.database);
         let encryption = Encryption::new(&tables.settings.global.tls, &address);
@@ -70,6 +70,7 @@ impl Scene {
             serial,
             name,
             local,
+            host: Arc::clone(&address),
             address,
             encryption,
             mark,

@@ -7,7 +7,6 @@ use connections::server::{Chore, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State};
 use machine::ReplicationKind;
-use machine::pids::virtual_pid;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, Kept, LinkSnapshot, ObjectSizes, PoolSnapshot,
     ServerCounts, ServerSnapshot, ServerTimes, Ties,
@@ -61,7 +60,9 @@ impl View<'_> {
     pub(crate) fn clients_shown(&self) -> Vec<ClientSnapshot> {
         // A session that only waits for its last message to be written is not shown.
         let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
-        clients.map(|(id, session)| self.client_snapshot(id, session)).collect()
+        let mut shown = Vec::with_capacity(self.sessions.len());
+        shown.extend(clients.map(|(id, session)| self.client_snapshot(id, session)));
+        shown
     }
 
     pub(crate) fn servers_shown(&self, now: Time) -> Vec<ServerSnapshot> {
@@ -87,7 +88,7 @@ impl View<'_> {
         let real = session.identity.replication.is_some()
             || tracker.is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
-        server.map_or_else(|| virtual_pid(conn), |server| server.backend.pid)
+        server.map_or_else(|| session.identity.pid(conn), |server| server.backend.pid)
     }
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {

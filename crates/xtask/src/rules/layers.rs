@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it imports: no fewer, no more.
-const LAYERS: [(&str, &[&str]); 33] = [
+const LAYERS: [(&str, &[&str]); 34] = [
     ("monitor", &[]),
     ("units", &[]),
     ("wire", &[]),
@@ -29,7 +29,8 @@ const LAYERS: [(&str, &[&str]); 33] = [
     ),
     ("pooling", &["door", "coordinator", "worker"]),
     ("tls", &[]),
-    ("engine", &["units", "queueing", "connections", "machine", "pooling", "wire", "auth", "tls"]),
+    ("names", &[]),
+    ("engine", &["units", "queueing", "connections", "machine", "pooling", "wire", "auth", "tls", "names"]),
     ("handover", &["machine", "engine"]),
     ("authorities", &["units", "machine", "auth", "hba"]),
     ("control", &["units", "settings", "session_state", "queueing", "connections", "machine", "wire"]),
@@ -48,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 33] = [
             "machine",
             "authorities",
             "tls",
+            "names",
             "engine",
             "handover",
             "control",

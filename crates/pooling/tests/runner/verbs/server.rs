@@ -2,7 +2,7 @@
 
 use auth::scram::{MECHANISM, MECHANISM_PLUS};
 use auth::{ScramError, ServerBinding, ServerExchange, Verifier};
-use machine::{Event, Hangup};
+use machine::{Ends, Event, Hangup};
 use wire::backend;
 use wire::backend::{Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::{SaslInitial, SaslResponse};
@@ -27,7 +27,10 @@ pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result
     let socket = world.socket(name)?;
     if words.eat("connects") {
         let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
-        world.step(World::place(conn), Event::Opened { conn, ends: None });
+        let to = words.eat("to").then(|| words.bare("the address")).transpose()?;
+        let remote = to.map(|to| to.parse().map_err(|_| format!("'{to}' is no address"))).transpose()?;
+        let ends = remote.map(|remote| Box::new(Ends { local: ([10, 0, 0, 100], 40_000).into(), remote }));
+        world.step(World::place(conn), Event::Opened { conn, ends });
         world.run_until_idle();
         return words.end();
     }

@@ -28,10 +28,14 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("order") {
         return order(world, words);
     }
+    if words.eat("name") {
+        return moves(world, words);
+    }
     if words.eat("stop") {
         let stop = match words.bare("how to stop")? {
             "wait_for_clients" => Stop::WaitForClients,
             "wait_for_servers" => Stop::WaitForServers,
+            "wait_for_transactions" => Stop::WaitForTransactions,
             "immediate" => Stop::Immediate,
             other => return Err(format!("'{other}' is no way to stop")),
         };
@@ -144,6 +148,20 @@ fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
     world.tell_everybody(|place| Mail::configure(place, Arc::clone(&shared)));
     world.run_until_idle();
     Ok(())
+}
+
+/// `name db.example moves to 10.0.0.2 10.0.0.3`: what a lookup has found.
+fn moves(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    let name = words.bare("the name")?;
+    if !words.eat("moves to") {
+        return Err("name NAME moves to ADDRESS …".to_owned());
+    }
+    let mut addresses = Vec::new();
+    while !words.is_empty() {
+        addresses.push(words.bare("the address")?.parse().map_err(|_| "that is no address")?);
+    }
+    world.settings.addresses.moved(name.into(), addresses.into());
+    reload(world, words)
 }
 
 /// `order pause db`, `order resume`, `order kill client a`: what is typed at the console.

@@ -1,0 +1,115 @@
+//! The two ways to look a name up: the system's, and name servers that are asked by ourselves.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use tokio::time::timeout;
+
+use crate::{Failure, LOOKUP_MAX, resolv_conf};
+
+/// What a lookup gives.
+pub(crate) type Addresses = Result<Arc<[IpAddr]>, Failure>;
+
+/// How addresses are looked up.
+#[derive(Clone)]
+pub(crate) enum Way {
+    /// As every program of the system does it, with /etc/hosts and nsswitch.conf.
+    System,
+    Own(Arc<TokioResolver>),
+}
+
+impl Way {
+    /// Addresses of a name, within [`LOOKUP_MAX`]. A call of the system's that takes longer is left alone, on its own thread.
+    pub(crate) async fn addresses(self, name: String) -> Addresses {
+        let asked = name.clone();
+        let found = match self {
+            Way::System => {
+                let called = tokio::task::spawn_blocking(move || system(&asked));
+                match timeout(LOOKUP_MAX, called).await {
+                    Ok(found) => found.unwrap_or_else(|_| Err(passing("the lookup has panicked"))),
+                    Err(_) => Err(passing("timed out")),
+                }
+            }
+            Way::Own(resolver) => {
+                let looked_up = timeout(LOOKUP_MAX, resolver.lookup_ip(asked)).await;
+                match looked_up {
+                    Ok(Ok(found)) => Ok(found.iter().collect()),
+                    Ok(Err(error)) if error.is_no_records_found() => Err(lasting("no such name")),
+                    Ok(Err(error)) => Err(passing(&error.to_string())),
+                    Err(_) => Err(passing("timed out")),
+                }
+            }
+        };
+        let found =
+            found.and_then(
+                |found: Vec<IpAddr>| {
+                    if found.is_empty() { Err(lasting("it has no address")) } else { Ok(Arc::from(found)) }
+                },
+            );
+        found
+            .map_err(|failure| Failure { why: format!("server DNS lookup failed: {name}: {}", failure.why), ..failure })
+    }
+}
+
+fn lasting(why: &str) -> Failure {
+    Failure { is_passing: false, why: why.to_owned() }
+}
+
+fn passing(why: &str) -> Failure {
+    Failure { is_passing: true, why: why.to_owned() }
+}
+
+/// getaddrinfo, which may take its time. Whether a name server has answered shows in its words only.
+fn system(name: &str) -> Result<Vec<IpAddr>, Failure> {
+    let failure = |error: std::io::Error| {
+        let why = error.to_string();
+        // EAI_AGAIN, as glibc and musl put it.
+        let is_passing = why.contains("Temporary failure in name resolution") || why.contains("Try again");
+        Failure { is_passing, why }
+    };
+    let found = (name, 0).to_socket_addrs().map_err(failure)?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for address in found.map(|address: SocketAddr| address.ip()) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    Ok(addresses)
+}
+
+/// Asks for serials of zones: by the name servers of `resolv_conf`, or of the system's.
+#[derive(Clone)]
+pub(crate) struct Serials(Option<Arc<TokioResolver>>);
+
+impl Serials {
+    pub(crate) fn of(way: &Way) -> Serials {
+        match way {
+            Way::Own(resolver) => Serials(Some(Arc::clone(resolver))),
+            Way::System => Serials(resolv_conf::resolver(Path::new(resolv_conf::SYSTEM)).ok().map(Arc::new)),
+        }
+    }
+
+    /// A zone's serial; `None`: nobody says.
+    pub(crate) async fn of_zone(self, zone: String) -> Option<u32> {
+        let fully = if zone.ends_with('.') { zone } else { format!("{zone}.") };
+        let lookup = self.0?.lookup(fully, RecordType::SOA).await.ok()?;
+        lookup.answers().iter().find_map(|record| match &record.data {
+            RData::SOA(soa) => Some(soa.serial),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn localhost_is_this_machine() {
+        let found = system("localhost").expect("every machine knows itself");
+        assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+    }
+}

@@ -1,0 +1,284 @@
+//! Where servers are, before a real PostgreSQL with several addresses: names that move, names that nobody knows, name servers that do not
+//! answer, and lists of hosts of which some are down.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use outer::{Authority, Client, NameServer, Pooler, Says, Stage, Wishes, eventually};
+use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+
+const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const WHERE: &str = "select host(inet_server_addr())";
+
+/// A PostgreSQL on four addresses.
+fn stage() -> Stage {
+    Stage::set(&Wishes { listens: Some("127.0.0.1,127.0.0.2,127.0.0.3,::1"), ..Wishes::default() })
+}
+
+/// A pooler before it. `HOSTS port=` is said of the database `postgres`; of `beside`, an address.
+fn pooler(stage: &Stage, hosts: &str, settings: &str, names: Option<&NameServer>) -> Pooler {
+    let (port, password) = (stage.cluster.port(), stage.cluster.password());
+    let mut ini = format!("[databases]\npostgres = host={hosts} port={port} user=postgres password={password}\n");
+    ini += &format!("beside = host=127.0.0.1 port={port} user=postgres password={password} dbname=postgres\n");
+    ini += "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n";
+    ini += "pool_mode = transaction\nserver_login_retry = 1\nadmin_users = postgres\n";
+    let own = names.map_or(String::new(), NameServer::resolv_conf);
+    if names.is_some() {
+        ini += "resolv_conf = {dir}/resolv.conf\n";
+    }
+    Pooler::start_with(&format!("{ini}{settings}"), &[("resolv.conf", own)])
+}
+
+fn client(pooler: &Pooler, database: &str) -> Client {
+    Client::login(pooler.address(), "postgres", database).unwrap_or_else(|gone| panic!("{gone}: {}", pooler.log()))
+}
+
+/// The first value of the answer.
+fn ask(client: &mut Client, sql: &str) -> String {
+    let answer = client.query(sql).unwrap_or_else(|gone| panic!("{sql}: {gone}"));
+    answer.value().unwrap_or_else(|| panic!("{sql}: {answer:?}")).to_owned()
+}
+
+/// Where the servers are of so many clients at one time, more than there are servers open.
+fn held(pooler: &Pooler, count: usize) -> Vec<String> {
+    let mut clients: Vec<Client> = (0..count).map(|_| client(pooler, "postgres")).collect();
+    let in_transaction = |client: &mut Client| {
+        let _ = client.query("begin");
+        ask(client, WHERE)
+    };
+    clients.iter_mut().map(in_transaction).collect()
+}
+
+/// A row of SHOW DNS_HOSTS or the like that begins with this.
+fn shown(pooler: &Pooler, show: &str, first: &str) -> Option<Vec<String>> {
+    let answer = client(pooler, "pgbouncer").query(show).expect("the console answers");
+    let rows = answer.rows.iter().map(|row| row.iter().map(|value| value.clone().unwrap_or_default()).collect());
+    rows.into_iter().find(|row: &Vec<String>| row[0] == first)
+}
+
+#[test]
+fn servers_follow_a_name_that_moves() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Addresses(vec![FIRST]));
+    let pooler = pooler(&stage, "db.example", "dns_max_ttl = 1\n", Some(&names));
+    let mut one = client(&pooler, "postgres");
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    let row = shown(&pooler, "show dns_hosts", "db.example").expect("it is known");
+    assert_eq!(row[2], "127.0.0.2");
+    assert_eq!(shown(&pooler, "show lists", "dns_names").expect("a row")[1], "1");
+    let _ = one.query("begin");
+    names.tell("db.example", Says::Addresses(vec![SECOND]));
+    let asked = names.asked("db.example");
+    // Whoever needs another server looks the name up; whoever does not need one does not.
+    eventually("it is forgotten", || shown(&pooler, "show dns_hosts", "db.example").is_some_and(|row| row[1] == "0"));
+    assert_eq!(names.asked("db.example"), asked);
+    let mut found = held(&pooler, 4);
+    assert_eq!(found.pop().as_deref(), Some("127.0.0.3"), "{}", pooler.log());
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2", "its transaction is where it began");
+    let _ = one.query("commit");
+    eventually("its server is closed", || pooler.log().contains("closing because: obsolete connection"));
+    for _ in 0..5 {
+        assert_eq!(ask(&mut one, WHERE), "127.0.0.3");
+    }
+    assert!(pooler.log().contains("DNS: db.example has these addresses now: 127.0.0.3"), "{}", pooler.log());
+}
+
+#[test]
+fn all_addresses_of_a_name_are_tried_and_take_turns() {
+    let (stage, names) = (stage(), NameServer::start());
+    let nobody = Ipv4Addr::new(127, 0, 0, 9);
+    names.tell("db.example", Says::Addresses(vec![nobody, FIRST, SECOND]));
+    let pooler = pooler(&stage, "db.example", "", Some(&names));
+    let mut found = held(&pooler, 6);
+    found.sort();
+    found.dedup();
+    assert_eq!(found, ["127.0.0.2", "127.0.0.3"], "{}", pooler.log());
+    assert!(!pooler.log().contains("connect failed"), "{}", pooler.log());
+    assert_eq!(names.asked("db.example"), 1);
+}
+
+#[test]
+fn a_name_that_nobody_knows_is_told_once_and_comes_back() {
+    let (stage, names) = (stage(), NameServer::start());
+    let settings = "query_wait_timeout = 2\ndns_nxdomain_ttl = 1\nserver_login_retry = 15\n";
+    let pooler = pooler(&stage, "db.example", settings, Some(&names));
+    let waiting: Vec<_> = (0..5)
+        .map(|_| {
+            let address = pooler.address();
+            std::thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))
+        })
+        .collect();
+    for client in waiting {
+        let error = client.join().expect("it does not panic").expect_err("there is no server").error;
+        assert_eq!(error.map(|error| error.message).as_deref(), Some("query_wait_timeout"));
+    }
+    let told = pooler.log().matches("server DNS lookup failed").count();
+    assert_eq!(told, 1, "{}", pooler.log());
+    assert!(pooler.log().contains("server DNS lookup failed: db.example: no such name"), "{}", pooler.log());
+    assert_eq!(ask(&mut client(&pooler, "beside"), "select 1"), "1");
+    names.tell("db.example", Says::Addresses(vec![FIRST]));
+    let asks = || {
+        let mut found = Client::login(pooler.address(), "postgres", "postgres").ok()?;
+        found.query(WHERE).ok()?.value().map(str::to_owned)
+    };
+    eventually("it is known", || asks().as_deref() == Some("127.0.0.2"));
+}
+
+#[test]
+fn a_name_server_that_does_not_answer_hangs_nobody() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Silence);
+    let mut pooler = pooler(&stage, "db.example", "query_wait_timeout = 1\n", Some(&names));
+    let address = pooler.address();
+    let began = Instant::now();
+    let waiting: Vec<_> =
+        (0..20).map(|_| std::thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))).collect();
+    // Meanwhile: another database, the console, what is under way.
+    let mut beside = client(&pooler, "beside");
+    for _ in 0..20 {
+        let asked = Instant::now();
+        assert_eq!(ask(&mut beside, "select 1"), "1");
+        assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
+    }
+    eventually("it is shown", || {
+        shown(&pooler, "show lists", "dns_queries").is_some_and(|row| row[1] == "1")
+            && shown(&pooler, "show dns_hosts", "db.example").is_some_and(|row| row[2].is_empty())
+    });
+    for client in waiting {
+        assert!(client.join().expect("it does not panic").is_err());
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "they wait for query_wait_timeout, not for a name server");
+    // A lookup that is under way keeps nobody from ending.
+    let login = std::thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop));
+    drop(beside);
+    let began = Instant::now();
+    assert!(pooler.end_by(rustix::process::Signal::INT).success());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let _ = login.join();
+}
+
+#[test]
+fn a_name_server_that_has_gone_leaves_servers_where_they_are() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Addresses(vec![FIRST]));
+    let pooler = pooler(&stage, "db.example", "dns_max_ttl = 1\ndns_nxdomain_ttl = 1\n", Some(&names));
+    let mut one = client(&pooler, "postgres");
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    let _ = one.query("begin");
+    names.tell("db.example", Says::Failure);
+    eventually("it is forgotten", || shown(&pooler, "show dns_hosts", "db.example").is_some_and(|row| row[1] == "0"));
+    assert!(held(&pooler, 4).iter().all(|found| found == "127.0.0.2"), "{}", pooler.log());
+    eventually("it is told", || pooler.log().contains("the addresses of db.example that were found last are used on"));
+    assert!(!pooler.log().contains("obsolete connection"));
+}
+
+#[test]
+fn reconnect_looks_a_name_up_anew() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Addresses(vec![FIRST]));
+    let pooler = pooler(&stage, "db.example", "dns_max_ttl = 3600\n", Some(&names));
+    let mut one = client(&pooler, "postgres");
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    names.tell("db.example", Says::Addresses(vec![SECOND]));
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    let _ = client(&pooler, "pgbouncer").query("reconnect").expect("the console answers");
+    eventually("it is elsewhere", || ask(&mut one, WHERE) == "127.0.0.3");
+}
+
+#[test]
+fn a_zone_with_another_serial_has_its_names_looked_up_though_nobody_asks() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Addresses(vec![FIRST]));
+    names.set_serial("example", 7);
+    let settings = "dns_max_ttl = 3600\ndns_zone_check_period = 0.2\n";
+    let pooler = pooler(&stage, "db.example", settings, Some(&names));
+    let mut one = client(&pooler, "postgres");
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    let serial = |expected: &str| {
+        shown(&pooler, "show dns_zones", "example").is_some_and(|row| row[1] == expected && row[2] == "1")
+    };
+    eventually("the zone is known", || serial("7"));
+    names.tell("db.example", Says::Addresses(vec![SECOND]));
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    names.set_serial("example", 8);
+    eventually("the zone has changed", || serial("8"));
+    eventually("the idle server is closed", || pooler.log().contains("closing because: obsolete connection"));
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.3");
+}
+
+#[test]
+fn without_a_resolv_conf_names_are_looked_up_as_the_system_does_it() {
+    let stage = stage();
+    // In /etc/hosts of every machine.
+    let pooler = pooler(&stage, "localhost", "", None);
+    let found = ask(&mut client(&pooler, "postgres"), WHERE);
+    assert!(["127.0.0.1", "::1"].contains(&found.as_str()), "{found}");
+    assert!(shown(&pooler, "show dns_hosts", "localhost").is_some());
+}
+
+/// Connections to a port where nobody accepts any are neither made nor refused once its queue is full.
+fn silent_port(at: Ipv4Addr, port: u16) -> Vec<Box<dyn std::any::Any>> {
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&listener, &std::net::SocketAddrV4::new(at, port)).expect("nobody has it");
+    listen(&listener, 0).expect("it is bound");
+    let mut kept: Vec<Box<dyn std::any::Any>> = vec![Box::new(listener)];
+    for _ in 0..3 {
+        let timeout = Duration::from_millis(200);
+        let filled = std::net::TcpStream::connect_timeout(&(at, port).into(), timeout);
+        kept.push(Box::new(filled));
+    }
+    kept
+}
+
+#[test]
+fn a_host_that_is_down_costs_nobody_an_error_while_another_lives() {
+    let stage = stage();
+    // Nobody listens at the first; the second does not answer at all.
+    let silent = Ipv4Addr::new(127, 0, 0, 8);
+    let _full = silent_port(silent, stage.cluster.port());
+    let hosts = "127.0.0.9,127.0.0.8,127.0.0.2,127.0.0.3";
+    let settings = "server_login_retry = 60\nquery_wait_timeout = 10\n";
+    for balancing in ["round-robin", "disable"] {
+        let port = stage.cluster.port();
+        let entry = format!("{hosts} load_balance_hosts={balancing}");
+        let pooler = pooler(&stage, &entry, settings, None);
+        let began = Instant::now();
+        let mut found = held(&pooler, 8);
+        let took = began.elapsed();
+        found.sort();
+        found.dedup();
+        let expected: &[&str] = if balancing == "disable" { &["127.0.0.2"] } else { &["127.0.0.2", "127.0.0.3"] };
+        assert_eq!(found, expected, "{balancing} of port {port}: {}", pooler.log());
+        println!("{balancing}: 8 clients beside a silent host and a dead one in {took:?}");
+        assert!(took < Duration::from_secs(8), "{balancing}: {took:?}");
+        assert_eq!(pooler.log().matches("connect timeout").count(), 1, "{}", pooler.log());
+        assert_eq!(pooler.log().matches("Connection refused").count(), 1, "{}", pooler.log());
+    }
+}
+
+#[test]
+fn a_certificate_has_to_name_the_host_that_was_connected_to() {
+    let (stage, ours) = Stage::encrypted();
+    let names = NameServer::start();
+    for name in ["a.example", "b.example"] {
+        names.tell(name, Says::Addresses(vec![Ipv4Addr::LOCALHOST]));
+    }
+    let sign = |host: &str, authority: &Authority| {
+        authority.sign("server", "postgres", &[host]);
+        assert_eq!(stage.direct("select pg_reload_conf()"), "t");
+    };
+    let settings = format!("server_tls_sslmode = verify-full\nserver_tls_ca_file = {}\n", ours.path("ca.crt"));
+    for named in ["a.example", "b.example"] {
+        sign(named, &ours);
+        let pooler = pooler(&stage, "a.example,b.example", &settings, Some(&names));
+        let mut clients: Vec<Client> = (0..4).map(|_| client(&pooler, "postgres")).collect();
+        for client in &mut clients {
+            let _ = client.query("begin");
+            assert_eq!(ask(client, "select ssl from pg_stat_ssl where pid = pg_backend_pid()"), "t");
+        }
+        // The other one was tried, and not trusted.
+        let log = pooler.log();
+        assert!(log.contains("certificate not valid for name"), "{named}: {log}");
+    }
+}
