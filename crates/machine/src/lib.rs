@@ -41,7 +41,7 @@ pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor
 pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, SlowStatement, Topic};
 pub use orders::{DatabaseOrders, Orders};
 pub use proved::{Marks, Proved};
-pub use replication::{Replication, ReplicationKind};
+pub use replication::{NoReplicationKind, Replication, ReplicationKind};
 pub use settings::Settings;
 pub use snapshot::Snapshot;
 pub use violation::Violation;

@@ -19,7 +19,7 @@ pub enum ReplicationKind {
     Logical,
 }
 
-/// A value that says neither yes nor no, nor `database`.
+/// A value that is neither a Boolean nor `database`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct NoReplicationKind;
 

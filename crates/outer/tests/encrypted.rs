@@ -248,3 +248,29 @@ fn our_own_connection_goes_where_psql_goes() {
     }
     assert!((8..28).contains(&reached), "both verdicts occur: {reached}");
 }
+
+#[test]
+fn a_base_backup_comes_through_tls_on_both_sides() {
+    let (stage, ours) = Stage::encrypted();
+    let _ = stage.direct("alter role ann replication");
+    let rules = "local all all trust\nhostssl replication ann all scram-sha-256\nhostssl all all all scram-sha-256\n";
+    fs::write(stage.cluster.data().join("pg_hba.conf"), rules).expect("we are root or its user");
+    assert_eq!(stage.direct("select pg_reload_conf()"), "t");
+    let _ = stage.direct("create table t as select repeat(md5(i::text), 30) from generate_series(1, 20000) i");
+    let files = format!(
+        "client_tls_cert_file = {}\nclient_tls_key_file = {}\n",
+        ours.path("pooler.crt"),
+        ours.path("pooler.key")
+    );
+    let settings = format!("client_tls_sslmode = require\nserver_tls_sslmode = require\n{files}");
+    let pooler = pooler(&stage, "localhost", &settings);
+    let (port, ca) = (pooler.port, ours.path("ca.crt"));
+    let target = format!("host=localhost port={port} user=ann password=right sslmode=verify-full sslrootcert={ca}");
+    let copy = pooler.dir().join("copy").display().to_string();
+    outer::run(&stage, "pg_basebackup", &["-d", &target, "-D", &copy, "-X", "stream", "-c", "fast"])
+        .unwrap_or_else(|wrote| panic!("{wrote}"));
+    let (verdict, _) = outer::run(&stage, "pg_verifybackup", &[&copy]).unwrap_or_else(|wrote| panic!("{wrote}"));
+    assert!(verdict.contains("successfully verified"), "{verdict}");
+    let attempt = "login attempt: db=replication user=ann tls=TLSv1.3/";
+    assert!(pooler.log().contains(attempt), "{}", pooler.log());
+}

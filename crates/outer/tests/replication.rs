@@ -390,3 +390,28 @@ fn its_statements_are_cancelled_and_no_timeout_strikes_its_stream() {
     let ended = client.answer().unwrap_or_else(|gone| panic!("{gone}"));
     assert!(ended.errors.is_empty() && ended.status == b'I', "{ended:?}");
 }
+
+#[test]
+fn a_stream_stays_with_the_old_process_in_an_upgrade() {
+    let settings = vec![("unix_socket_dir", "{dir}".to_owned())];
+    let mut stage = Stage::set(&Wishes { auth: "trust", settings, ..wishes() });
+    let _ = stage.direct("create table filler (t text)");
+    let (mut stream, mut other) = (replica(&stage.pooler, "database"), stage.client());
+    other.query("select 1").expect("served");
+    let made = stream.query("CREATE_REPLICATION_SLOT s TEMPORARY LOGICAL test_decoding").expect("connected");
+    assert!(made.errors.is_empty(), "{:?}", made.errors);
+    stream.send(&frontend::query("START_REPLICATION SLOT s LOGICAL 0/0")).expect("connected");
+    stream.answer().expect("it streams");
+    let mut before = stage.pooler.upgrade();
+    assert_eq!(other.query("select 'moved'").expect("served").value(), Some("moved"));
+    let _ = stage.direct("insert into filler values ('after the upgrade')");
+    while !stream.receive().expect("it goes on").body.windows(17).any(|window| window == b"after the upgrade") {}
+    assert!(before.try_wait().expect("our child").is_none(), "it has a stream to serve");
+    // The new process takes others that replicate, and counts the stream of the old one.
+    assert_eq!(replica(&stage.pooler, "true").query("IDENTIFY_SYSTEM").expect("served").rows.len(), 1);
+    stream.send(&frontend::frame(b'c', b"")).expect("connected");
+    stream.answer().expect("it ends");
+    stream.send(&frontend::terminate()).expect("connected");
+    eventually("the old process ends", || before.try_wait().expect("our child").is_some());
+    stage.assert_healthy();
+}
