@@ -4,7 +4,7 @@
 //! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with clients that ask in a [`style`] on one side and a
 //! [`fake`] PostgreSQL on the other; [`measure::process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
 //! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`logins`] what a login costs,
-//! [`storm`] what many at once cost others, [`fairness`] who waits for whom, [`rates`] how exactly limits hold; [`measure::statistics`] says what the samples
+//! [`storm`] what many at once cost others, [`upkeep`] what watching, starting and reloading cost, [`fairness`] who waits for whom, [`rates`] how exactly limits hold; [`measure::statistics`] says what the samples
 //! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
@@ -41,5 +41,7 @@ pub mod sizing_table;
 pub mod storm;
 pub mod storm_table;
 pub mod style;
+pub mod upkeep;
+pub mod upkeep_table;
 pub mod versus;
 pub mod world;

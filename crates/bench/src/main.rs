@@ -11,7 +11,7 @@ use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, logins, rates, record, report, run, select, storm, versus};
+use bench::{fairness, logins, rates, record, report, run, select, storm, upkeep, versus};
 use clap::{Args, Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
@@ -40,6 +40,8 @@ Commands:
                          (--only trust,scram,scram-of-password; --rounds 0: no timing; --functions: pgweir's costliest functions)
   storm                  latency of running traffic while 5,000 clients log in, at its pgweir and at another one, with and without
                          max_login_concurrency; some three minutes (--only scram,tls-scram)
+  upkeep                 what being watched, starting and reloading cost, and a minute's storm of reloads; some five minutes
+                         (--only watched,start,reload,scrape,reloads; --seconds (60) of the storm)
   report FILE            print the table of a record
   relay INI              be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   list                   name the scenarios";
@@ -132,6 +134,7 @@ fn main() -> ExitCode {
         Some("rates") => rates(&options),
         Some("logins") => logins(&options),
         Some("storm") => storm(&options),
+        Some("upkeep") => upkeep(&options),
         Some("relay") => relay(&options),
         Some("report") => print_report(&options),
         Some("list") => {
@@ -256,6 +259,28 @@ fn storm(options: &Options) -> Result<bool, String> {
     let place = Premises::open(options.keep)?;
     let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let (record, whole) = storm::all(&place, &[pgweir, at_once], &plan, Some(out))?;
+    record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
+    Ok(whole)
+}
+
+/// What a pooler costs besides its traffic.
+fn upkeep(options: &Options) -> Result<bool, String> {
+    let find = |name: &String| {
+        let known = upkeep::UpkeepPart::named(name);
+        known.ok_or(format!("'{name}' is no part: --only watched,start,reload,scrape,reloads"))
+    };
+    let wanted = options.only.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let plan = upkeep::UpkeepPlan {
+        parts: if wanted.is_empty() { upkeep::UpkeepPart::ALL.to_vec() } else { wanted },
+        rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 21 }) as usize,
+        seed: options.seed.unwrap_or(u64::from(std::process::id())),
+        storm_s: options.seconds.unwrap_or(if options.quick { 8 } else { 60 }),
+    };
+    let pgweir = pgweir(options, "")?;
+    interrupt::listen(interrupt::USUAL)?;
+    let place = Premises::open(options.keep)?;
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
+    let (record, whole) = upkeep::all(&place, &pgweir, &plan, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
 }

@@ -13,7 +13,7 @@ use crate::figures::{
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::{self, CLASSIC};
-use crate::{logins_table, rates_table, sizing_table, storm_table};
+use crate::{logins_table, rates_table, sizing_table, storm_table, upkeep_table};
 
 /// The whole report, in Markdown.
 pub fn table(record: &Value) -> String {
@@ -34,6 +34,10 @@ pub fn table(record: &Value) -> String {
     }
     if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "storm") {
         storm_table::write(&mut out, record);
+        return out;
+    }
+    if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "upkeep") {
+        upkeep_table::write(&mut out, record);
         return out;
     }
     thresholds(&mut out, record);

@@ -17,19 +17,7 @@ pub struct Config {
     pub rows: Vec<ConfigRow>,
     /// What the user should know, though the file can be used.
     pub warnings: Vec<Problem>,
-    /// Of `[peers]`, in the order of their ids, without this process itself.
-    pub peers: Vec<Peer>,
     pub(crate) values: Values,
-}
-
-/// Another process of an entry in `[peers]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    pub id: u16,
-    pub host: String,
-    pub port: u16,
-    /// `None`: default_pool_size.
-    pub pool_size: Option<u32>,
 }
 
 /// A row of SHOW CONFIG.
@@ -68,5 +56,5 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
         default: setting.default,
         changeable: setting.reloadable,
     });
-    Config { rows: rows.collect(), pooling, warnings, peers: Vec::new(), values }
+    Config { rows: rows.collect(), pooling, warnings, values }
 }

@@ -82,7 +82,8 @@ fn entries(config: &Config) -> Vec<(Verdict, String)> {
         settings.databases.values().chain(&settings.fallback).map(|entry| named(&entry.name)).collect();
     let users: Vec<String> = settings.users.keys().cloned().collect();
     let mut found = Vec::new();
-    for (section, names) in [("[databases]", databases), ("[users]", users)] {
+    let peers: Vec<String> = settings.peers().map(|(id, _)| id.0.to_string()).collect();
+    for (section, names) in [("[databases]", databases), ("[users]", users), ("[peers]", peers)] {
         if !names.is_empty() {
             found.push((Verdict::Same, format!("{section}: {}", names.join(", "))));
         }

@@ -47,7 +47,7 @@ pub mod userlist;
 pub mod users;
 
 pub use built::Built;
-pub use config::{Config, ConfigRow, Peer};
+pub use config::{Config, ConfigRow};
 pub use explain::explain;
 pub use import::import;
 pub use load::{load, load_with, read_file};

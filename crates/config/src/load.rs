@@ -16,7 +16,7 @@ use machine::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
 use crate::built::Built;
-use crate::config::{Config, Peer, assemble};
+use crate::config::{Config, assemble};
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
@@ -90,6 +90,7 @@ impl Config {
         pooling.fallback = self.pooling.fallback.clone();
         pooling.users = self.pooling.users.clone();
         pooling.secrets = self.pooling.secrets.clone();
+        pooling.peers = self.pooling.peers.clone();
         pooling.hba = Arc::clone(&self.pooling.hba);
         pooling.ident = Arc::clone(&self.pooling.ident);
         let mut problems = Vec::new();
@@ -110,7 +111,7 @@ impl Config {
         }
         let classes = Classes::clone(&self.pooling.classes);
         pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
-        Ok(Config { peers: self.peers.clone(), ..assemble(draft.values, pooling, problems) })
+        Ok(assemble(draft.values, pooling, problems))
     }
 }
 
@@ -272,11 +273,10 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
     let own_peer = values.get(Key::peer_id).show();
     let mut others = draft.peers.values().filter(|peer| peer.name != own_peer);
     problems.extend(support::judge(values, others.next().map(|peer| &peer.place)));
-    let mut peers: Vec<Peer> = draft.peers.values().filter_map(|peer| users::read_peer(peer, problems)).collect();
-    peers.retain(|peer| peer.id.to_string() != own_peer);
-    peers.sort_by_key(|peer| peer.id);
-
     let mut settings = settings::pooling(values, cores);
+    let pools = &settings.global.pools;
+    let by_default = pools.default_pool_size.most(pools).max(1);
+    settings.peers = draft.peers.values().filter_map(|peer| users::read_peer(peer, by_default, problems)).collect();
     for entry in draft.databases.values() {
         let Some(database) = databases::read(entry, values.text(Key::unix_socket_dir), read, problems) else {
             continue;
@@ -309,7 +309,7 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
     if draft.problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(draft.problems);
     }
-    Ok(Config { peers, ..assemble(draft.values, settings, draft.problems) })
+    Ok(assemble(draft.values, settings, draft.problems))
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.

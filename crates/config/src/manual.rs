@@ -56,7 +56,7 @@ pub fn settings_md() -> String {
         ),
         (
             "[peers]",
-            "`peer_id = parameter=value …`: accepted with a warning, cancel requests are not passed on yet.",
+            "`peer_id = parameter=value …`: other processes of the pooler, to which cancel requests are passed on that are for their clients. An entry with this process's own number is ignored.",
             users::PEER_PARAMETERS.to_vec(),
         ),
         (

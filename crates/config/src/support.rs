@@ -40,9 +40,9 @@ pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
         let expected = "auth, authpriv, daemon, user or local0 to local7; daemon it is".to_owned();
         problems.push(Problem::warning(&place, Key::syslog_facility.name(), quoted(facility), expected));
     }
-    if let Some(place) = peers {
+    if let Some(place) = peers.filter(|_| values.is_default(Key::peer_id)) {
         let found = "an entry".to_owned();
-        let expected = "none: passing cancel requests on to peers is not supported yet".to_owned();
+        let expected = "peer_id to be set: without it cancel requests are not passed on".to_owned();
         problems.push(Problem::warning(place, "peers", found, expected));
     }
     problems
@@ -64,7 +64,6 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
         {
             (true, "0: this is for tests of the pooler itself, and needs PGWEIR_CHAOS=1 in its environment")
         }
-        (Key::disable_pqexec, number) if number != "0" => (true, "0: forbidding simple queries is not supported yet"),
         _ => return None,
     };
     let place = values.place(key).cloned().unwrap_or_default();

@@ -131,6 +131,7 @@ fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
                 hba: Arc::default(),
                 ident: Arc::default(),
                 global: Global::default(),
+                peers: BTreeMap::new(),
                 ..settings
             };
             let (rules, maps) = (config.pooling.hba.as_slice().len(), config.pooling.ident.len());
@@ -140,8 +141,8 @@ fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
             different(&apart(config.pooling.clone()), &apart(default.pooling.clone()), &mut output);
             global(&config.pooling.global, &default.pooling.global, &mut output);
             classes(&config.pooling.classes, &mut output);
-            for config::Peer { id, host, port, pool_size } in &config.peers {
-                let _ = writeln!(output, "peer {id}: {host}, port {port}, pool_size {pool_size:?}");
+            for (id, peer) in config.pooling.others() {
+                let _ = writeln!(output, "peer {}: {:?}, pool_size {}", id.0, peer.address, peer.pool_size);
             }
             &config.warnings
         }

@@ -69,6 +69,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/operating.md", 1),
         ("docs/guide/proxies.md", 1),
         ("docs/guide/published-tests.md", 1),
+        ("docs/guide/replication.md", 1),
         ("docs/guide/service.md", 1),
         ("docs/guide/sizing-and-sharing.md", 4),
         ("docs/guide/transparent-pooling.md", 1),

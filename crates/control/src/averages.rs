@@ -6,17 +6,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use connections::databases::CONSOLE_DATABASE;
+
 use machine::snapshot::{Snapshot, Totals};
 
 /// Totals of each database.
 pub(crate) type ByDatabase = BTreeMap<Arc<str>, Totals>;
 
-/// Sums the pools of each database over all workers.
+/// Sums the pools of each database over all workers, those among them that were forgotten.
 #[must_use]
 pub fn by_database(snapshots: &[Snapshot]) -> ByDatabase {
     let mut sums = ByDatabase::new();
     for pool in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
         sums.entry(Arc::clone(&pool.key.database)).or_default().add(&pool.totals);
+    }
+    // A client of the console counts as one query and one transaction, whatever it asks, as in PgBouncer.
+    let on_console: u64 = snapshots.iter().map(|snapshot| snapshot.console_logins).sum();
+    if on_console > 0 {
+        let console = sums.entry(CONSOLE_DATABASE.into()).or_default();
+        let each = [&mut console.transactions, &mut console.queries, &mut console.logins];
+        each.into_iter().for_each(|count| *count += on_console);
+    }
+    for (database, totals) in snapshots.iter().flat_map(|snapshot| &snapshot.past) {
+        sums.entry(Arc::clone(database)).or_default().add(totals);
     }
     sums
 }

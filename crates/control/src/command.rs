@@ -71,11 +71,13 @@ impl Order {
         Some(match word.to_ascii_uppercase().as_str() {
             "PAUSE" => Order::Pause(argument),
             "RESUME" => Order::Resume(argument),
-            "DISABLE" => Order::Disable(argument?),
-            "ENABLE" => Order::Enable(argument?),
+            // Without a name none is meant, which is told.
+            "DISABLE" => Order::Disable(argument.unwrap_or_default()),
+            "ENABLE" => Order::Enable(argument.unwrap_or_default()),
             "RECONNECT" => Order::Reconnect(argument),
             "KILL" => Order::Kill(argument),
-            "KILL_CLIENT" => Order::KillClient(argument?),
+            // Without an id it is an id that nobody has, as in PgBouncer.
+            "KILL_CLIENT" => Order::KillClient(argument.unwrap_or_default()),
             "WAIT_CLOSE" => Order::WaitClose(argument),
             _ => return None,
         })
@@ -253,8 +255,8 @@ mod tests {
             ("kill", order(Order::Kill(None))),
             ("kill_client 7", order(Order::KillClient("7".to_owned()))),
             ("wait_close", order(Order::WaitClose(None))),
-            ("disable", None),
-            ("kill_client", None),
+            ("disable", order(Order::Disable(String::new()))),
+            ("kill_client", order(Order::KillClient(String::new()))),
             ("pause app other", None),
             ("pause \"app", None),
             ("pause \"\"", None),

@@ -202,7 +202,7 @@ mod tests {
             let found = Courtesy::parse(&format!("SHOW {};", parameter.words.to_uppercase()));
             assert_eq!(found, Some(Courtesy::Parameter(parameter)));
             let table = parameter.table();
-            assert!(table.rows.len() == 1 && table.rows[0][0].is_some(), "{table:?}");
+            assert!(table.len() == 1 && table.rows().all(|row| row[0].is_some()), "{table:?}");
         }
     }
 

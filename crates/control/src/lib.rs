@@ -36,13 +36,13 @@ pub mod show_input;
 pub mod shutdown;
 pub mod steward;
 pub mod table;
+mod time_of_day;
 pub mod version;
 
 pub use admin::Show;
 pub use command::Command;
 pub use plane::{
-    Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, PeerRow, Plane, SettingRow, Wanted,
-    WorkerFacts,
+    Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, Plane, SettingRow, Wanted, WorkerFacts,
 };
 pub use show_input::ShowInput;
 pub use shutdown::Signal;

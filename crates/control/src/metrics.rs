@@ -63,8 +63,8 @@ fn put_single(page: &mut Page, input: &ShowInput<'_>) {
 fn put_lists(page: &mut Page, input: &ShowInput<'_>) {
     let lists = crate::admin::Show::Lists.table(input).expect("only HELP is none");
     for (list, name) in LISTS {
-        let row = lists.rows.iter().find(|row| row[0].as_deref() == Some(list));
-        if let Some(items) = row.and_then(|row| row[1].as_deref()) {
+        let row = lists.rows().find(|row| row[0] == Some(list));
+        if let Some(items) = row.and_then(|row| row[1]) {
             let help = format!("The row {list} of SHOW LISTS.");
             page.metric(&format!("pgbouncer_{name}"), Kind::Gauge, &help).put(&Labels::default(), items);
         }
@@ -73,21 +73,24 @@ fn put_lists(page: &mut Page, input: &ShowInput<'_>) {
 
 fn export(page: &mut Page, exported: &Exported, table: &Table) {
     let place = |name: &str| table.columns.iter().position(|column| column.name == name).expect("the table has it");
-    let number = |row: &[Option<String>], name| row[place(name)].as_deref().and_then(|value| value.parse::<f64>().ok());
-    let label = |row: &[Option<String>], name| row[place(name)].clone().unwrap_or_default();
-    let labels_of = |row: &Vec<Option<String>>| {
-        let values: Vec<String> = exported.labels.iter().map(|name| label(row, name)).collect();
-        Labels::of(exported.labels.iter().copied().zip(values.iter().map(String::as_str)))
+    let rows: Vec<Vec<Option<&str>>> = table.rows().collect();
+    let number = |row: &[Option<&str>], at: usize| row[at].and_then(|value| value.parse::<f64>().ok());
+    let places: Vec<usize> = exported.labels.iter().map(|name| place(name)).collect();
+    let labels_of = |row: &Vec<Option<&str>>| {
+        let values = places.iter().map(|at| row[*at].unwrap_or_default());
+        Labels::of(exported.labels.iter().copied().zip(values))
     };
-    let labels: Vec<Labels> = table.rows.iter().map(labels_of).collect();
+    let labels: Vec<Labels> = rows.iter().map(labels_of).collect();
     for (column, name, factor) in exported.columns {
         let help = format!("The column {column} of SHOW {}.", exported.word);
         let name = format!("{}_{name}", exported.prefix);
         let mut metric = page.metric(&name, exported.kind, &help);
-        for (row, labels) in table.rows.iter().zip(&labels) {
-            let Some(mut value) = number(row, column) else { continue };
-            if *column == "maxwait" {
-                value += number(row, "maxwait_us").unwrap_or_default() * MICROS;
+        let at = place(column);
+        let micros_at = (*column == "maxwait").then(|| place("maxwait_us"));
+        for (row, labels) in rows.iter().zip(&labels) {
+            let Some(mut value) = number(row, at) else { continue };
+            if let Some(micros_at) = micros_at {
+                value += number(row, micros_at).unwrap_or_default() * MICROS;
             }
             metric.put(labels, value * factor);
         }
@@ -97,18 +100,19 @@ fn export(page: &mut Page, exported: &Exported, table: &Table) {
 /// What SHOW has of our own: numbers of the same labels are added up, since a lane's rows differ by texts.
 fn show_own(page: &mut Page, own: &Own, table: &Table) {
     let is_label = |name: &str| own.labels.contains(&name);
-    let labels_of = |row: &Vec<Option<String>>| {
+    let rows: Vec<Vec<Option<&str>>> = table.rows().collect();
+    let labels_of = |row: &Vec<Option<&str>>| {
         let labels = table.columns.iter().zip(row).filter(|(column, _)| is_label(column.name));
-        Labels::of(labels.filter_map(|(column, value)| Some((column.name, value.as_deref()?))))
+        Labels::of(labels.filter_map(|(column, value)| Some((column.name, (*value)?))))
     };
-    let labels: Vec<Labels> = table.rows.iter().map(labels_of).collect();
+    let labels: Vec<Labels> = rows.iter().map(labels_of).collect();
     for (at, column) in table.columns.iter().enumerate() {
         if is_label(column.name) || column.kind == Type::Text || own.left_out.contains(&column.name) {
             continue;
         }
         let mut sums: BTreeMap<&Labels, f64> = BTreeMap::new();
-        for (row, labels) in table.rows.iter().zip(&labels) {
-            if let Some(number) = row[at].as_deref().and_then(|value| value.parse::<f64>().ok()) {
+        for (row, labels) in rows.iter().zip(&labels) {
+            if let Some(number) = row[at].and_then(|value| value.parse::<f64>().ok()) {
                 *sums.entry(labels).or_default() += number;
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
+use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -109,6 +110,7 @@ pub struct Asker {
 pub struct EngineFacts {
     pub workers: Vec<WorkerFacts>,
     pub door: DoorFacts,
+    pub peer_pools: Vec<PeerPool>,
 }
 
 /// Clients that were not let in.
@@ -149,8 +151,6 @@ pub struct Loaded {
     pub stats_period: Duration,
     /// A `stats:` line in the log at the end of each period.
     pub log_stats: bool,
-    /// The rows of SHOW PEERS.
-    pub peers: Vec<PeerRow>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -162,15 +162,6 @@ pub enum Wanted<'a> {
     Again,
     /// SET: what holds, with one setting changed.
     Set { key: &'a str, value: &'a str },
-}
-
-/// A row of SHOW PEERS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerRow {
-    pub id: u16,
-    pub host: String,
-    pub port: u16,
-    pub pool_size: u32,
 }
 
 /// A row of SHOW CONFIG.

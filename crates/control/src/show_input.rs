@@ -1,25 +1,27 @@
 //! The input of every `SHOW`: settings, snapshots, averages, and the time of day, at one moment.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use connections::databases::{CONSOLE_DATABASE, Database, Host};
 use jiff::Zoned;
-use machine::snapshot::{PoolSnapshot, ServerSnapshot};
+use machine::peering::PeerPool;
+use machine::snapshot::PoolSnapshot;
 use machine::{Settings, Snapshot};
 use settings::PoolMode;
-use units::{ConnId, PoolId, PoolKey, Time};
+use units::{ConnId, PoolId, PoolKey};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, KnownNames, PeerRow, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, KnownNames, SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
 pub struct ShowInput<'a> {
     pub settings: &'a Settings,
     pub rows: &'a [SettingRow],
-    pub peers: &'a [PeerRow],
     pub listen_port: u16,
     /// As detailed as the `SHOW` needs ([`crate::Show::detail`]).
     pub snapshots: &'a [Snapshot],
@@ -28,12 +30,15 @@ pub struct ShowInput<'a> {
     /// Names of servers' hosts that are known.
     pub names: &'a KnownNames,
     pub door: DoorFacts,
+    pub peer_pools: &'a [PeerPool],
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,
     /// Whether clients' statements may be shown: to an administrator only.
     pub shows_statements: bool,
     /// The time of day when the snapshots were taken.
     pub now: Zoned,
+    /// What [`ShowInput::pools`] has made of the snapshots: a page of metrics needs it many times.
+    pub pools: OnceCell<BTreeMap<PoolKey, PoolSnapshot>>,
 }
 
 impl ShowInput<'_> {
@@ -50,7 +55,11 @@ impl ShowInput<'_> {
 
     /// Each pool once, by database and user, summed over the workers it lives on. The console's pool is always there.
     #[must_use]
-    pub(crate) fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
+    pub(crate) fn pools(&self) -> &BTreeMap<PoolKey, PoolSnapshot> {
+        self.pools.get_or_init(|| self.summed())
+    }
+
+    fn summed(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
         let mut sums: BTreeMap<PoolKey, PoolSnapshot> = BTreeMap::new();
         for part in self.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
             let part = as_shown(part);
@@ -72,21 +81,13 @@ impl ShowInput<'_> {
     pub(crate) fn databases(&self) -> BTreeMap<String, Option<Arc<Database>>> {
         let mut databases: BTreeMap<_, _> =
             self.settings.databases.iter().map(|(name, database)| (name.clone(), Some(database.clone()))).collect();
-        for key in self.pools().into_keys() {
+        for key in self.pools().keys() {
             if let Some(database) = self.settings.database(&key.database) {
                 databases.entry(key.database.to_string()).or_insert(Some(database));
             }
         }
         databases.insert(CONSOLE_DATABASE.to_owned(), None);
         databases
-    }
-
-    /// A moment of a worker's clock as a time of day, to the second.
-    #[must_use]
-    pub(crate) fn time_of_day(&self, snapshot: &Snapshot, moment: Time) -> String {
-        let age = snapshot.now.since(moment);
-        let then = self.now.checked_sub(age).unwrap_or_else(|_| self.now.clone());
-        then.strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 }
 
@@ -112,9 +113,19 @@ pub(crate) fn clients(pool: &PoolSnapshot) -> u32 {
 }
 
 /// A connection's name in the `ptr` and `link` columns.
+#[derive(Copy, Clone)]
+pub(crate) struct Pointer(pub(crate) ConnId);
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0.to_bits())
+    }
+}
+
+/// The same as a text.
 #[must_use]
 pub(crate) fn pointer(conn: ConnId) -> String {
-    format!("{:#x}", conn.to_bits())
+    Pointer(conn).to_string()
 }
 
 /// The hosts as in the configuration.
@@ -130,16 +141,7 @@ pub(crate) fn load_balance_hosts(database: &Database) -> Option<String> {
     (database.hosts.len() > 1).then(|| database.load_balance_hosts.as_str().to_owned())
 }
 
-/// A server's address for the `addr` column.
-#[must_use]
-pub(crate) fn server_address(server: &ServerSnapshot) -> String {
-    match &server.address.host {
-        Host::Unix(_) => "unix".to_owned(),
-        other => host(other),
-    }
-}
-
-fn host(host: &Host) -> String {
+pub(crate) fn host(host: &Host) -> String {
     match host {
         Host::Unix(directory) => directory.clone(),
         Host::Ip(ip) => ip.to_string(),

@@ -1,6 +1,7 @@
 //! The control thread: waits for events, answers the console, reloads, keeps the averages, and decides when the process
 //! ends.
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ use crate::shutdown::{Act, Phase, Signal};
 mod endings;
 mod orders;
 
-use endings::End;
+use endings::Countdown;
 use orders::Waiting;
 
 /// How often memory is given back to the system.
@@ -121,7 +122,7 @@ pub struct Steward<P, L> {
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
     /// The end that has begun.
-    end: End,
+    end: Countdown,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -140,7 +141,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             phase: Phase::Running,
             ready: Arc::default(),
             waiting: Vec::new(),
-            end: End::default(),
+            end: Countdown::default(),
         }
     }
 
@@ -314,7 +315,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        let is_counted = matches!(show, Show::Workers | Show::Events);
+        let is_counted = matches!(show, Show::Workers | Show::Events | Show::PeerPools | Show::Lists);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
         let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
@@ -333,16 +334,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
-            peers: &self.loaded.peers,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
             workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
             door: seen.counters.door,
+            peer_pools: &seen.counters.peer_pools,
             log_lines_lost,
             shows_statements,
             now: self.plane.wall_clock(),
+            pools: OnceCell::new(),
         };
         make(&input)
     }

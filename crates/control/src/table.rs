@@ -3,6 +3,7 @@
 //! The type ids matter, since drivers convert int4, int8 and numeric to numbers.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 
 use wire::backend::{self, oid};
 
@@ -48,30 +49,127 @@ pub(crate) const fn numeric(name: &'static str) -> Column {
 /// A value; `None` is NULL.
 pub type Value = Option<String>;
 
-/// Rows under columns.
+/// Rows under columns. All values lie in one text: a table of ten thousand rows has two hundred thousand of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     pub columns: &'static [Column],
-    pub rows: Vec<Vec<Value>>,
+    text: String,
+    /// Where each value ends, row by row.
+    ends: Vec<End>,
+}
+
+/// Of a value in a table's text.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct End {
+    at: u32,
+    is_null: bool,
+}
+
+/// A row that is being written, value by value.
+#[derive(Debug)]
+pub(crate) struct Row<'t> {
+    table: &'t mut Table,
+}
+
+impl Row<'_> {
+    pub(crate) fn text(&mut self, value: &str) -> &mut Self {
+        self.table.text.push_str(value);
+        self.end(false)
+    }
+
+    /// As it writes itself.
+    pub(crate) fn shown(&mut self, value: impl fmt::Display) -> &mut Self {
+        write!(self.table.text, "{value}").expect("a string takes all");
+        self.end(false)
+    }
+
+    pub(crate) fn null(&mut self) -> &mut Self {
+        self.end(true)
+    }
+
+    fn end(&mut self, is_null: bool) -> &mut Self {
+        let at = u32::try_from(self.table.text.len()).expect("a table has less than 4 GB of text");
+        self.table.ends.push(End { at, is_null });
+        self
+    }
 }
 
 impl Table {
     #[must_use]
     pub(crate) fn new(columns: &'static [Column]) -> Table {
-        Table { columns, rows: Vec::new() }
+        Table { columns, text: String::new(), ends: Vec::new() }
     }
 
     /// # Panics
     /// If the row does not fit the columns: that is a mistake in a `show_….rs`.
     pub(crate) fn push(&mut self, row: Vec<Value>) {
-        assert_eq!(row.len(), self.columns.len(), "a value for each column");
-        self.rows.push(row);
+        self.write(|written| {
+            for value in row {
+                match value {
+                    Some(text) => written.text(&text),
+                    None => written.null(),
+                };
+            }
+        });
+    }
+
+    /// Adds a row that is written as it goes.
+    ///
+    /// # Panics
+    /// If the row does not fit the columns: that is a mistake in a `show_….rs`.
+    pub(crate) fn write(&mut self, write: impl FnOnce(&mut Row<'_>)) {
+        let before = self.ends.len();
+        write(&mut Row { table: self });
+        assert_eq!(self.ends.len() - before, self.columns.len(), "a value for each column");
+    }
+
+    /// Makes room for so many rows at once.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.text.reserve(rows * ROW_LEN_USUAL);
+        self.ends.reserve(rows * self.columns.len());
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len() / self.columns.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The rows, each with its values.
+    pub fn rows(&self) -> impl Iterator<Item = Vec<Option<&str>>> {
+        (0..self.len()).map(|row| self.values(row).collect())
+    }
+
+    /// The values of one row.
+    fn values(&self, row: usize) -> impl Iterator<Item = Option<&str>> {
+        let first = row * self.columns.len();
+        let mut from = first.checked_sub(1).map_or(0, |last| self.ends[last].at as usize);
+        self.ends[first..first + self.columns.len()].iter().map(move |end| {
+            let start = std::mem::replace(&mut from, end.at as usize);
+            (!end.is_null).then(|| &self.text[start..end.at as usize])
+        })
     }
 
     /// Leaves the rows of which the first column of text fits; a table without such a column has none that does.
     pub(crate) fn retain(&mut self, pattern: &Pattern) {
         let at = self.columns.iter().position(|column| column.kind == Type::Text);
-        self.rows.retain(|row| at.and_then(|at| row[at].as_deref()).is_some_and(|value| pattern.fits(value)));
+        let fits = |row: &Vec<Option<&str>>| at.and_then(|at| row[at]).is_some_and(|value| pattern.fits(value));
+        let mut left = Table::new(self.columns);
+        for row in self.rows().filter(fits) {
+            left.write(|written| {
+                for value in row {
+                    match value {
+                        Some(text) => written.text(text),
+                        None => written.null(),
+                    };
+                }
+            });
+        }
+        *self = left;
     }
 
     /// Appends RowDescription. A column has the format that is given for it, text if none is.
@@ -84,15 +182,24 @@ impl Table {
 
     /// Appends a DataRow for each row. A column has the format that is given for it, text if none is.
     pub(crate) fn encode_rows(&self, formats: &[u16], out: &mut Vec<u8>) {
+        // A length before each value, and a header before each row.
+        out.reserve(self.text.len() + self.ends.len() * 4 + self.len() * 8);
+        if formats.iter().all(|format| *format != BINARY) {
+            let rows = (0..self.len()).map(|row| self.values(row).map(|value| value.map(str::as_bytes)));
+            return rows.for_each(|row| backend::encode_data_row(out, row));
+        }
         let kind = |at: usize| (formats.get(at) == Some(&BINARY)).then(|| self.columns[at].kind);
         let kinds: Vec<Option<Type>> = (0..self.columns.len()).map(kind).collect();
-        for row in &self.rows {
+        for row in 0..self.len() {
             let values: Vec<Option<Cow<'_, [u8]>>> =
-                row.iter().zip(&kinds).map(|(value, kind)| Some(encoded(value.as_deref()?, *kind))).collect();
+                self.values(row).zip(&kinds).map(|(value, kind)| Some(encoded(value?, *kind))).collect();
             backend::encode_data_row(out, values.iter().map(|value| value.as_deref()));
         }
     }
 }
+
+/// Room for a row's text, before it is known: of a client on TCP with an application_name of some twenty letters.
+const ROW_LEN_USUAL: usize = 200;
 
 /// The format code of binary.
 const BINARY: u16 = 1;
@@ -159,9 +266,14 @@ pub(crate) fn yes_no(yes: bool) -> Value {
     words(if yes { "yes" } else { "no" })
 }
 
-/// A count for an int4 column. If it does not fit, the largest int4 is shown, since a driver could not read the number.
+/// A number for an int4 column. If it does not fit, the largest int4 is shown, since a driver could not read the number.
+pub(crate) fn int4(number: impl TryInto<i32>) -> i32 {
+    number.try_into().unwrap_or(i32::MAX)
+}
+
+/// The same as a value.
 pub(crate) fn count(number: impl TryInto<i32>) -> Value {
-    Some(number.try_into().unwrap_or(i32::MAX).to_string())
+    Some(int4(number).to_string())
 }
 
 /// A number for a numeric column, which has no bound.

@@ -13,8 +13,8 @@ fn the_console_has_one_row_and_at_least_one_client() {
     }
     let rows_of = |world: &world::World, show: Show, column: usize| {
         let table = show.table(&world.show_input()).expect("a table");
-        let rows = table.rows.into_iter().filter(|row| row[0].as_deref() == Some("pgbouncer"));
-        rows.map(|row| row[column].clone().expect("a number")).collect::<Vec<_>>()
+        let rows = table.rows().filter(|row| row[0] == Some("pgbouncer"));
+        rows.map(|row| row[column].expect("a number").to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(rows_of(&world, Show::Pools, 2), ["1"]);
     assert_eq!(rows_of(&world, Show::Databases, 14), ["1"]);

@@ -121,7 +121,7 @@ fn each_table_begins_with_the_columns_of_pgbouncer() {
 fn lists_has_the_rows_of_pgbouncer_in_its_order() {
     let world = world::World::new();
     let table = Show::Lists.table(&world.show_input()).expect("a table");
-    let found: Vec<&str> = table.rows.iter().filter_map(|row| row[0].as_deref()).take(14).collect();
+    let found: Vec<&str> = table.rows().filter_map(|row| row[0]).take(14).collect();
     let expected = "databases users peers pools peer_pools free_clients used_clients login_clients free_servers used_servers dns_names \
         dns_zones dns_queries dns_pending";
     assert_eq!(found, expected.split_ascii_whitespace().collect::<Vec<_>>());

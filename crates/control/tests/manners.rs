@@ -68,7 +68,6 @@ fn asked(text: &str, manner: Manner, admin: bool) -> (Vec<(u8, Vec<u8>)>, u32, u
     let loaded = Loaded {
         settings: Arc::new(world::World::new().settings),
         rows: world::World::new().rows,
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: false,

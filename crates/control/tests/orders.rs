@@ -117,7 +117,6 @@ fn loaded() -> Loaded {
     Loaded {
         settings: Arc::new(settings),
         rows: Vec::new(),
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,
         log_stats: true,

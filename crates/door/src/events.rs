@@ -21,9 +21,9 @@ impl machine::Machine for Door {
             | Event::Drained { conn, .. }
             | Event::Secured { conn, .. }
             | Event::Computed { conn, .. }
-                if conn.kind() == Kind::Lookup =>
+                if matches!(conn.kind(), Kind::Lookup | Kind::Peer) =>
             {
-                self.look_up(now, actions, |lookups, turn| lookups.event(turn, conn, event));
+                self.look_out(now, actions, |outward, turn| outward.event(turn, conn, event));
             }
             Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
             Event::Hangup { conn, .. } => {
@@ -60,7 +60,7 @@ impl machine::Machine for Door {
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
             Event::Renewed { life, lost } => {
                 self.logins.begin_life(life);
-                self.lookups.begin_life(life);
+                self.outward.begin_life(life);
                 if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
                     depart(pool, worker, life, user, actions);
                 }
@@ -68,7 +68,7 @@ impl machine::Machine for Door {
             Event::Returned(mail) => unreachable!("a door posts nothing that may be returned: {mail:?}"),
             Event::DeadlineReached => {
                 self.deadline_reached(now, actions);
-                self.look_up(now, actions, |lookups, turn| lookups.deadline_reached(turn));
+                self.look_out(now, actions, |outward, turn| outward.deadline_reached(turn));
                 self.take_turns(now, actions);
             }
             Event::RoundEnded => {
@@ -84,14 +84,14 @@ impl machine::Machine for Door {
 
     fn backlog(&self, conn: ConnId) -> &[u8] {
         match conn.kind() {
-            Kind::Lookup => self.lookups.backlog(conn),
+            Kind::Lookup | Kind::Peer => self.outward.backlog(conn),
             _ => self.logins.get(conn).map_or(&[], |login| login.flow.backlog()),
         }
     }
 
     fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
         let flow = match conn.kind() {
-            Kind::Lookup => self.lookups.flow_mut(conn),
+            Kind::Lookup | Kind::Peer => self.outward.flow_mut(conn),
             _ => self.logins.get_mut(conn).map(|login| &mut login.flow),
         };
         if let Some(flow) = flow {
@@ -100,7 +100,7 @@ impl machine::Machine for Door {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        [self.deadlines.next(), self.lookups.next_deadline(), self.turns.next_deadline()].into_iter().flatten().min()
+        [self.deadlines.next(), self.outward.next_deadline(), self.turns.next_deadline()].into_iter().flatten().min()
     }
 
     fn awaits_round_end(&self) -> bool {

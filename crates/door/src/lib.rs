@@ -6,7 +6,7 @@
 //!                 │           └ auth_query, for users not in auth_file  │    └ asks the coordinator for a home
 //!                 │                                     asks others who it is: ldap
 //!                 ├─ SSLRequest: 'S' ─► Securing ─► Greeting, or 'N'; GSSENCRequest: 'N'
-//!                 └ CancelRequest: to the worker its key names, then closed
+//!                 └ CancelRequest: to the worker or the other process that its key names, then closed
 //! ```
 //!
 //! A client whose login fails gets one error, with PostgreSQL's or PgBouncer's text, and is closed. For an unknown user
@@ -21,6 +21,8 @@ mod kinds;
 mod lookup;
 mod method;
 mod outside;
+mod outward;
+mod peers;
 mod penalties;
 mod posts;
 mod proof;
@@ -38,17 +40,19 @@ use std::sync::Arc;
 use auth::{Keys, MockSeed, Verifier};
 use connections::flow::Flow;
 use encryption::Encryption;
-use lookup::{Lookups, Turn};
+use lookup::Turn;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
 use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
+use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::{CancelSecret, Proved, Settings};
 use method::Method;
 pub use method::SystemUsers;
+use outward::Outward;
 use penalties::{Failure, Penalties};
-use posts::{depart, forward_cancel};
+use posts::depart;
 use proof::Proof;
 use refused::Refused;
 use secrets::Source;
@@ -153,7 +157,7 @@ pub struct Door {
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
-    lookups: Lookups,
+    outward: Outward,
     penalties: Penalties,
     leaving: Vec<ConnId>,
     /// Since this door was made.
@@ -171,6 +175,7 @@ impl Door {
         let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
         let mut system_users = SystemUsers::default();
         system_users.configure(&settings);
+        let outward = Outward::new(id, &settings);
         let turns = Turns::new(settings.global.login.max_login_concurrency);
         Door {
             id,
@@ -184,7 +189,7 @@ impl Door {
             weights: Weights::new(limits::LOGIN_BYTES_MAX),
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
-            lookups: Lookups::new(id),
+            outward,
             penalties: Penalties::default(),
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
@@ -292,7 +297,14 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                forward_cancel(self.settings.workers, self.succeeds, request.pid, request.secret, actions);
+                let (mut nowhere, succeeds) = (None, self.succeeds);
+                self.look_out(now, actions, |outward, turn| {
+                    nowhere = posts::cancel(&mut outward.peers, turn, succeeds, request.pid, request.secret);
+                });
+                if let Some(why) = nowhere {
+                    let text = format!("closing because: {why}");
+                    self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
+                }
                 self.close(conn, false, actions);
                 Ok(false)
             }
@@ -385,8 +397,13 @@ impl Door {
         let Login { name, peer, since: connected_at, .. } = login;
         let encryption = login.encryption.facts().cloned();
         let (database, user) = (wish.database, wish.user);
-        let cancel_secret = CancelSecret::new(wish.protocol, &mut self.random);
-        let identity = Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret };
+        let cancel_secret = match self.settings.own_peer_id() {
+            None => CancelSecret::new(wish.protocol, &mut self.random),
+            Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
+        };
+        let replication = wish.replication;
+        let identity =
+            Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret, replication };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,
@@ -461,7 +478,7 @@ impl Door {
     fn withdraw(&mut self, conn: ConnId, actions: &mut Actions) {
         match self.logins.get(conn).map(|login| &login.phase) {
             Some(Phase::Applying { .. }) => actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn }),
-            Some(Phase::LookingUp { .. }) => self.lookups.leave(conn),
+            Some(Phase::LookingUp { .. }) => self.outward.lookups.leave(conn),
             _ => {}
         }
     }
@@ -522,8 +539,8 @@ impl Door {
                 let secrets = &self.settings.secrets;
                 self.verifiers
                     .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
-                self.look_up(now, actions, |lookups, turn| lookups.configure(turn, &old.global.tls));
-                self.strangers.configure(&self.settings, self.lookups.kinds());
+                self.look_out(now, actions, |outward, turn| outward.configure(turn, &old.global.tls));
+                self.strangers.configure(&self.settings, self.outward.lookups.kinds());
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
             }
@@ -534,12 +551,12 @@ impl Door {
         }
     }
 
-    /// Has the lookups take a step, and goes on with the logins that have their outcomes.
-    fn look_up(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Lookups, &mut Turn<'_>)) {
-        let Door { settings, random, lookups, .. } = self;
-        step(lookups, &mut Turn { now, settings, random, actions });
-        self.strangers.learn(self.lookups.kinds());
-        while let Some((conn, outcome)) = self.lookups.next_outcome() {
+    /// Has the connections to others take a step, and goes on with the logins whose lookups have their outcomes.
+    fn look_out(&mut self, now: Time, actions: &mut Actions, step: impl FnOnce(&mut Outward, &mut Turn<'_>)) {
+        let Door { settings, random, outward, .. } = self;
+        step(outward, &mut Turn { now, settings, random, actions });
+        self.strangers.learn(self.outward.lookups.kinds());
+        while let Some((conn, outcome)) = self.outward.lookups.next_outcome() {
             let login = &mut self.logins[conn];
             let since = if let Phase::LookingUp { since } = login.phase { since } else { now };
             let begun = match secrets::settle(login, outcome) {
@@ -549,6 +566,12 @@ impl Door {
             };
             self.resume(now, conn, begun, actions);
         }
+    }
+
+    /// The cancel requests on their way to other processes.
+    #[must_use]
+    pub fn peer_pools(&self) -> Vec<PeerPool> {
+        self.outward.peers.shown()
     }
 
     /// What a login has waited for has come, with this result.

@@ -11,7 +11,7 @@ use auth::{Keys, Mock, Password, ScramError, Secret, ServerDone, ServerExchange,
 use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
 use machine::work::{Done, Job};
-use machine::{Settings, Verdict};
+use machine::{ReplicationKind, Settings, Verdict};
 use units::deadline::Owner;
 use units::names::shown;
 use units::table::Table;
@@ -122,7 +122,8 @@ impl Door {
         let attempt = actions.logs(Level::Log, Topic::Connections).then(|| {
             let (database, user) = (shown(&wish.database), shown(&wish.user));
             let tls = login.encryption.facts().map_or_else(|| "no".to_owned(), |facts| facts.shown());
-            format!("login attempt: db={database} user={user} tls={tls} replication=no")
+            let kind = ReplicationKind::logged(wish.replication.as_ref().map(|asked| asked.kind));
+            format!("login attempt: db={database} user={user} tls={tls} replication={kind}")
         });
         login.wish = Some(Box::new(wish));
         if let Some(attempt) = attempt {
@@ -157,13 +158,18 @@ impl Door {
         conn: ConnId,
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let Door { settings, random, lookups, logins, .. } = self;
+        let Door { settings, random, outward, logins, .. } = self;
         let Login { wish, method, .. } = &logins[conn];
         let wish = wish.as_ref().expect("it has said who it is");
         if !is_lookup_needed(settings, wish, method) {
             return self.ask_for_proof(conn, actions);
         }
-        match lookups.begin(&mut Turn { now, settings, random, actions }, (conn, since), &wish.database, &wish.user) {
+        match outward.lookups.begin(
+            &mut Turn { now, settings, random, actions },
+            (conn, since),
+            &wish.database,
+            &wish.user,
+        ) {
             Begun::Waits => {
                 self.logins[conn].phase = Phase::LookingUp { since };
                 return Ok(());

@@ -220,7 +220,7 @@ impl Connections {
         let Parcel { fd, layer, registered, companion: _ } = parcel;
         let has_unsent = layer.as_ref().is_some_and(|layer| layer.has_unsent());
         let wanted = Interest { write: wanted.write || has_unsent, ..wanted };
-        let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel | Kind::Lookup);
+        let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel | Kind::Lookup | Kind::Peer);
         let same = |(id, in_epoll): &(SocketId, Interest)| *in_epoll == wanted && id.serves() == serves;
         let id = match registered.filter(same).and_then(|(id, _)| self.take_entry_again(id)) {
             Some(id) => id,

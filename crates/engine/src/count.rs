@@ -3,17 +3,20 @@
 //! Tests use them to check the loop: one clock read a round, no `epoll_ctl` in the steady state, the number of system
 //! calls for a transaction.
 
+use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use units::WorkerId;
 
 /// One thread's counters, and which thread it is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadCounters {
     /// 0 is the thread of the door.
     pub thread: usize,
     /// The worker that lives on it, if one does.
     pub worker: Option<WorkerId>,
     pub counters: Counters,
+    /// Of the door, if it lives on it.
+    pub peer_pools: Vec<PeerPool>,
 }
 
 /// Counts since the thread's start.

@@ -275,7 +275,8 @@ impl Host {
         let logins = self.residents.iter().map(|resident| resident.machine().logins() as u64).sum();
         let epoll_ctls = self.poll.ctls;
         let counters = Counters { epoll_ctls, turned_away, sends, refused_logins, logins, ..self.counters };
-        ThreadCounters { thread: self.thread, worker, counters }
+        let peer_pools = self.residents.iter().flat_map(|resident| resident.machine().peer_pools()).collect();
+        ThreadCounters { thread: self.thread, worker, counters, peer_pools }
     }
 
     /// Serves events of servers and cancel connections. Returns whether there are events of listeners or the bell.

@@ -168,7 +168,7 @@ fn owners(places: &[Place]) -> [Option<usize>; Kind::COUNT] {
 /// The connections that a machine owns.
 pub(crate) fn kinds_of(place: Place) -> &'static [Kind] {
     match place {
-        Place::Door(_) => &[Kind::Login, Kind::Lookup],
+        Place::Door(_) => &[Kind::Login, Kind::Lookup, Kind::Peer],
         Place::Worker(_) => &[Kind::Client, Kind::Server, Kind::Cancel],
         Place::Coordinator => &[],
     }

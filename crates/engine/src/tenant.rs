@@ -1,5 +1,6 @@
 //! A machine as the loop uses it, with the calls that only some machines need.
 
+use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::{Action, Actions, Event, Machine, Peer};
 use pooling::{Coordinator, Door, Worker};
@@ -29,6 +30,11 @@ pub(crate) trait Tenant: Machine {
     /// For a door: the logins that it has refused.
     fn refused_logins(&self) -> RefusedLogins {
         RefusedLogins::default()
+    }
+
+    /// For a door: the cancel requests on their way to other processes.
+    fn peer_pools(&self) -> Vec<PeerPool> {
+        Vec::new()
     }
 
     /// For a door: clients that are logging in.
@@ -67,6 +73,10 @@ impl Tenant for Door {
 
     fn refused_logins(&self) -> RefusedLogins {
         self.refused_logins
+    }
+
+    fn peer_pools(&self) -> Vec<PeerPool> {
+        Door::peer_pools(self)
     }
 
     fn logins(&self) -> usize {

@@ -29,7 +29,6 @@
 //! //= pg18 sql-notify
 
 use connections::server::{Answerer, Expect, Server, State as ServerState};
-use machine::pids::virtual_pid;
 use session_state::parameters::Tracked;
 use session_state::state::{Effect, Effects, ListenerWait, Pins, Reading, is_portable, write_identifier};
 use session_state::tracker::Tracker;
@@ -185,7 +184,7 @@ pub(crate) fn note_notify(server: &mut Server, session: &mut Session, conn: Conn
         return;
     }
     let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
-    server.traces.notified_by = if has_real_pid { server.backend.pid } else { virtual_pid(conn) };
+    server.traces.notified_by = if has_real_pid { server.backend.pid } else { session.identity.pid(conn) };
     let (awaited, _) = server.ledger.owing();
     if let Some(tracker) = &mut session.tracker {
         tracker.notifications.says(awaited);

@@ -1,5 +1,6 @@
 //! The versions of the protocol that clients speak, and the secret half of their cancel keys, which has 4 bytes in 3.0 and 32
-//! in 3.2.
+//! in 3.2. Where there are peers, a key's other half, the process id, belongs to it: it tells whose key it is, and nothing of
+//! the session's place.
 //!
 //! Promises that a secret of another length never fits, and that comparing takes the same time wherever two of the same length
 //! differ. A client of 3.0 takes no memory for a long one.
@@ -10,6 +11,8 @@
 use std::fmt;
 
 use units::random::Random;
+
+use crate::peering::{self, PeerId};
 
 /// The version of the protocol that a client and the pooler speak.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +40,9 @@ impl Protocol {
 pub enum CancelSecret {
     Short([u8; 4]),
     Long(Box<[u8; 32]>),
+    /// With the process id that names its owner to peers.
+    ShortOfPeer(i32, [u8; 4]),
+    LongOfPeer(Box<(i32, [u8; 32])>),
 }
 
 impl CancelSecret {
@@ -48,11 +54,33 @@ impl CancelSecret {
         }
     }
 
+    /// A key that tells peers whose it is.
+    #[must_use]
+    pub fn of_peer(own: PeerId, protocol: Protocol, random: &mut Random) -> CancelSecret {
+        let pid = peering::new_pid(own, random);
+        match protocol {
+            Protocol::V3_0 => CancelSecret::ShortOfPeer(pid, restored(random.bytes())),
+            Protocol::V3_2 => CancelSecret::LongOfPeer(Box::new((pid, restored(random.bytes())))),
+        }
+    }
+
+    /// The process id that belongs to it. `None`: one that tells where the session is.
+    #[must_use]
+    pub fn pid(&self) -> Option<i32> {
+        match self {
+            CancelSecret::Short(_) | CancelSecret::Long(_) => None,
+            CancelSecret::ShortOfPeer(pid, _) => Some(*pid),
+            CancelSecret::LongOfPeer(key) => Some(key.0),
+        }
+    }
+
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
             CancelSecret::Short(bytes) => bytes,
             CancelSecret::Long(bytes) => &**bytes,
+            CancelSecret::ShortOfPeer(_, bytes) => bytes,
+            CancelSecret::LongOfPeer(key) => &key.1,
         }
     }
 
@@ -68,6 +96,11 @@ impl CancelSecret {
         let last = |bytes: &[u8]| bytes.last_chunk::<2>().copied();
         last(self.bytes()) == last(given)
     }
+}
+
+fn restored<const LEN: usize>(mut secret: [u8; LEN]) -> [u8; LEN] {
+    peering::restore(&mut secret);
+    secret
 }
 
 /// It shows no byte of the secret.
@@ -98,8 +131,14 @@ mod tests {
 
     #[test]
     fn a_secret_fits_whole_or_not_at_all() {
-        for (protocol, len) in [(Protocol::V3_0, 4), (Protocol::V3_2, 32)] {
-            let secret = CancelSecret::new(protocol, &mut Random::seeded(7));
+        let new = |protocol, own: Option<u16>| match own {
+            None => CancelSecret::new(protocol, &mut Random::seeded(7)),
+            Some(own) => CancelSecret::of_peer(PeerId(own), protocol, &mut Random::seeded(7)),
+        };
+        let table = [(Protocol::V3_0, 4), (Protocol::V3_2, 32)];
+        for ((protocol, len), own) in table.into_iter().flat_map(|row| [(row, None), (row, Some(3))]) {
+            let secret = new(protocol, own);
+            assert_eq!(secret.pid().map(peering::owner), own.map(PeerId));
             let right = secret.bytes().to_vec();
             assert_eq!(right.len(), len);
             assert!(secret.fits(&right));

@@ -47,11 +47,13 @@ pub enum Sabotage {
     ForgiveIdleTransactions,
     /// Clients of a removed database get no error (breaks I8).
     RemoveSilently,
+    /// A cancel request is passed on to its peer twice (breaks I4).
+    PassOnTwice,
 }
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
-    pub const ALL: [Sabotage; 21] = [
+    pub const ALL: [Sabotage; 22] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -73,6 +75,7 @@ impl Sabotage {
         Sabotage::KeepStatements,
         Sabotage::ForgiveIdleTransactions,
         Sabotage::RemoveSilently,
+        Sabotage::PassOnTwice,
     ];
 }
 
@@ -95,4 +98,5 @@ pub enum Fault {
     KeepStatements,
     ForgiveIdleTransactions,
     RemoveSilently,
+    PassOnTwice,
 }

@@ -14,6 +14,7 @@ use settings::{AuthType, Effective, Global, UserSettings};
 
 use crate::addresses::Addresses;
 use crate::orders::Orders;
+use crate::peering::{PeerEntry, PeerId};
 
 /// All of them. `Default` is the table's, with no databases.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,8 @@ pub struct Settings {
     pub ldap: Option<Arc<Directory>>,
     /// `auth_oauth_options`: whose tokens are good.
     pub provider: Option<Arc<Provider>>,
+    /// `[peers]`; this process itself may be among them.
+    pub peers: BTreeMap<PeerId, PeerEntry>,
     /// `[pgbouncer]`; databases and users may have some otherwise: see [`Settings::effective`].
     pub global: Global,
     /// Threads that own sessions and servers; at least 1. From `workers` and the machine's cores.
@@ -62,6 +65,7 @@ impl Default for Settings {
             ident: Arc::default(),
             ldap: None,
             provider: None,
+            peers: BTreeMap::new(),
             global: Global::default(),
             workers: 1,
             auto_pool_size_start: 4,
@@ -97,6 +101,30 @@ impl Settings {
         let fallback = self.fallback.as_ref().filter(|_| database != CONSOLE_DATABASE);
         let own = self.databases.get(database).or(fallback).and_then(|entry| entry.settings.auth_type);
         own.unwrap_or(self.global.login.auth_type)
+    }
+
+    /// This process's number among its peers. `None`: it has none.
+    #[must_use]
+    pub fn own_peer_id(&self) -> Option<PeerId> {
+        u16::try_from(self.global.listening.peer_id).ok().filter(|id| *id > 0).map(PeerId)
+    }
+
+    /// The other processes of `[peers]`.
+    pub fn others(&self) -> impl Iterator<Item = (PeerId, &PeerEntry)> {
+        let own = self.own_peer_id();
+        self.peers.iter().filter(move |(id, _)| own != Some(**id)).map(|(id, peer)| (*id, peer))
+    }
+
+    /// One of them, if cancel requests are passed on: this process has a number too.
+    #[must_use]
+    pub fn peer(&self, id: PeerId) -> Option<&PeerEntry> {
+        self.own_peer_id().filter(|own| *own != id).and_then(|_| self.peers.get(&id))
+    }
+
+    /// All to which cancel requests are passed on.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerId, &PeerEntry)> {
+        let has_number = self.own_peer_id().is_some();
+        self.others().filter(move |_| has_number)
     }
 
     /// Whether `auth_type` is this one, globally or of a database.

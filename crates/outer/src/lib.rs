@@ -41,4 +41,4 @@ pub use name_server::{NameServer, Says};
 pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};
-pub use tools::{Pgbench, psql, python};
+pub use tools::{Pgbench, psql, python, run};

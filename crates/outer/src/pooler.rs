@@ -72,6 +72,31 @@ impl Pooler {
         Self::start_in(binary, ini, users, fds, environment, &[])
     }
 
+    /// One of several processes that listen on the same port, and each on a Unix socket in its [`dir_of_one`](Pooler::dir_of_one):
+    /// `so_reuseport` and `unix_socket_dir = {dir}` are up to the file.
+    ///
+    /// # Panics
+    /// If it does not come up within ten seconds.
+    #[must_use]
+    pub fn start_one_of(binary: &Path, ini: &str, port: u16, number: usize) -> Self {
+        let dir = Self::dir_of_one(port, number);
+        let mut pooler = Self::start_at(binary, ini, "", None, &[], &[], (port, dir));
+        // The port may have been another's.
+        let socket = pooler.dir.join(format!(".s.PGSQL.{port}"));
+        let begun = Instant::now();
+        while !socket.exists() {
+            assert!(begun.elapsed() < STARTS_WITHIN && pooler.is_alive(), "it does not listen:\n{}", pooler.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        pooler
+    }
+
+    /// The directory of one of several.
+    #[must_use]
+    pub fn dir_of_one(port: u16, number: usize) -> PathBuf {
+        PathBuf::from(format!("/tmp/outer-{}-{port}-{number}", std::process::id()))
+    }
+
     fn start_in(
         binary: &Path,
         ini: &str,
@@ -80,9 +105,21 @@ impl Pooler {
         environment: &[(&str, &str)],
         files: &[(&str, String)],
     ) -> Self {
-        let account = demo::unprivileged();
         let port = demo::free_port();
         let dir = PathBuf::from(format!("/tmp/outer-{}-{port}", std::process::id()));
+        Self::start_at(binary, ini, users, fds, environment, files, (port, dir))
+    }
+
+    fn start_at(
+        binary: &Path,
+        ini: &str,
+        users: &str,
+        fds: Option<u32>,
+        environment: &[(&str, &str)],
+        files: &[(&str, String)],
+        (port, dir): (u16, PathBuf),
+    ) -> Self {
+        let account = demo::unprivileged();
         fs::create_dir(&dir).expect("the port makes the name fresh");
         let ini = ini.replace("{port}", &port.to_string()).replace("{dir}", &dir.display().to_string());
         fs::write(dir.join("pooler.ini"), ini).expect("a fresh directory is writable");

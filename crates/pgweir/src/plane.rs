@@ -48,7 +48,9 @@ impl Plane for EnginePlane {
         let mut sum = Counters::default();
         threads.iter().for_each(|thread| sum.add(&thread.counters));
         let workers = threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect();
-        EngineFacts { workers, door: DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins } }
+        let peer_pools = threads.iter().flat_map(|thread| thread.peer_pools.iter().copied()).collect();
+        let door = DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins };
+        EngineFacts { workers, door, peer_pools }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {

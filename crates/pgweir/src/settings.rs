@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use authorities::Office;
 use config::{Built, Config, Problem};
-use control::{Loaded, PeerRow, SettingRow};
+use control::{Loaded, SettingRow};
 use engine::{Authority, Facility, Keyring, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 use machine::{Inquiry, Verdict};
 use rustix::process::{Resource, getrlimit};
@@ -63,18 +63,9 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
         default: row.default.map(str::to_owned),
         changeable: row.changeable,
     };
-    let pools = &config.pooling.global.pools;
-    let by_default = pools.default_pool_size.most(pools);
-    let peer = |peer: &config::Peer| PeerRow {
-        id: peer.id,
-        host: peer.host.clone(),
-        port: peer.port,
-        pool_size: peer.pool_size.unwrap_or(by_default),
-    };
     Loaded {
         settings: Arc::new(config.pooling.clone()),
         rows: config.rows.iter().map(row).collect(),
-        peers: config.peers.iter().map(peer).collect(),
         listen_port: config.pooling.global.listening.listen_port,
         stats_period: config.pooling.global.console.stats_period,
         log_stats: config.pooling.global.log.log_stats,

@@ -44,6 +44,8 @@ pub(crate) enum Happening {
         node: u16,
         conn: ConnId,
     },
+    /// Something has come to another process of the pooler.
+    Sibling(LinkId),
     /// A CancelRequest takes effect, and its connection is closed.
     Strike {
         link: LinkId,

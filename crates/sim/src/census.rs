@@ -63,6 +63,8 @@ census! {
         hostile = "hostile",
         console_questions = "console_questions",
         console_stops = "console_stops",
+        /// Streams of clients that replicate.
+        streams = "streams",
         /// Pauses of seconds, in a transaction or between two.
         dawdled = "dawdled",
         /// Notifications from other clients.
@@ -104,6 +106,16 @@ census! {
         late = "late",
         /// Statements that were refused before their deadline, by what was expected.
         hasty = "hasty",
+    }
+
+    /// Cancels that have to do with other processes of the pooler.
+    siblings: SiblingCounts {
+        /// Of our clients, by a sibling.
+        came_by = "cancels_came_by_siblings",
+        /// Of siblings' clients, by us.
+        asked = "cancels_for_siblings",
+        got = "cancels_siblings_got",
+        sent_back = "cancels_sent_back",
     }
 
     /// Connections and mailboxes between the pooler's machines and all others.

@@ -123,7 +123,6 @@ fn loaded(settings: Arc<Settings>) -> Loaded {
     Loaded {
         settings,
         rows: Vec::new(),
-        peers: Vec::new(),
         listen_port: 6432,
         stats_period: Duration::from_secs(60),
         log_stats: false,

@@ -137,6 +137,8 @@ pub enum Peer {
     Client(u32, u32),
     /// A client's connection that carries a CancelRequest.
     Canceller,
+    /// Another process of the pooler, by its number.
+    Sibling(u16),
     /// A connection to PostgreSQL for this database; the first packet shows its purpose.
     Postgres { database: u16, process: Option<ProcessName> },
 }

@@ -113,10 +113,11 @@ impl Pooler {
         let Some(link) = self.network.get_mut(id).filter(|link| !link.pooler.closed) else { return };
         link.opened = Some(stands);
         if stands {
-            let Peer::Postgres { database, .. } = link.peer.who else { return };
-            // It can be read and written from now on, though the pooler gets the event a little later.
-            let process = Some(connect(course, database));
-            link.peer.who = Peer::Postgres { database, process };
+            if let Peer::Postgres { database, .. } = link.peer.who {
+                // It can be read and written from now on, though the pooler gets the event a little later.
+                let process = Some(connect(course, database));
+                link.peer.who = Peer::Postgres { database, process };
+            }
         } else {
             link.peer.closed = true;
         }
@@ -131,6 +132,7 @@ impl Pooler {
                 course.after(0, Happening::Process { index: name.index, number: name.number });
             }
             Peer::Postgres { process: None, .. } => {}
+            Peer::Sibling(_) => course.after(0, Happening::Sibling(id)),
             Peer::Canceller => {
                 // It only waits for the end.
                 if link.down.end_arrived {

@@ -27,6 +27,10 @@ impl Secret {
         &self.bytes[..usize::from(self.len)]
     }
 
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes[..usize::from(self.len)]
+    }
+
     /// The same with one bit changed.
     pub(crate) fn with_bit(mut self, bit: u32) -> Secret {
         self.bytes[bit as usize / 8] ^= 1 << (bit % 8);

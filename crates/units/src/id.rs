@@ -82,10 +82,12 @@ pub enum Kind {
     Cancel = 3,
     /// A connection to PostgreSQL that looks up users' secrets; at a door.
     Lookup = 4,
+    /// A connection to another process of the pooler that carries one CancelRequest; at a door.
+    Peer = 5,
 }
 
 impl Kind {
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 }
 
 /// One connection of one machine (a worker or a door).
@@ -135,7 +137,8 @@ impl ConnId {
             1 => Kind::Client,
             2 => Kind::Server,
             3 => Kind::Cancel,
-            _ => Kind::Lookup,
+            4 => Kind::Lookup,
+            _ => Kind::Peer,
         }
     }
 
@@ -174,7 +177,7 @@ impl ConnId {
 
 impl fmt::Debug for ConnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = ["login", "client", "server", "cancel", "lookup"][self.kind() as usize];
+        let kind = ["login", "client", "server", "cancel", "lookup", "peer"][self.kind() as usize];
         write!(f, "{kind}:{}.{}.{}", self.owner(), self.slot(), self.generation())
     }
 }
@@ -189,9 +192,11 @@ mod tests {
         assert_eq!((id.kind(), id.owner()), (Kind::Server, 511));
         assert_eq!((id.slot(), id.generation()), (0xff_fffe, 0x7ff_fffd));
         assert_eq!(ConnId::from_bits(id.to_bits()), id);
-        let id = ConnId::new(Kind::Lookup, 1, 2, 3);
-        assert_eq!((id.kind(), id.owner(), id.slot(), id.generation()), (Kind::Lookup, 1, 2, 3));
-        assert_eq!(ConnId::from_bits(id.to_bits()), id);
+        for kind in [Kind::Lookup, Kind::Peer] {
+            let id = ConnId::new(kind, 1, 2, 3);
+            assert_eq!((id.kind(), id.owner(), id.slot(), id.generation()), (kind, 1, 2, 3));
+            assert_eq!(ConnId::from_bits(id.to_bits()), id);
+        }
     }
 
     #[test]

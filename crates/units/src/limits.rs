@@ -177,6 +177,13 @@ pub const MAINTENANCE: Duration = Duration::from_millis(333);
 /// Cancel connections in flight for one server: a pool has twice its size at most, as in PgBouncer.
 pub const CANCELS_PER_SERVER_MAX: u32 = 2;
 
+/// Cancel requests that wait for a connection to a peer; one takes some 300 bytes at most. At 20 connections that take 1 ms each,
+/// so many wait for 50 ms.
+pub const PEER_CANCELS_WAITING_MAX: usize = 1000;
+
+/// So long a connection to a peer may take where `cancel_wait_timeout` is off: a peer that never answers would keep it for ever.
+pub const PEER_SILENCE: Duration = Duration::from_secs(60);
+
 /// Buffers kept for use again by one worker, and the largest kept.
 pub const SPARE_BUFFERS_MAX: usize = 256;
 pub const SPARE_BUFFER_LEN_MAX: usize = 16 * 1024;

@@ -128,6 +128,7 @@ impl Worker {
             clients: if detail { view.clients_shown() } else { Vec::new() },
             servers: if detail { view.servers_shown(now) } else { Vec::new() },
             lends: self.tables.counts.lends,
+            console_logins: self.tables.counts.console_logins,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.limiters.class_counts(),
             statements: self
@@ -138,6 +139,7 @@ impl Worker {
                 .refusals
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key.clone()))
                 .collect(),
+            past: self.tables.pools.past().collect(),
             steps: self.tables.counts.steps,
             sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
         }
@@ -174,7 +176,7 @@ impl Worker {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
             Kind::Cancel => cancel_requests::canceller_answered(&mut self.tables, step, conn, bytes),
-            Kind::Login | Kind::Lookup => {}
+            Kind::Login | Kind::Lookup | Kind::Peer => {}
         }
     }
 
@@ -187,18 +189,18 @@ impl Worker {
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
                 Kind::Server => lost_servers::server_open_failed(&mut self.tables, step, conn, &why),
                 Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Weighed { .. } | Event::Answered { .. } => {}
             Event::Secured { conn, outcome } => match conn.kind() {
                 Kind::Server => server_logins::server_secured(&mut self.tables, step, conn, outcome),
                 Kind::Cancel => cancel_requests::canceller_secured(&mut self.tables, step, conn, outcome),
-                Kind::Client | Kind::Login | Kind::Lookup => {}
+                Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Computed { conn, done } => server_logins::login_computed(&mut self.tables, step, conn, done),
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
@@ -210,7 +212,7 @@ impl Worker {
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
-                if self.tables.hands_over {
+                if self.tables.stopping.hands_over {
                     departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step);
                 }
                 if self.tables.stopping.ends_sessions() {
@@ -260,8 +262,8 @@ impl Worker {
             ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
             ToWorker::Configure(settings) => self.configure(step, settings),
-            ToWorker::HandOver => self.tables.hands_over = true,
-            ToWorker::GoOn => self.tables.hands_over = false,
+            ToWorker::HandOver => self.tables.stopping.hands_over = true,
+            ToWorker::GoOn => self.tables.stopping.hands_over = false,
             ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
@@ -329,9 +331,12 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
+        let mut servers = reloads::servers_by_pool(&self.tables);
+        reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
+            let own = servers.remove(&id).unwrap_or_default();
             let found = self.tables.settings.database(&pool.key.database);
             match found {
                 Some(_) => pool.restore(),
@@ -363,14 +368,13 @@ impl Worker {
                     true => DATABASE_CHANGED,
                     false => PASSWORD_CHANGED,
                 };
-                closed_servers::retire_servers(&mut self.tables, step, |server| server.pool == id, why);
+                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
                 let new = Arc::clone(&self.tables.settings);
                 let is_old = |server: &Server| {
-                    let address = &server.identity.address;
-                    server.pool == id && !encryption::is_alike(&new.global.tls, &before.global.tls, address)
+                    !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address)
                 };
-                closed_servers::retire_servers(&mut self.tables, step, is_old, "TLS settings have changed");
+                closed_servers::retire_servers(&mut self.tables, step, own, is_old, "TLS settings have changed");
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
@@ -402,7 +406,8 @@ impl Worker {
         }
         let new = Arc::clone(&self.tables.settings);
         let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
-        closed_servers::retire_servers(&mut self.tables, step, is_left, ADDRESS_LEFT);
+        let all = self.tables.servers.ids();
+        closed_servers::retire_servers(&mut self.tables, step, all, is_left, ADDRESS_LEFT);
         self.follow_up_all(step);
     }
 
@@ -425,7 +430,7 @@ impl Worker {
                     Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
                     Kind::Server => due::server_due(&mut self.tables, step, conn, at),
                     Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
-                    Kind::Login | Kind::Lookup => {}
+                    Kind::Login | Kind::Lookup | Kind::Peer => {}
                 },
                 Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
             }
@@ -464,7 +469,7 @@ impl machine::Machine for Worker {
     }
 
     fn awaits_round_end(&self) -> bool {
-        let looks = self.tables.hands_over || self.tables.stopping.ends_sessions();
+        let looks = self.tables.stopping.hands_over || self.tables.stopping.ends_sessions();
         looks || !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
     }
 

@@ -6,8 +6,9 @@ use machine::snapshot::ClientSnapshot;
 use machine::{Peer, Snapshot};
 
 use super::socket::{self, End, Socket};
-use crate::show_input::{ShowInput, pointer};
+use crate::show_input::{Pointer, ShowInput};
 use crate::table::{Column, Table, text};
+use crate::time_of_day::TimesOfDay;
 
 const COLUMNS: &[Column] = &{
     let mut columns = [text("pool_fidelity"); socket::COLUMNS.len() + 2];
@@ -20,19 +21,32 @@ const COLUMNS: &[Column] = &{
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
+    table.reserve(input.connections().0);
+    let times = TimesOfDay::seen_from(&input.now);
     for snapshot in input.snapshots {
         for client in &snapshot.clients {
-            let mut row = socket(input, snapshot, client).into_row();
-            row.push(client.fidelity.map(|fidelity| fidelity.as_str().to_owned()));
-            let is_on_console = *client.key.database == *CONSOLE_DATABASE;
-            row.push((!is_on_console).then(|| input.settings.classes.class(client.class).name.to_string()));
-            table.push(row);
+            table.write(|row| {
+                socket(input, &times, snapshot, client).write("", row);
+                match client.ties.fidelity {
+                    Some(fidelity) => row.text(fidelity.as_str()),
+                    None => row.null(),
+                };
+                match *client.key.database == *CONSOLE_DATABASE {
+                    false => row.text(&input.settings.classes.class(client.class).name),
+                    true => row.null(),
+                };
+            });
         }
     }
     table
 }
 
-pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
+pub(super) fn socket<'a>(
+    input: &ShowInput<'_>,
+    times: &'a TimesOfDay<'_>,
+    snapshot: &Snapshot,
+    client: &'a ClientSnapshot,
+) -> Socket<'a> {
     let (peer, local, pid) = match client.peer {
         Peer::Tcp { from, to } => (End::tcp(from), End::tcp(to), 0),
         Peer::Unix { pid, .. } => (End::unix(input.listen_port), End::unix(input.listen_port), i64::from(pid)),
@@ -44,14 +58,12 @@ pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, client: &'a
         state: client.state,
         peer,
         local,
-        times: [
-            input.time_of_day(snapshot, client.times.connected_at),
-            input.time_of_day(snapshot, client.times.request_at),
-        ],
+        times: [client.times.connected_at, client.times.request_at].map(|moment| times.of(snapshot, moment)),
         wait_us: client.times.waiting_since.map_or(0, |since| snapshot.now.micros_since(since)),
         close_needed: false,
-        ptr: pointer(client.name),
-        link: client.link.and_then(|link| link.name).map(pointer).unwrap_or_default(),
+        ptr: Pointer(client.name),
+        link: client.link.and_then(|link| link.name).map(Pointer),
+        replication: client.ties.replication,
         remote_pid: pid,
         tls: client.tls.as_deref().unwrap_or_default(),
         application_name: &client.application_name,

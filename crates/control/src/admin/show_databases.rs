@@ -40,7 +40,7 @@ struct Current {
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut current: BTreeMap<&str, Current> = BTreeMap::new();
     let pools = input.pools();
-    for (key, pool) in &pools {
+    for (key, pool) in pools {
         let sum = current.entry(&key.database).or_default();
         sum.servers = sum.servers.saturating_add(servers(pool));
         sum.clients = sum.clients.saturating_add(clients(pool));

@@ -26,9 +26,9 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let items = [
         ("databases", input.databases().len()),
         ("users", show_users::names(input).len()),
-        ("peers", input.peers.len()),
+        ("peers", input.settings.others().count()),
         ("pools", input.pools().len()),
-        ("peer_pools", 0),
+        ("peer_pools", input.peer_pools.len()),
         ("free_clients", 0),
         ("used_clients", clients),
         ("login_clients", 0),

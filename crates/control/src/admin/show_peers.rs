@@ -1,8 +1,10 @@
-//! `SHOW PEERS`: the processes of `[peers]`, without this one. `SHOW PEER_POOLS`: cancel requests are not passed on to them yet, so there are no
-//! pools and no rows.
+//! `SHOW PEERS`: the processes of `[peers]`, without this one. `SHOW PEER_POOLS`: the cancel requests on their way to them.
+//!
+//! A request waits until its connection stands, as in PgBouncer. The client that has sent it does not: it is gone by then.
 //= pgbouncer usage.md#show-peers
+//= pgbouncer usage.md#show-peer_pools
 
-use crate::show_input::ShowInput;
+use crate::show_input::{ShowInput, host};
 use crate::table::{Column, Table, count, int, text, words};
 
 const PEERS: &[Column] = &[int("peer_id"), text("host"), int("port"), int("pool_size")];
@@ -16,12 +18,18 @@ const POOLS: &[Column] = &[
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(PEERS);
-    for peer in input.peers {
-        table.push(vec![count(peer.id), words(&peer.host), count(peer.port), count(peer.pool_size)]);
+    for (id, peer) in input.settings.others() {
+        let address = &peer.address;
+        table.push(vec![count(id.0), words(host(&address.host)), count(address.port), count(peer.pool_size)]);
     }
     table
 }
 
-pub(super) fn pools(_: &ShowInput<'_>) -> Table {
-    Table::new(POOLS)
+pub(super) fn pools(input: &ShowInput<'_>) -> Table {
+    let mut table = Table::new(POOLS);
+    for pool in input.peer_pools {
+        let waiting = pool.waiting.saturating_add(pool.opening);
+        table.push(vec![count(pool.peer.0), count(pool.sent), count(waiting), count(pool.sent), count(pool.opening)]);
+    }
+    table
 }

@@ -38,7 +38,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         let pids: BTreeMap<ConnId, i32> =
             snapshot.servers.iter().map(|server| (server.conn, server.remote_pid)).collect();
         for client in &snapshot.clients {
-            let Some(pin) = &client.pin else { continue };
+            let Some(pin) = &client.ties.pin else { continue };
             let pid = client.link.and_then(|link| pids.get(&link.conn)).copied().unwrap_or(0);
             rows.push((snapshot.now.micros_since(pin.since), row(input, snapshot, client, pin, pid)));
         }
@@ -57,7 +57,7 @@ fn row(input: &ShowInput<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin:
     vec![
         words(&*client.key.database),
         words(&*client.user),
-        words(address),
+        words(address.to_string()),
         count(port),
         words(&client.application_name),
         count(snapshot.now.since(pin.since).as_secs()),

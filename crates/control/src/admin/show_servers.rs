@@ -5,21 +5,24 @@ use connections::databases::Host;
 use machine::Snapshot;
 use machine::snapshot::ServerSnapshot;
 
-use super::socket::{COLUMNS, End, Socket};
-use crate::show_input::{ShowInput, pointer, server_address};
+use super::socket::{COLUMNS, End, Place, Socket};
+use crate::show_input::{Pointer, ShowInput};
 use crate::table::Table;
+use crate::time_of_day::TimesOfDay;
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
+    table.reserve(input.connections().1);
+    let times = TimesOfDay::seen_from(&input.now);
     for snapshot in input.snapshots {
         for server in &snapshot.servers {
-            table.push(socket(input, snapshot, server).into_row());
+            table.write(|row| socket(&times, snapshot, server).write("", row));
         }
     }
     table
 }
 
-pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
+pub(super) fn socket<'a>(times: &'a TimesOfDay<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
     let local = match (&server.address.host, server.local) {
         (Host::Unix(_), _) => End::unix(server.address.port),
         (_, address) => address.map(End::tcp).unwrap_or_default(),
@@ -29,17 +32,26 @@ pub(super) fn socket<'a>(input: &ShowInput<'_>, snapshot: &Snapshot, server: &'a
         user: &server.key.user,
         database: &server.key.database,
         state: server.state,
-        peer: End { address: server_address(server), port: server.address.port },
+        peer: End { address: address(server), port: server.address.port },
         local,
-        times: [input.time_of_day(snapshot, server.connected_at), input.time_of_day(snapshot, server.request_at)],
+        times: [server.times.connected_at, server.times.request_at].map(|moment| times.of(snapshot, moment)),
         wait_us: 0,
         close_needed: server.close_needed,
-        ptr: pointer(server.name),
-        link: server.link.and_then(|link| link.name).map(pointer).unwrap_or_default(),
+        ptr: Pointer(server.name),
+        link: server.link.and_then(|link| link.name).map(Pointer),
+        replication: server.replication,
         remote_pid: i64::from(server.remote_pid),
         tls: server.tls.as_deref().unwrap_or_default(),
         application_name: &server.application_name,
         id: server.serial,
         kept: server.kept,
+    }
+}
+
+fn address(server: &ServerSnapshot) -> Place {
+    match &server.address.host {
+        Host::Unix(_) => Place::Unix,
+        Host::Ip(address) => Place::Ip(*address),
+        Host::Name(name) => Place::Name(name.clone()),
     }
 }

@@ -4,6 +4,7 @@ use queueing::sizing::Change;
 
 use crate::show_input::ShowInput;
 use crate::table::{Column, Table, count, int, text, words};
+use crate::time_of_day::TimesOfDay;
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -42,7 +43,10 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 
 fn described(input: &ShowInput<'_>, change: &Change) -> String {
     let Change { at, from, to, why } = change;
-    let at = input.snapshots.first().map_or_else(String::new, |snapshot| input.time_of_day(snapshot, *at));
+    let at = input
+        .snapshots
+        .first()
+        .map_or_else(String::new, |snapshot| TimesOfDay::seen_from(&input.now).of(snapshot, *at).to_string());
     // Day and time zone are left out.
     let clock = at.split(' ').nth(1).unwrap_or_default();
     format!("{clock} {from} -> {to}: {why}")

@@ -4,15 +4,13 @@
 //! on: `pkt_avail` is what was received and waits, `send_avail` what a socket has not taken yet; the other positions are 0.
 //= pgbouncer usage.md#show-sockets
 
-use super::socket::{self, Socket};
+use super::socket;
 use super::{show_clients, show_servers};
 use crate::show_input::ShowInput;
-use crate::table::{Column, Table, count, int, words};
+use crate::table::{Column, Table, int, int4};
+use crate::time_of_day::TimesOfDay;
 
 const OWN: [&str; 7] = ["recv_pos", "pkt_pos", "pkt_remain", "send_pos", "send_remain", "pkt_avail", "send_avail"];
-
-/// Where the state stands in a row.
-const STATE: usize = 4;
 
 const COLUMNS: &[Column] = &{
     let mut columns = [int(""); socket::COLUMNS.len() + OWN.len()];
@@ -37,20 +35,20 @@ pub(super) fn active(input: &ShowInput<'_>) -> Table {
 
 fn rows(input: &ShowInput<'_>, is_shown: impl Fn(&str) -> bool) -> Table {
     let mut table = Table::new(COLUMNS);
+    let times = TimesOfDay::seen_from(&input.now);
     for snapshot in input.snapshots {
-        let clients = snapshot.clients.iter().map(|client| ("cl", show_clients::socket(input, snapshot, client)));
-        let servers = snapshot.servers.iter().map(|server| ("sv", show_servers::socket(input, snapshot, server)));
+        let clients =
+            snapshot.clients.iter().map(|client| ("cl_", show_clients::socket(input, &times, snapshot, client)));
+        let servers = snapshot.servers.iter().map(|server| ("sv_", show_servers::socket(&times, snapshot, server)));
         for (side, socket) in clients.chain(servers).filter(|(_, socket)| is_shown(socket.state)) {
-            table.push(row(side, socket));
+            table.write(|row| {
+                socket.write(side, row);
+                let kept = socket.kept;
+                [0, 0, 0, 0, kept.unsent, kept.received, kept.unsent]
+                    .iter()
+                    .for_each(|size| _ = row.shown(int4(*size)));
+            });
         }
     }
     table
-}
-
-fn row(side: &str, socket: Socket<'_>) -> Vec<Option<String>> {
-    let (state, kept) = (format!("{side}_{}", socket.state), socket.kept);
-    let mut row = socket.into_row();
-    row[STATE] = words(state);
-    row.extend([0, 0, 0, 0, kept.unsent, kept.received, kept.unsent].map(count));
-    row
 }

@@ -1,4 +1,5 @@
-//! `SHOW USERS`: one row for each user that can log in, is forced by a database, or has settings.
+//! `SHOW USERS`: one row for each user that can log in, is forced by a database, or has settings, and for those who were looked up and have
+//! clients or a pool.
 //= pgbouncer usage.md#show-users
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +28,15 @@ pub(super) fn names<'a>(input: &'a ShowInput<'_>) -> BTreeSet<&'a str> {
     let forced = settings.databases.values().filter_map(|database| database.forced_user.as_deref());
     let secrets = settings.secrets.keys().map(String::as_str);
     let users = settings.users.keys().map(String::as_str);
-    forced.chain(secrets).chain(users).chain([CONSOLE_DATABASE]).collect()
+    let pools = input.snapshots.iter().flat_map(|snapshot| &snapshot.pools).map(|pool| &*pool.key.user);
+    let clients = input.snapshots.iter().flat_map(|snapshot| &snapshot.clients).map(|client| &*client.user);
+    forced.chain(secrets).chain(users).chain(pools).chain(clients).chain([CONSOLE_DATABASE]).collect()
 }
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut servers_now: BTreeMap<&str, u32> = BTreeMap::new();
     let pools = input.pools();
-    for (key, pool) in &pools {
+    for (key, pool) in pools {
         let sum = servers_now.entry(&key.user).or_default();
         *sum = sum.saturating_add(servers(pool));
     }

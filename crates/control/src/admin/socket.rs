@@ -1,12 +1,16 @@
 //! The columns that SHOW CLIENTS and SHOW SERVERS share.
 //= pgbouncer usage.md#show-servers
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
+use machine::ReplicationKind;
 use machine::snapshot::Kept;
 use units::Serial;
 
-use crate::table::{Column, Value, count, int, text, words};
+use crate::show_input::Pointer;
+use crate::table::{Column, Row, int, int4, text};
+use crate::time_of_day::TimeOfDay;
 
 pub(super) const COLUMNS: &[Column] = &[
     text("type"),
@@ -35,18 +39,38 @@ pub(super) const COLUMNS: &[Column] = &[
 /// One end of a connection, for two columns. Empty: it is not connected yet.
 #[derive(Default)]
 pub(super) struct End {
-    pub(super) address: String,
+    pub(super) address: Place,
     pub(super) port: u16,
+}
+
+#[derive(Default)]
+pub(super) enum Place {
+    #[default]
+    Nowhere,
+    Unix,
+    Ip(IpAddr),
+    Name(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Nowhere => Ok(()),
+            Place::Unix => f.write_str("unix"),
+            Place::Ip(address) => address.fmt(f),
+            Place::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 impl End {
     pub(super) fn tcp(address: SocketAddr) -> End {
-        End { address: address.ip().to_canonical().to_string(), port: address.port() }
+        End { address: Place::Ip(address.ip().to_canonical()), port: address.port() }
     }
 
     /// Both ends of a Unix socket: PgBouncer shows a port for each, the one in the socket's name.
     pub(super) fn unix(port: u16) -> End {
-        End { address: "unix".to_owned(), port }
+        End { address: Place::Unix, port }
     }
 }
 
@@ -60,11 +84,12 @@ pub(super) struct Socket<'a> {
     pub(super) peer: End,
     pub(super) local: End,
     /// When it connected, and when it last had something to do.
-    pub(super) times: [String; 2],
+    pub(super) times: [TimeOfDay<'a>; 2],
     pub(super) wait_us: u64,
     pub(super) close_needed: bool,
-    pub(super) ptr: String,
-    pub(super) link: String,
+    pub(super) ptr: Pointer,
+    pub(super) link: Option<Pointer>,
+    pub(super) replication: Option<ReplicationKind>,
     pub(super) remote_pid: i64,
     pub(super) tls: &'a str,
     pub(super) application_name: &'a str,
@@ -73,30 +98,27 @@ pub(super) struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    pub(super) fn into_row(self) -> Vec<Value> {
-        let [connect_time, request_time] = self.times;
-        vec![
-            words(self.kind),
-            words(self.user),
-            words(self.database),
-            words("none"),
-            words(self.state),
-            words(self.peer.address),
-            count(self.peer.port),
-            words(self.local.address),
-            count(self.local.port),
-            words(connect_time),
-            words(request_time),
-            count(self.wait_us / 1_000_000),
-            count(self.wait_us % 1_000_000),
-            count(i32::from(self.close_needed)),
-            words(self.ptr),
-            words(self.link),
-            count(self.remote_pid),
-            words(self.tls),
-            words(self.application_name),
-            count(self.kept.prepared_statements),
-            count(self.id.0),
-        ]
+    /// Writes the columns that all have. `side`: what stands before the state.
+    pub(super) fn write(&self, side: &str, row: &mut Row<'_>) {
+        row.text(self.kind).text(self.user).text(self.database).text(ReplicationKind::shown(self.replication));
+        row.shown(format_args!("{side}{}", self.state));
+        for End { address, port } in [&self.peer, &self.local] {
+            match address {
+                Place::Nowhere => row.text(""),
+                Place::Unix => row.text("unix"),
+                Place::Ip(address) => row.shown(address),
+                Place::Name(name) => row.text(name),
+            };
+            row.shown(port);
+        }
+        self.times.iter().for_each(|time| _ = row.shown(time));
+        row.shown(int4(self.wait_us / 1_000_000)).shown(self.wait_us % 1_000_000);
+        row.shown(u8::from(self.close_needed)).shown(self.ptr);
+        match self.link {
+            Some(link) => row.shown(link),
+            None => row.text(""),
+        };
+        row.shown(int4(self.remote_pid)).text(self.tls).text(self.application_name);
+        row.shown(int4(self.kept.prepared_statements)).shown(self.id.0);
     }
 }

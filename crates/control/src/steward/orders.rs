@@ -120,6 +120,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Whether an order can be for this database.
     fn check_database(&self, tag: &str, database: Option<&str>) -> Result<(), String> {
         let Some(name) = database else { return Ok(()) };
+        if name.is_empty() {
+            return Err("a database is required".to_owned());
+        }
         if name == CONSOLE_DATABASE {
             return Err(format!("cannot {} admin db: {name}", tag.to_ascii_lowercase()));
         }

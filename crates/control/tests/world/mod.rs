@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,14 +12,16 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, KnownNames, KnownZone, PeerRow, SettingRow, ShowInput, WorkerFacts};
+use control::{DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
+use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
-    LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
+    LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, ServerTimes,
+    StatementCounts, Ties, Totals,
 };
-use machine::{Peer, Settings, Snapshot};
+use machine::{Peer, ReplicationKind, Settings, Snapshot};
 use queueing::classes::LimitKind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
@@ -38,7 +41,7 @@ pub(crate) struct World {
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
     pub(crate) names: KnownNames,
-    pub(crate) peers: Vec<PeerRow>,
+    pub(crate) peer_pools: Vec<PeerPool>,
 }
 
 impl World {
@@ -59,8 +62,8 @@ impl World {
         }];
         let zones = vec![KnownZone { name: "example".to_owned(), serial: 4_000_000_000, hosts: 1 }];
         let names = KnownNames { hosts, zones, lookups: 1 };
-        let peers = vec![PeerRow { id: 2, host: "/run/weir-2".to_owned(), port: 6432, pool_size: 20 }];
-        World { settings: settings(), rows, snapshots, workers, averages, names, peers }
+        let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
+        World { settings: settings(), rows, snapshots, workers, averages, names, peer_pools }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -68,16 +71,17 @@ impl World {
         ShowInput {
             settings: &self.settings,
             rows: &self.rows,
-            peers: &self.peers,
             listen_port: 6999,
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
             door: door(),
+            peer_pools: &self.peer_pools,
             log_lines_lost: 3,
             shows_statements: true,
             now,
+            pools: OnceCell::new(),
         }
     }
 }
@@ -127,6 +131,7 @@ fn settings() -> Settings {
     };
     let mut global = Global::default();
     global.pools.max_user_client_connections = 33;
+    global.listening.peer_id = 1;
     global.classes = ClassSettings {
         fingerprint_max_active: 9,
         fingerprint_limits: BTreeMap::from([(0xfeed, 7), (0xdead, 1)]),
@@ -139,8 +144,14 @@ fn settings() -> Settings {
         users: BTreeMap::from([("alice".to_owned(), alice), ("bob".to_owned(), bob)]),
         secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
         classes: Arc::new(classes()),
+        peers: BTreeMap::from([(PeerId(1), peer("10.0.0.1", 7)), (PeerId(2), peer("/run/weir-2", 20))]),
         ..Settings::default()
     }
+}
+
+fn peer(host: &str, pool_size: u32) -> PeerEntry {
+    let host = host.parse().map_or_else(|_| Host::Unix(host.to_owned()), Host::Ip);
+    PeerEntry { address: Arc::new(Address { host, port: 6432 }), pool_size }
 }
 
 fn classes() -> Classes {
@@ -291,6 +302,10 @@ fn long() -> Vec<LongCounts> {
     ]
 }
 
+fn refusals() -> Vec<RefusalCounts> {
+    vec![refusal("web", Reason::Deadline, 4), refusal("background", Reason::Limit(LimitKind::Active), 30)]
+}
+
 /// It keeps its server.
 fn linked_client() -> ClientSnapshot {
     let pin = PinSnapshot {
@@ -301,7 +316,7 @@ fn linked_client() -> ClientSnapshot {
     ClientSnapshot {
         kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
-        pin: Some(pin),
+        ties: Ties { pin: Some(pin), replication: Some(ReplicationKind::Logical), ..ties() },
         ..client(0, 8, key("app", "app_owner"), "bob")
     }
 }
@@ -338,7 +353,7 @@ fn first_worker() -> Snapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
-        fidelity: None,
+        ties: Ties::default(),
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
@@ -351,8 +366,8 @@ fn first_worker() -> Snapshot {
         state: "active",
         address: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
         local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
-        connected_at: Time(10_000_000),
-        request_at: Time(99_900_000),
+        times: ServerTimes { connected_at: Time(10_000_000), request_at: Time(99_900_000) },
+        replication: Some(ReplicationKind::Physical),
         link: Some(LinkSnapshot { conn: conn(1, 0, 8, 1), name: Some(conn(1, 9, 8, 1)) }),
         remote_pid: 815,
         application_name: "app".to_owned(),
@@ -367,13 +382,12 @@ fn first_worker() -> Snapshot {
         clients: vec![waiting, linked_client(), admin],
         servers: vec![server],
         lends: 3,
+        console_logins: 0,
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
-        refusals: vec![
-            refusal("web", Reason::Deadline, 4),
-            refusal("background", Reason::Limit(LimitKind::Active), 30),
-        ],
+        refusals: refusals(),
+        past: Vec::new(),
         steps: 1234,
     }
 }
@@ -404,8 +418,8 @@ fn second_worker() -> Snapshot {
         state: "idle",
         address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
         local: None,
-        connected_at: Time(5_000_000),
-        request_at: Time(6_000_000),
+        times: ServerTimes { connected_at: Time(5_000_000), request_at: Time(6_000_000) },
+        replication: None,
         link: None,
         remote_pid: 816,
         application_name: String::new(),
@@ -420,10 +434,12 @@ fn second_worker() -> Snapshot {
         clients: vec![client(1, 0, key("app", "app_owner"), "alice")],
         servers: vec![idle],
         lends: 0,
+        console_logins: 0,
         rotations: Rotations::default(),
         limits: vec![limit(LimitKind::Transactions, None, 100, 2), limit(LimitKind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
+        past: vec![("app".into(), totals(3))],
         steps: 99,
     }
 }
@@ -449,10 +465,13 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         link: None,
         application_name: "psql".to_owned(),
         pid: 1,
-        fidelity: Some(Fidelity::Transparent),
+        ties: ties(),
         class: queueing::classes::DEFAULT,
-        pin: None,
     }
+}
+
+fn ties() -> Ties {
+    Ties { fidelity: Some(Fidelity::Transparent), pin: None, replication: None }
 }
 
 /// A second, for readers of tests.

@@ -2,7 +2,6 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
-mod moving;
 mod parts;
 pub mod states;
 
@@ -114,7 +113,7 @@ impl Session {
 
     pub fn server(&self) -> Option<ConnId> {
         match self.state {
-            State::Linked { server } => Some(server),
+            State::Linked { server } | State::Replicating { server } => Some(server),
             _ => None,
         }
     }

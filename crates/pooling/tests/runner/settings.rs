@@ -12,6 +12,7 @@ use ::settings::table;
 use auth::Secret;
 use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 use machine::Settings;
+use machine::peering::{PeerEntry, PeerId};
 use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 use queueing::limit_words::LimitWords;
 use settings::{AuthType, DatabaseSettings, Fidelity, Over, SslMode, UserSettings};
@@ -95,6 +96,18 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
         let read = hba::read_provider(&words.string("the options")?);
         settings.provider = Some(Arc::new(read.map_err(|(found, _)| found)?));
         settings.join_rules_and_provider();
+    } else if words.eat("peer") {
+        let id = PeerId(number(words.bare("the peer's number")?)?);
+        let (mut port, mut pool_size) = (6432, 20);
+        for_each_pair(words, |key, value| match key {
+            "port" => number(value).map(|value| port = value),
+            "pool_size" => number(value).map(|value| pool_size = value),
+            other => Err(format!("'{other}' is nothing that a peer has")),
+        })?;
+        let address = Arc::new(address(&format!("10.0.0.9:{port}"))?);
+        settings.peers.insert(id, PeerEntry { address, pool_size });
+    } else if words.eat("no peer") {
+        settings.peers.remove(&PeerId(number(words.bare("the peer's number")?)?));
     } else if words.eat("no secret") {
         settings.secrets.remove(words.bare("the user's name")?);
     } else {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::ConnId;
+use units::{ConnId, Kind};
 use wire::backend::{Authentication, BackendKeyData, tag};
 use wire::{HEADER_LEN, Header};
 
@@ -16,6 +16,30 @@ pub(crate) enum Role {
     Cancel,
     /// Looks users' secrets up.
     Lookup,
+    /// Carries one CancelRequest to another process of the pooler.
+    Peer,
+}
+
+impl Role {
+    /// Of a connection that the pooler opens.
+    pub(crate) fn of(kind: Kind) -> Role {
+        match kind {
+            Kind::Cancel => Role::Cancel,
+            Kind::Lookup => Role::Lookup,
+            Kind::Peer => Role::Peer,
+            Kind::Login | Kind::Client | Kind::Server => Role::Server,
+        }
+    }
+
+    /// What the connection of that number is called.
+    pub(crate) fn named(self, number: usize) -> String {
+        match self {
+            Role::Cancel => format!("cancel {number}"),
+            Role::Lookup => format!("lookup {number}"),
+            Role::Peer => format!("peer {number}"),
+            Role::Client | Role::Server => number.to_string(),
+        }
+    }
 }
 
 /// A client's side of a login.
@@ -151,7 +175,7 @@ impl Socket {
                 self.learn(header.tag, body);
                 backend::show_message(header.tag, body)
             }
-            Role::Server | Role::Cancel | Role::Lookup => {
+            Role::Server | Role::Cancel | Role::Lookup | Role::Peer => {
                 if header.tag == wire::frontend::tag::PASSWORD {
                     self.answered = Some(body.to_vec());
                 }
@@ -178,7 +202,7 @@ impl Socket {
         let Ok(Some(header)) = Header::parse(bytes) else { return format!("<{} bytes>", bytes.len()) };
         let name = match self.role {
             Role::Client => backend::name(header.tag),
-            Role::Server | Role::Cancel | Role::Lookup => frontend::name(header.tag),
+            Role::Server | Role::Cancel | Role::Lookup | Role::Peer => frontend::name(header.tag),
         };
         format!("{name} ({} of {} bytes)", bytes.len(), header.total_len())
     }

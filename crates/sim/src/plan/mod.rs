@@ -11,6 +11,7 @@ use std::time::Duration;
 use auth::{Md5Hash, Password, Secret, Verifier};
 use connections::databases::{Address, Database, Host};
 use machine::Settings;
+use machine::peering::{PeerEntry, PeerId};
 use settings::{AuthType, DatabaseSettings, Effective, Fidelity, PoolMode, PoolSize};
 use settings::{SslMode, TestSettings, UserSettings};
 use units::PoolKey;
@@ -244,6 +245,9 @@ impl Plan {
         if crate::classes::are_limited(&settings) {
             crate::classes::limit_by(random, &mut settings);
         }
+        if settings.own_peer_id().is_some() && random.chance(300) {
+            draw_siblings(random, &mut settings);
+        }
         self.reload_promises(&mut settings);
         self.set.apply(&mut settings);
         self.past.push(std::mem::replace(&mut self.settings, Arc::new(settings)));
@@ -311,6 +315,8 @@ fn settle(
     settings.global.tls.server_tls_sslmode = encryption(wishes.seed).0;
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
+    siblings(wishes.seed, &mut settings);
+    forget(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
     found(wishes.seed, &mut settings);
     crate::classes::limit(wishes.seed, &mut settings);
@@ -371,6 +377,36 @@ fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
     if settings.global.pools.pool_fidelity != Fidelity::Classic && random.chance(200) {
         settings.global.waiting.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
+    }
+}
+
+/// Other processes of the pooler.
+fn siblings(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x7369_626c_6e67);
+    if !random.chance(120) {
+        return;
+    }
+    settings.global.listening.peer_id = random.range(1, 3) as u32;
+    draw_siblings(&mut random, settings);
+}
+
+fn draw_siblings(random: &mut Random, settings: &mut Settings) {
+    let peer = |random: &mut Random, number: u16| {
+        let address = Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 7000 + number };
+        (PeerId(number), PeerEntry { address: Arc::new(address), pool_size: random.range(1, 3) as u32 })
+    };
+    let numbers: Vec<u16> = (1..=4).filter(|_| random.chance(800)).collect();
+    settings.peers = numbers.into_iter().map(|number| peer(random, number)).collect();
+}
+
+/// Pools are forgotten soon; and messages are looked at for their length, though none is as long as that.
+fn forget(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x0066_6f72_6765_7400);
+    if random.chance(250) {
+        settings.global.pools.pool_idle_timeout = Some(Duration::from_millis(random.skewed(10, 2_000)));
+    }
+    if random.chance(250) {
+        settings.global.network.max_packet_size = 1 << 30;
     }
 }
 

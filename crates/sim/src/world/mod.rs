@@ -14,6 +14,7 @@ mod orders;
 mod panics;
 mod peers;
 mod rounds;
+mod siblings;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,6 +34,8 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::trouble;
 
+use siblings::Siblings;
+
 /// How long the last clients may take after the end of the work, in microseconds. The slowest take a minute.
 const CLOSING_US: u64 = 450_000_000;
 
@@ -49,6 +52,7 @@ pub struct World {
     postgres: Postgres,
     book: Rc<RefCell<Book>>,
     desk: Desk,
+    siblings: Siblings,
     checks: Checks,
     /// When a machine was stepped last.
     stepped_at: u64,
@@ -85,6 +89,7 @@ impl World {
             postgres: Postgres::new(&course.plan, &book),
             book,
             desk: Desk::new(&course.plan.settings),
+            siblings: Siblings::new(course.plan.seed),
             checks: Checks::default(),
             course,
             stepped_at: 0,
@@ -136,6 +141,7 @@ impl World {
             Happening::Process { index, number } => self.process_awakes(index, number),
             Happening::Secured { node, conn } => pooler.machines.secure(course, node, conn),
             Happening::Computed { node, conn, job } => pooler.machines.compute(course, node, conn, *job),
+            Happening::Sibling(link) => siblings::awake(self, link),
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),

@@ -8,7 +8,7 @@ use units::{ConnId, Kind};
 use wire::backend::Status;
 use wire::frontend::tag;
 
-use super::{World, orders};
+use super::{World, orders, siblings};
 use crate::agenda::Happening;
 use crate::backend::Progress;
 use crate::checks::i04_cancels;
@@ -63,8 +63,9 @@ impl World {
             pooler.list(course, id);
         }
         if let Some((pid, secret)) = wants.cancel {
-            pooler.send_cancel(course, pid, secret);
+            siblings::send_cancel(self, pid, secret);
         }
+        let World { course, pooler, .. } = self;
         if let Some(how) = wants.leave {
             pooler.close_peer(course, id, how);
             self.client_left(index);
@@ -158,7 +159,13 @@ impl World {
         if message == tag::TERMINATE {
             return None;
         }
-        self.serve_message(process, message, &body);
+        match process.stream(&mut self.course, message, &body) {
+            None => self.serve_message(process, message, &body),
+            Some(Ok(())) => {}
+            Some(Err(what)) => {
+                self.course.fail(11, format!("server {}, which replicates, got {what}", process.number()))
+            }
+        }
         Some(true)
     }
 
@@ -251,7 +258,7 @@ impl World {
                     process.units.read(now, link.up.consumed());
                 }
             }
-            Peer::Postgres { process: None, .. } | Peer::Canceller => {}
+            Peer::Postgres { process: None, .. } | Peer::Canceller | Peer::Sibling(_) => {}
         }
     }
 

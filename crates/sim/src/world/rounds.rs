@@ -7,9 +7,9 @@
 use machine::{Action, Actions, Event, Hangup, Mail, Secured, Source, ToCoordinator};
 use units::{ConnId, Kind};
 
-use super::World;
 use super::hosts::Manner;
 use super::panics::{self, AtStake};
+use super::{World, siblings};
 use crate::agenda::Happening;
 use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes};
 use crate::course::Finding;
@@ -335,6 +335,9 @@ impl World {
     }
 
     fn open(&mut self, node: u16, conn: ConnId, port: u16) {
+        if conn.kind() == Kind::Peer {
+            return siblings::open(self, node, conn, port - siblings::FIRST_PORT);
+        }
         let World { course, pooler, postgres, checks, hosts, .. } = self;
         let place = Place::at(port);
         let database = place.database as u16;

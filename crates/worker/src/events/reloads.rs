@@ -1,10 +1,12 @@
 //! What a reload changes for existing sessions and servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::Database;
 use connections::server::Server;
 use link::pool::Pool;
+use link::screening::Screen;
 use link::session::State;
 use machine::sabotage::{Fault, does};
 use machine::{Proved, Settings, Step};
@@ -16,12 +18,21 @@ use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
+/// What is derived from settings is derived anew.
+pub(crate) fn take_up(tables: &mut Tables) {
+    tables.pools.forget_past_but_of(&tables.settings);
+    tables.caches.screen = Screen::of(&tables.settings);
+}
+
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = tables.sessions.get(conn) else { return };
     let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
-    let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
+    let free = matches!(
+        session.state(),
+        State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. }
+    );
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
     } else {
@@ -46,6 +57,15 @@ pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) 
     pool.database.password.is_none() && new.secrets.get(user) != old.secrets.get(user)
 }
 
+/// All servers, so that a reload looks at each once, however many pools there are.
+pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
+    let mut all: BTreeMap<PoolId, Vec<ConnId>> = BTreeMap::new();
+    for (conn, server) in tables.servers.iter() {
+        all.entry(server.pool).or_default().push(conn);
+    }
+    all
+}
+
 /// A client has proved another password of the pool's user than those before.
 pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, proved: Arc<Proved>) {
     // It may have been forgotten meanwhile.
@@ -53,5 +73,6 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let marks = proved.marks();
     pool.opening.proved = proved;
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
-    closed_servers::retire_servers(tables, step, is_old, PASSWORD_CHANGED);
+    let all = tables.servers.ids();
+    closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);
 }

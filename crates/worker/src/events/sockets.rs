@@ -16,7 +16,7 @@ pub(crate) fn hung_up(tables: &mut Tables, limiters: &mut Limiters, step: &mut S
         Kind::Client => ends::client_hung_up(tables, step, conn),
         Kind::Server => lost_servers::server_hung_up(tables, limiters, step, conn, why),
         Kind::Cancel => cancel_requests::canceller_done(tables, step, conn),
-        Kind::Login | Kind::Lookup => {}
+        Kind::Login | Kind::Lookup | Kind::Peer => {}
     }
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn blocked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
             timers::arm_linked(tables, conn);
         }
         Kind::Server => free_servers::balance_server(tables, step, conn),
-        Kind::Cancel | Kind::Login | Kind::Lookup => {
+        Kind::Cancel | Kind::Login | Kind::Lookup | Kind::Peer => {
             if let Some(flow) = tables.flow_mut(conn) {
                 step.actions.watch(conn, flow, true);
             }

@@ -15,10 +15,9 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
         return;
     }
     for conn in tables.sessions.ids() {
-        let queued = tables
-            .sessions
-            .get(conn)
-            .is_some_and(|session| matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. }));
+        let queued = tables.sessions.get(conn).is_some_and(|session| {
+            matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. })
+        });
         if queued {
             tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
         }
@@ -28,11 +27,16 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
 /// The end of a round, in a shutdown that waits for transactions only: sessions that are in none end.
 pub(crate) fn end_sessions(tables: &mut Tables) {
     for conn in tables.sessions.ids() {
-        let Some(session) = tables.sessions.get(conn) else { continue };
-        let is_between = match session.state() {
+        let is_between = match tables.sessions[conn].state() {
             State::Linked { server } => {
+                // One that was closed in this step has its session's end on the agenda.
                 let server = tables.servers.get(server);
                 server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
+            }
+            // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
+            State::Replicating { server } => {
+                let server = tables.servers.get(server);
+                server.is_none_or(|server| server.incoming.streams || server.is_between_transactions())
             }
             State::Leaving { .. } => false,
             _ => true,

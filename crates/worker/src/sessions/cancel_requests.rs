@@ -38,7 +38,11 @@ pub(crate) fn cancel_requested(
         fits.then_some(conn)
     };
     let conn = match machine::pids::from_virtual_pid(pid) {
-        Some((owner, slot)) if owner == tables.id.0 => tables.sessions.id_at(slot).and_then(is_owner),
+        // One that was told another process id is not at its place: only that one's key is worth anything.
+        Some((owner, slot)) if owner == tables.id.0 => {
+            let is_placed = |conn: &ConnId| tables.cancels.pid_of(*conn) == pid;
+            tables.sessions.id_at(slot).filter(is_placed).and_then(is_owner)
+        }
         Some(_) | None => None,
     };
     let conn = conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner));
@@ -50,8 +54,9 @@ pub(crate) fn cancel_requested(
                 cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
             }
         }
+        State::Replicating { server } => cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST),
         // The client does not know its key yet.
-        State::Waiting { wait_for: WaitFor::Login, .. } => {}
+        State::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | State::Opening { .. } => {}
         State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
         State::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());

@@ -8,7 +8,6 @@ use connections::databases::CONSOLE_PARAMETERS;
 use link::ending::{Ending, checked_header};
 use link::session::State;
 use machine::arrival::ConsoleRights;
-use machine::pids::virtual_pid;
 use machine::{Manner, Step};
 use units::{ConnId, limits};
 use wire::backend::{Authentication, BackendKeyData, CommandComplete, ParameterStatus, Status};
@@ -22,6 +21,7 @@ use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure};
 
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    tables.counts.console_logins += 1;
     let session = &tables.sessions[conn];
     let identity = Arc::clone(&session.identity);
     step.actions.send_new(conn, |out| {
@@ -29,7 +29,7 @@ pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn:
         for (name, value) in CONSOLE_PARAMETERS {
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
-        BackendKeyData { pid: virtual_pid(conn), secret: identity.cancel_secret.bytes() }.encode(out);
+        BackendKeyData { pid: identity.pid(conn), secret: identity.cancel_secret.bytes() }.encode(out);
         backend::encode_ready(out, Status::Idle);
     });
     console_received(tables, step, conn);

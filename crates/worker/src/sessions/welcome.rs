@@ -12,7 +12,6 @@ use link::session::{Newcomer, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
-use machine::pids::virtual_pid;
 use session_state::login_report::LoginReport;
 use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
@@ -24,7 +23,7 @@ use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::classes;
 use crate::servers::{disturbances, idle_servers, new_pools};
-use crate::sessions::{console, faults, links, waiters};
+use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, backpressure, timers};
@@ -92,6 +91,8 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         tables.agenda.refuse(conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
     } else if tables.stopping.has_begun() {
         tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+    } else if tables.sessions[conn].identity.replication.is_some() {
+        replicating::begin(tables, step, conn);
     } else {
         welcome_or_wait(tables, step, conn, pool, arrival.stable_backend_pid);
     }
@@ -169,7 +170,11 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let notice = take_base(tables, conn);
     let session = &mut tables.sessions[conn];
     session.let_in(step.now);
-    greet(tables, step, conn, virtual_pid(conn), notice.as_deref());
+    let pid = session.identity.pid(conn);
+    if session.identity.cancel_secret.pid().is_some() {
+        tables.cancels.note_pid(pid, conn);
+    }
+    greet(tables, step, conn, pid, notice.as_deref());
     if !tables.sessions[conn].incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }

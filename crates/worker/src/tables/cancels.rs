@@ -1,4 +1,5 @@
-//! Connections that carry a CancelRequest, and clients that know their server's process id.
+//! Connections that carry a CancelRequest, and clients whose process id does not tell where they are: it is their server's, one of an
+//! earlier process, or tells peers whose they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,8 @@ pub(crate) struct Canceller {
 impl Canceller {
     /// Whether its query still runs.
     fn still_applies(&self, server: &Server, settings: &Settings) -> bool {
-        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
+        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare))
+            || server.is_answering_its_own();
         let ended = self.overdue && server.overdue_since().is_none();
         own && !ended || machine::sabotage::forwards_late_cancel(settings)
     }
@@ -57,8 +59,8 @@ impl Canceller {
 #[derive(Debug)]
 pub(crate) struct Cancels {
     under_way: Table<Canceller>,
-    /// Sessions whose clients know another process id than the one that names the session here: their servers', or that of an earlier
-    /// process. By process id, and the other way round.
+    /// Sessions whose clients know another process id than the one that names the session here: their servers', that of an earlier
+    /// process, or one that tells peers whose they are. By process id, and the other way round.
     other_pids: BTreeSet<(i32, ConnId)>,
     pids: BTreeMap<ConnId, i32>,
 }

@@ -60,6 +60,8 @@ pub(crate) struct Counts {
     pub(crate) steps: u64,
     /// Servers lent to other workers.
     pub(crate) lends: u64,
+    /// Clients of the console that were let in.
+    pub(crate) console_logins: u64,
     /// Sessions that have ended and whose connections are not closed yet.
     pub(crate) departing: u32,
 }
@@ -80,8 +82,6 @@ pub(crate) struct Tables {
     pub(crate) caches: Caches,
     pub(crate) agenda: Agenda,
     pub(crate) stopping: Stopping,
-    /// Another process takes our place, and what can move goes there.
-    pub(crate) hands_over: bool,
     pub(crate) refusals: Refusals,
     /// Only while one of the `chaos_` settings is on.
     pub(crate) chaos: Option<Box<dyn Chaos>>,
@@ -106,7 +106,6 @@ impl Tables {
             pools: Pools::default(),
             deadlines: Deadlines::default(),
             stopping: Stopping::default(),
-            hands_over: false,
             agenda: Agenda::default(),
             counts: Counts::default(),
         }
@@ -149,7 +148,7 @@ impl Tables {
             Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
             Kind::Server => self.servers.get(conn).map(|server| &server.flow),
             Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
-            Kind::Login | Kind::Lookup => None,
+            Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }
 
@@ -158,7 +157,7 @@ impl Tables {
             Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
             Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
             Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
-            Kind::Login | Kind::Lookup => None,
+            Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }
 }

@@ -8,7 +8,6 @@ use connections::server::{LimitWait, Server};
 use link::pool::Pool;
 use link::session::{Admission, Session, State, WaitFor};
 use machine::observe::{About, Fact, Level, Topic};
-use machine::pids::virtual_pid;
 use machine::{Settings, Step};
 use queueing::board::Board;
 use queueing::classes::ClassId;
@@ -192,7 +191,7 @@ impl View<'_> {
     pub(crate) fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
         let mut servers = self.servers.iter().map(|(_, server)| server);
         let server = servers.find(|server| server.pool == id && server.backend.pid == pid);
-        let linked = server.and_then(Server::session).map(virtual_pid);
+        let linked = server.and_then(Server::session).map(|conn| self.sessions[conn].identity.pid(conn));
         server
             .filter(|server| server.traces.notified_by != 0)
             .map(|server| server.traces.notified_by)

@@ -150,10 +150,10 @@ fn answer(body: &[u8], proof: &mut Proof) -> Option<Vec<u8>> {
 
 /// `cancel a`, `cancel a with a wrong secret`: a connection of its own, as PQcancel makes it.
 pub(crate) fn cancel(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
-    let owner = world.socket(words.bare("whose query")?)?;
-    let (pid, mut secret) = world.sockets[owner].key.clone().ok_or("it has no cancel key")?;
+    let (pid, mut secret) = key(world, &mut words)?;
     if words.eat("with a wrong secret") {
-        *secret.last_mut().expect("a secret has four bytes at least") ^= 1;
+        // The lowest bits of a short one may count.
+        *secret.last_mut().expect("a secret has four bytes at least") ^= 4;
     } else if words.eat("with half the secret") {
         secret.truncate(secret.len() / 2);
     } else if words.eat("with a longer secret") {
@@ -165,6 +165,22 @@ pub(crate) fn cancel(world: &mut World, mut words: Words<'_>) -> Result<(), Stri
     frontend::CancelRequest { pid, secret: &secret }.encode(&mut bytes);
     world.transmit(socket, &bytes);
     words.end()
+}
+
+/// Of a client here, or of one of another process.
+fn key(world: &World, words: &mut Words<'_>) -> Result<(i32, Vec<u8>), String> {
+    let (pid, mut secret) = if words.eat("of peer") {
+        let [low, high] = words.number::<u16>("the peer's number")?.to_le_bytes();
+        (i32::from_be_bytes([0x21, low, high, 7]), vec![1, 2, 3, 0xff])
+    } else {
+        let owner = world.socket(words.bare("whose query")?)?;
+        world.sockets[owner].key.clone().ok_or("it has no cancel key")?
+    };
+    if words.eat("passed on") {
+        secret[3] -= words.number::<u8>("how often")?;
+        words.eat("times");
+    }
+    Ok((pid, secret))
 }
 
 /// The far end is gone.

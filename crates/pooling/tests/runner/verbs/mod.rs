@@ -17,11 +17,13 @@
 //! server 1: …                                as a client; also `connects [to 10.0.0.1:5432]`, `connect fails "why"`, `logs in [k=v …]`,
 //!                                            `checks SCRAM of "password"`, `checks SCRAM-PLUS of "password" [with
 //!                                            another certificate]`
-//! cancel 1: connects | connect fails | closes
+//! cancel of peer 2                           the same with a key of that process's client; also `passed on 1 times`
+//! cancel 1: connects | connect fails | closes            peer 1: the same, of a connection to another process
 //! lookup 1: …                                as a server; also `prepares`, `answers "name" "secret" ["until"]`,
 //!                                            `answers nobody`, `refuses ERROR 42P01 "why"`
 //! after 10s                                  every deadline on the way is reached
-//! reload pool|database|user|secret …         stop wait_for_clients|wait_for_servers|immediate
+//! reload pool|database|user|secret|peer …    stop wait_for_clients|wait_for_servers|wait_for_transactions|immediate
+//! upgrade [showing all]                      another process takes over, and is played from now on
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a
 //! name db.example moves to 10.0.0.2 10.0.0.3
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
@@ -75,12 +77,21 @@ pub(crate) fn run(world: &mut World, line: &str) -> Result<(), String> {
         let number = words.bare("the number")?.trim_end_matches(':');
         return server::run(world, &format!("cancel {number}"), words);
     }
+    if words.eat("peer") {
+        let number = words.bare("the number")?.trim_end_matches(':');
+        return server::run(world, &format!("peer {number}"), words);
+    }
     if words.eat("lookup") {
         let number = words.bare("the number")?.trim_end_matches(':');
         return lookup::run(world, &format!("lookup {number}"), words);
     }
     if words.eat("authority answers") {
         return surroundings::authority_answers(world, words);
+    }
+    if words.eat("upgrade") {
+        let shows = words.eat("showing all");
+        world.upgrade(shows)?;
+        return words.end();
     }
     surroundings::run(world, words)
 }
