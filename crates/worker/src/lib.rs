@@ -27,9 +27,7 @@ mod traffic;
 
 use std::sync::Arc;
 
-use connections::encryption;
 use connections::flow::Flow;
-use connections::server::Server;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -52,7 +50,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -370,11 +368,7 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
-                let new = Arc::clone(&self.tables.settings);
-                let is_old = |server: &Server| {
-                    !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address)
-                };
-                closed_servers::retire_servers(&mut self.tables, step, own, is_old, "TLS settings have changed");
+                reloads::retire_outdated(&mut self.tables, step, &own, &before);
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
@@ -383,7 +377,6 @@ impl Worker {
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }
-        self.leave_addresses(step, &before);
         classes::reclassify(&mut self.tables, &before);
         admission::configure_limits(&mut self.tables, &mut self.limiters, step);
         for conn in self.tables.sessions.ids() {
@@ -397,18 +390,6 @@ impl Worker {
         for conn in self.tables.servers.ids() {
             timers::arm_server(&mut self.tables, conn);
         }
-    }
-
-    /// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
-    fn leave_addresses(&mut self, step: &mut Step<'_>, before: &Settings) {
-        if self.tables.settings.addresses == before.addresses {
-            return;
-        }
-        let new = Arc::clone(&self.tables.settings);
-        let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
-        let all = self.tables.servers.ids();
-        closed_servers::retire_servers(&mut self.tables, step, all, is_left, ADDRESS_LEFT);
-        self.follow_up_all(step);
     }
 
     /// Carries out what was ordered for a pool's database since its orders were `before`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::Database;
+use connections::encryption;
 use connections::server::Server;
 use link::pool::Pool;
 use link::screening::Screen;
@@ -13,7 +14,7 @@ use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
@@ -64,6 +65,15 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
         all.entry(server.pool).or_default().push(conn);
     }
     all
+}
+
+/// Of a pool's servers those are closed that would be encrypted in another way now, or whose host has left the address that they are connected to.
+pub(crate) fn retire_outdated(tables: &mut Tables, step: &mut Step<'_>, own: &[ConnId], before: &Settings) {
+    let new = Arc::clone(&tables.settings);
+    let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
+    let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, "TLS settings have changed");
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
 }
 
 /// A client has proved another password of the pool's user than those before.
