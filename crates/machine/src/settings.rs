@@ -12,7 +12,6 @@ use hba::{Directory, Maps, Provider, Rules};
 use queueing::classes::Classes;
 use settings::{AuthType, Effective, Global, UserSettings};
 
-use crate::addresses::Addresses;
 use crate::orders::Orders;
 use crate::peering::{PeerEntry, PeerId};
 
@@ -52,8 +51,6 @@ pub struct Settings {
     pub classes: Arc<Classes>,
     /// What was ordered at the console.
     pub orders: Orders,
-    /// Where names of hosts have moved to.
-    pub addresses: Addresses,
     /// Whether side effects are read from the database. Off only in tests of something else.
     pub reads_catalogue: bool,
     /// A deliberate fault, for tests of the tests.
@@ -77,7 +74,6 @@ impl Default for Settings {
             auto_pool_size_start: 4,
             classes: Arc::default(),
             orders: Orders::default(),
-            addresses: Addresses::default(),
             reads_catalogue: true,
             #[cfg(feature = "sabotage")]
             sabotage: None,

@@ -27,9 +27,7 @@ mod traffic;
 
 use std::sync::Arc;
 
-use connections::encryption;
 use connections::flow::Flow;
-use connections::server::Server;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -346,9 +344,9 @@ impl Worker {
             if other_password {
                 pool.opening.proved = Arc::default();
             }
-            let (ordered, orders) = (pool.rules.orders, self.tables.settings.orders.of(&pool.key.database));
-            let concerned = orders.reconnects != ordered.reconnects
-                || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            let ordered = pool.rules.orders;
+            let reconnects = self.tables.settings.orders.of(&pool.key.database).reconnects != ordered.reconnects;
+            let concerned = reconnects || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             let changed = concerned || other_password;
             if let Some(found) = found {
                 pool.database = found;
@@ -356,23 +354,21 @@ impl Worker {
             pool.configure(&self.tables.settings);
             let removed = pool.is_removed();
             // The pool may have a fixed size from now on.
-            pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
+            if let Some(waits) = &mut pool.measured.wait_sampling {
+                waits.forget();
+            }
             if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
             if changed {
-                let why = match removed {
-                    true => DATABASE_REMOVED,
-                    false if concerned => DATABASE_CHANGED,
+                let why = match concerned {
+                    _ if removed => DATABASE_REMOVED,
+                    true => DATABASE_CHANGED,
                     false => PASSWORD_CHANGED,
                 };
                 closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
-                let new = Arc::clone(&self.tables.settings);
-                let is_old = |server: &Server| {
-                    !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address)
-                };
-                closed_servers::retire_servers(&mut self.tables, step, own, is_old, "TLS settings have changed");
+                reloads::retire_outdated(&mut self.tables, step, &own, &before);
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
@@ -381,8 +377,6 @@ impl Worker {
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }
-        reloads::leave_addresses(&mut self.tables, step, &before);
-        self.follow_up_all(step);
         classes::reclassify(&mut self.tables, &before);
         admission::configure_limits(&mut self.tables, &mut self.limiters, step);
         for conn in self.tables.sessions.ids() {
@@ -393,7 +387,9 @@ impl Worker {
             closed_servers::close_fast(&mut self.tables, step, conn);
             self.follow_up_all(step);
         }
-        self.tables.servers.ids().into_iter().for_each(|conn| timers::arm_server(&mut self.tables, conn));
+        for conn in self.tables.servers.ids() {
+            timers::arm_server(&mut self.tables, conn);
+        }
     }
 
     /// Carries out what was ordered for a pool's database since its orders were `before`.

@@ -15,8 +15,25 @@ use units::{ConnId, Kind, PoolKey, Time, WorkerId};
 use super::World;
 use crate::agenda::Happening;
 use crate::desk::{REVIEW_US, Served};
+use crate::random::Random;
 use control::Asker;
 use machine::mail::Place;
+
+/// Who gives the orders.
+#[derive(Debug)]
+pub(super) struct Administrator {
+    random: Random,
+    /// When something was ordered last.
+    pub(super) at: u64,
+    /// A review is planned.
+    is_reviewing: bool,
+}
+
+impl Administrator {
+    pub(super) fn new(seed: u64) -> Administrator {
+        Administrator { random: Random::new(seed ^ 0x6f72_6465_7273), at: 0, is_reviewing: false }
+    }
+}
 
 /// Orders that are given, with the most frequent more than once. `DB` stands for a database's name.
 const ORDERS: [&str; 14] = [
@@ -84,7 +101,7 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
         || pools.max_server_connections > 0
         || plan.settings.users.values().any(|user| user.max_user_connections.is_some())
         || databases.into_iter().any(|database| database.settings.max_db_connections.is_some());
-    let has_changed = world.orders.ordered_at > since || world.desk.awaits_servers();
+    let has_changed = world.orders.at > since || world.desk.awaits_servers();
     let is_troubled = world.course.trouble_at().is_some() || world.course.fault_at().is_some();
     let is_slow = plan.weather.pieces > 0 || plan.weather.late > 0 || plan.weather.delay_max > 20_000;
     if is_capped || has_changed || is_troubled || is_slow || plan.is_limited() || plan.is_spread() {
@@ -115,7 +132,7 @@ fn filled(world: &mut World, order: &str) -> String {
 
 fn serve_order(world: &mut World, text: &str) {
     note_order(world, text);
-    world.orders.ordered_at = world.course.now();
+    world.orders.at = world.course.now();
     let question =
         Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "operator".into(), admin: true };
     let shown: Vec<_> = snapshots(world, true).collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::Database;
+use connections::encryption;
 use connections::server::Server;
 use link::pool::Pool;
 use link::screening::Screen;
@@ -66,6 +67,15 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
     all
 }
 
+/// Of a pool's servers those are closed that would be encrypted in another way now, or whose host has left the address that they are connected to.
+pub(crate) fn retire_outdated(tables: &mut Tables, step: &mut Step<'_>, own: &[ConnId], before: &Settings) {
+    let new = Arc::clone(&tables.settings);
+    let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
+    let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, "TLS settings have changed");
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
+}
+
 /// A client has proved another password of the pool's user than those before.
 pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, proved: Arc<Proved>) {
     // It may have been forgotten meanwhile.
@@ -75,15 +85,4 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);
-}
-
-/// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
-pub(crate) fn leave_addresses(tables: &mut Tables, step: &mut Step<'_>, before: &Settings) {
-    if tables.settings.addresses == before.addresses {
-        return;
-    }
-    let new = Arc::clone(&tables.settings);
-    let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
-    let among = tables.servers.ids();
-    closed_servers::retire_servers(tables, step, among, is_left, ADDRESS_LEFT);
 }

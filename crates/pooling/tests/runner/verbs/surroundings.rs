@@ -1,5 +1,6 @@
 //! What is nobody's doing in particular: time, reload, shutdown, full mailboxes, a late board, the control plane.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use machine::{DatabaseOrders, Event, Mail, Stop, ToWorker, Verdict};
@@ -28,9 +29,6 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("order") {
         return order(world, words);
     }
-    if words.eat("name") {
-        return moves(world, words);
-    }
     if words.eat("stop") {
         return stop(world, words);
     }
@@ -54,7 +52,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return control_answers(world, words);
     }
     type Verb = fn(&mut World, Words<'_>) -> Result<(), String>;
-    let shown: [(&str, Verb); 7] = [
+    let shown: [(&str, Verb); 8] = [
         ("pools", pools),
         ("connections", connections),
         ("fidelity", fidelity),
@@ -62,6 +60,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         ("events", events),
         ("fingerprints", fingerprints),
         ("totals", totals),
+        ("name", moves),
     ];
     for (word, show) in shown {
         if words.eat(word) {
@@ -160,11 +159,11 @@ fn moves(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     if !words.eat("moves to") {
         return Err("name NAME moves to ADDRESS …".to_owned());
     }
-    let mut addresses = Vec::new();
+    let mut addresses: Vec<IpAddr> = Vec::new();
     while !words.is_empty() {
         addresses.push(words.bare("the address")?.parse().map_err(|_| "that is no address")?);
     }
-    world.settings.addresses.moved(name.into(), addresses.into());
+    world.settings.orders.addresses.moved(name, &addresses);
     reload(world, words)
 }
 
