@@ -23,7 +23,7 @@ use crate::shutdown::{Act, Phase, Signal};
 mod endings;
 mod orders;
 
-use endings::End;
+use endings::Countdown;
 use orders::Waiting;
 
 /// How often memory is given back to the system.
@@ -117,7 +117,7 @@ pub struct Steward<P, L> {
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
     /// The end that has begun.
-    end: End,
+    end: Countdown,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -135,7 +135,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             phase: Phase::Running,
             ready: Arc::default(),
             waiting: Vec::new(),
-            end: End::default(),
+            end: Countdown::default(),
         }
     }
 

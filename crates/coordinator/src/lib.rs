@@ -24,6 +24,7 @@ mod entry;
 mod failures;
 mod held;
 mod homes;
+mod invariants;
 mod limits;
 mod panicked;
 mod pools;
@@ -38,13 +39,12 @@ mod tokens;
 mod unused;
 mod upgrade;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clients::Clients;
 use entry::Entry;
-use homes::{Burden, Homes};
+use homes::Homes;
 use limits::Limits;
 use machine::action::{Action, Actions};
 use machine::event::Event;
@@ -64,7 +64,7 @@ use units::limits::MAINTENANCE;
 use units::names::shown;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
-use upgrade::Leaving;
+use upgrade::Upgrade;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -88,12 +88,7 @@ pub struct Coordinator {
     maintains: bool,
     maintain_at: Time,
     stop: Option<Stop>,
-    /// Another process takes our place.
-    leaving: Option<Box<Leaving>>,
-    /// We take the place of another process, which still has something.
-    succeeds: bool,
-    /// When it is looked whether servers are divided between the two processes as they should be.
-    balance_at: Option<Time>,
+    upgrade: Upgrade,
     /// When it has something to do by itself: asked twice a round, and found anew after each step.
     due: Option<Time>,
 }
@@ -111,15 +106,12 @@ impl Coordinator {
             requests: ServerRequests::default(),
             sizes: Sizes::default(),
             unused: Unused::default(),
-            // And one that stands for another process.
-            renewals: Renewals::new(workers + 1),
+            renewals: Renewals::new(workers),
             serial: Serial::default(),
             maintains: false,
             maintain_at: Time::ZERO,
             stop: None,
-            leaving: None,
-            succeeds: false,
-            balance_at: None,
+            upgrade: Upgrade::default(),
             due: None,
         };
         let name: Arc<str> = connections::databases::CONSOLE_DATABASE.into();
@@ -170,37 +162,7 @@ impl Coordinator {
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
-        let violation = |invariant, what| Err(Violation { invariant, what });
-        let mut tokens: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut burden = vec![Burden::default(); self.homes.burden().len()];
-        let mut databases: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
-        for (_, entry) in self.pools.iter() {
-            let held = entry.held.total();
-            *tokens.entry(&entry.key.database).or_default() += held;
-            if held > entry.most() + entry.held.over() {
-                return violation(5, format!("{:?} holds {held} tokens", entry.key));
-            }
-            burden.iter_mut().zip(&entry.sessions).for_each(|(burden, sessions)| burden.sessions += sessions);
-            if entry.is_live() {
-                *databases.entry(&entry.key.database).or_default() += 1;
-                entry.homes.iter().for_each(|home| burden[usize::from(home.0)].pools += 1);
-            }
-        }
-        if burden != self.homes.burden() || !databases.into_iter().eq(self.pools.by_database().iter()) {
-            let counted = self.homes.burden();
-            return violation(12, format!("{burden:?} lives on workers, {counted:?} is counted"));
-        }
-        let (total, counted): (u32, u32) = (tokens.values().sum(), self.tokens.count());
-        if total != counted {
-            return violation(12, format!("{total} tokens are out, {counted} are counted"));
-        }
-        for (database, tokens) in tokens {
-            let counted = self.tokens.of_database(database);
-            if tokens != counted {
-                return violation(12, format!("{database}: {tokens} tokens are out, {counted} are counted"));
-            }
-        }
-        Ok(())
+        invariants::check(self)
     }
 
     /// Forced users' pools exist before their first client, for min_pool_size.
@@ -229,7 +191,7 @@ impl Coordinator {
 
     /// A client that has logged in gets a home, or an error.
     fn place(&mut self, application: Application, actions: &mut Actions) {
-        if Coordinator::is_elsewhere(&application) {
+        if upgrade::is_elsewhere(&application) {
             return self.place_elsewhere(&application, actions);
         }
         let Application { login, door, ref key, ref user, console, exempt, .. } = application;
@@ -513,9 +475,15 @@ impl Coordinator {
         self.serve_limits(now, actions);
     }
 
+    /// Deals with mail. What the process that takes our place decides goes there.
+    fn take_mail(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
+        let left = if self.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
+        if let Some(mail) = left {
+            self.delivered(now, mail, actions);
+        }
+    }
+
     fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
-        let mail = if self.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
-        let Some(mail) = mail else { return };
         match mail {
             ToCoordinator::Apply(application) => {
                 if let Some(application) = self.limits.login_requested(now, &self.settings, *application, actions) {
@@ -562,7 +530,7 @@ impl Coordinator {
                 self.requests.confirm(now, pool, worker, count, actions);
                 self.grant_requests(now, actions);
             }
-            // With a worker that has panicked all of its sessions have departed.
+            // All of a panicked worker's sessions have departed with it.
             ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {}
             ToCoordinator::Departed { pool, worker, life: _, user } => {
                 self.departed(pool, worker, &user);
@@ -578,13 +546,7 @@ impl Coordinator {
                 }
             }
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
-            mail @ (ToCoordinator::HandOver
-            | ToCoordinator::GoOn
-            | ToCoordinator::FromPredecessor(_)
-            | ToCoordinator::FromSuccessor(_)
-            | ToCoordinator::PredecessorGone
-            | ToCoordinator::PlaceMoved(_)
-            | ToCoordinator::MovedAway { .. }) => self.upgrade(now, mail, actions),
+            ToCoordinator::Upgrade(turn) => self.turn(now, *turn, actions),
             ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
             ToCoordinator::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
@@ -604,7 +566,7 @@ impl Coordinator {
 impl machine::Machine for Coordinator {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
-            Event::Mail(Mail::ToCoordinator(mail)) => self.delivered(now, mail, actions),
+            Event::Mail(Mail::ToCoordinator(mail)) => self.take_mail(now, mail, actions),
             Event::DeadlineReached => self.deadline_reached(now, actions),
             Event::RoundEnded => {}
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),

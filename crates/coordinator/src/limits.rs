@@ -111,6 +111,9 @@ impl Logins {
     }
 }
 
+/// What a worker has requested of a limit and not got.
+pub(crate) type Pending = (Limit, WorkerId, u32);
+
 impl Limits {
     pub(crate) fn new(settings: &Settings, workers: u16) -> Limits {
         let mut limits = Limits {
@@ -190,7 +193,7 @@ impl Limits {
     }
 
     /// Another process takes our place: the permits that are out, and what workers have requested and not got.
-    pub(crate) fn hand_over(&mut self) -> (Vec<(Limit, u32)>, Vec<(Limit, WorkerId, u32)>) {
+    pub(crate) fn hand_over(&mut self) -> (Vec<(Limit, u32)>, Vec<Pending>) {
         let out =
             self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.out())).filter(|(_, out)| *out > 0);
         let out = out.collect();

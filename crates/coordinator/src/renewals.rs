@@ -37,9 +37,9 @@ impl Renewals {
         Renewals { lives: vec![Life::default(); usize::from(workers)], heard: BTreeMap::new() }
     }
 
-    /// The life of a worker that clients are sent to.
+    /// The life of a worker that clients are sent to. The one that stands for another process has but one.
     pub(crate) fn life(&self, worker: WorkerId) -> Life {
-        self.lives[usize::from(worker.0)]
+        self.lives.get(usize::from(worker.0)).copied().unwrap_or_default()
     }
 
     /// A worker is another one: what the one before had lapses.

@@ -1,6 +1,6 @@
 //! The arithmetic as tables; then a coordinator with model pools, at random, held to the bound that `sharing` states.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use machine::Machine;

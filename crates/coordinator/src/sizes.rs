@@ -50,7 +50,11 @@ pub(crate) fn show(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
 
 /// The pool's size is another one: tokens beyond it come back one by one, from the worker that holds most.
 pub(crate) fn resize(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
-    for (worker, count) in entry.held.shrink(entry.most()) {
+    let most = entry.most();
+    // The last one stands for another process, which mostly there is not.
+    let elsewhere = entry.sessions.len() - 1;
+    let told = entry.held.shrink(most).filter(|(worker, count)| *count > 0 || usize::from(worker.0) != elsewhere);
+    for (worker, count) in told {
         actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
     }
 }

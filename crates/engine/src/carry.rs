@@ -15,6 +15,7 @@ use crate::layer::Layer;
 use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::shared::ConsoleRequest;
+use crate::upgrade;
 
 /// At most so many consecutive sends go into one system call.
 pub(crate) const GATHER_MAX: usize = 16;
@@ -159,8 +160,8 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
-            Action::TellOther(told) => self.tell_other(*told),
-            Action::Placed { ticket, place } => self.placed(ticket, place),
+            Action::TellOther(told) => upgrade::tell_other(self, *told),
+            Action::Placed { ticket, place } => upgrade::placed(self, ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => self.shared.tell(self.now, *fact),
         }

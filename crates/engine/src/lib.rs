@@ -21,6 +21,7 @@ mod connections;
 mod count;
 mod gate;
 mod handle;
+mod heritage;
 mod host;
 mod inbox;
 mod layer;
@@ -60,12 +61,12 @@ pub use clock::Clock;
 pub use count::{Counters, ThreadCounters};
 
 pub use handle::Handle;
+pub use heritage::{Heritage, Leaving};
 pub use layer::Keyring;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
 pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;
-pub use upgrade::{Heritage, Leaving};
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::authority::Authority;
+use crate::heritage::Heritage;
 use crate::layer::Keyring;
-use crate::upgrade::Heritage;
 
 /// All options.
 #[derive(Clone)]

@@ -13,13 +13,13 @@ use crate::authority::Authority;
 use crate::clock::Clock;
 use crate::compute::Computers;
 use crate::count::ThreadCounters;
+use crate::heritage::Upgrade;
 use crate::letter::{Letter, Letterbox};
 use crate::listener::Listening;
 use crate::log::Log;
 use crate::resolve::Resolver;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
-use crate::upgrade::Upgrade;
 
 /// The only door so far.
 pub(crate) const DOOR: DoorId = DoorId(0);
@@ -50,8 +50,6 @@ pub(crate) struct Shared {
     pub(crate) replies: Replies,
     pub(crate) end: End,
     pub(crate) upgrade: Upgrade,
-    /// The key of names of prepared statements.
-    pub(crate) names: [u8; 32],
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
@@ -85,8 +83,7 @@ impl Shared {
             questions,
             replies: Replies::default(),
             end: End::default(),
-            upgrade: Upgrade::default(),
-            names,
+            upgrade: Upgrade::new(names),
             listening: Mutex::default(),
             settings: Mutex::new(settings),
             stop: Mutex::default(),

@@ -7,112 +7,53 @@
 //!
 //! Who speaks with the other process, and how, is not known here.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::upgrade::{Luggage, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use machine::upgrade::{Luggage, ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
 use machine::{Mail, Stop, ToCoordinator, ToWorker};
 use units::WorkerId;
 
 use crate::connections::Parcel;
 use crate::handle::Handle;
+use crate::heritage::{Heritage, Leaving};
 use crate::host::Host;
 use crate::letter::Letter;
 
-/// What leaves for the other process.
-#[derive(Debug)]
-pub enum Leaving {
-    ToSuccessor(ToSuccessor),
-    ToPredecessor(ToPredecessor),
-    /// With its sockets, the session's first.
-    Luggage(Box<Luggage>, Vec<OwnedFd>),
-}
-
-/// What a process gets from the one whose place it takes, before it starts.
-#[derive(Clone, Debug)]
-pub struct Heritage {
-    /// Its listening sockets.
-    pub listeners: Vec<Arc<OwnedFd>>,
-    /// The zero of its clock, in nanoseconds of the system's monotonic clock: moments mean the same in both.
-    pub clock_zero: i64,
-    /// The key of names of prepared statements: servers that come along have these.
-    pub names: [u8; 32],
-}
-
-/// Luggage, and its sockets.
-type Arrived = (Box<Luggage>, Vec<OwnedFd>);
-
-/// What all threads share of an upgrade.
-#[derive(Default)]
-pub(crate) struct Upgrade {
-    /// Who writes to the process that takes our place, while there is one; and to the one whose place we take.
-    successor: Mutex<Option<Sender<Leaving>>>,
-    predecessor: Mutex<Option<Sender<Leaving>>>,
-    /// What was told for the process that takes our place, and is not written yet.
-    unwritten: AtomicUsize,
-    /// What has come and has no home yet.
-    waiting_room: Mutex<BTreeMap<u64, Arrived>>,
-}
-
-impl Upgrade {
-    fn tell(&self, leaving: Leaving) {
-        let other = match leaving {
-            Leaving::ToPredecessor(_) => &self.predecessor,
-            Leaving::ToSuccessor(_) | Leaving::Luggage(..) => &self.successor,
-        };
-        if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
-            let counts = !matches!(leaving, Leaving::ToPredecessor(_));
-            // Before it is sent, since it is counted down at once.
-            self.unwritten.fetch_add(usize::from(counts), Ordering::AcqRel);
-            if other.send(leaving).is_err() {
-                // The other process is gone, which is told otherwise.
-                self.unwritten.fetch_sub(usize::from(counts), Ordering::AcqRel);
-            }
+/// Tells the other process. What moves leaves with its sockets.
+pub(crate) fn tell_other(host: &mut Host, told: ToOther) {
+    let leaving = match told {
+        ToOther::Successor(told) => Leaving::ToSuccessor(told),
+        ToOther::Predecessor(told) => Leaving::ToPredecessor(told),
+        ToOther::Moved(luggage, conns) => {
+            let sockets: Option<Vec<OwnedFd>> = conns
+                .into_iter()
+                .map(|conn| Some(host.connections.remove(conn)?.unregistered(&mut host.poll).fd))
+                .collect();
+            // A connection that is handed over is open.
+            let Some(sockets) = sockets else { return };
+            Leaving::Luggage(luggage, sockets)
         }
-    }
-
-    fn take(&self, ticket: u64) -> Option<Arrived> {
-        self.waiting_room.lock().expect("nothing panics while it holds this lock").remove(&ticket)
-    }
+    };
+    host.shared.upgrade.tell(leaving);
 }
 
-impl Host {
-    /// Tells the other process. What moves leaves with its sockets.
-    pub(crate) fn tell_other(&mut self, told: ToOther) {
-        let leaving = match told {
-            ToOther::Successor(told) => Leaving::ToSuccessor(told),
-            ToOther::Predecessor(told) => Leaving::ToPredecessor(told),
-            ToOther::Moved(luggage, conns) => {
-                let sockets: Option<Vec<OwnedFd>> = conns
-                    .into_iter()
-                    .map(|conn| Some(self.connections.remove(conn)?.unregistered(&mut self.poll).fd))
-                    .collect();
-                // A connection that is handed over is open.
-                let Some(sockets) = sockets else { return };
-                Leaving::Luggage(luggage, sockets)
-            }
-        };
-        self.shared.upgrade.tell(leaving);
+/// What another process has handed over has got a home.
+pub(crate) fn placed(host: &mut Host, ticket: u64, place: Option<Placed>) {
+    // Without one its sockets are closed.
+    let Some(((luggage, sockets), place)) = host.shared.upgrade.take(ticket).zip(place) else { return };
+    let Placed { worker, pool, homes, life } = place;
+    let take_in = Box::new(TakeIn { luggage: *luggage, pool, homes, life });
+    let mail = Mail::ToWorker(worker, ToWorker::TakeIn(take_in));
+    let mut parcel = None;
+    for fd in sockets.into_iter().rev() {
+        parcel = Some(Parcel { companion: parcel.map(Box::new), ..Parcel::new(fd) });
     }
-
-    /// What another process has handed over has got a home.
-    pub(crate) fn placed(&mut self, ticket: u64, place: Option<Placed>) {
-        // Without one its sockets are closed.
-        let Some(((luggage, sockets), place)) = self.shared.upgrade.take(ticket).zip(place) else { return };
-        let Placed { worker, pool, homes, life } = place;
-        let take_in = Box::new(TakeIn { luggage: *luggage, pool, homes, life });
-        let mail = Mail::ToWorker(worker, ToWorker::TakeIn(take_in));
-        let mut parcel = None;
-        for fd in sockets.into_iter().rev() {
-            parcel = Some(Parcel { companion: parcel.map(Box::new), ..Parcel::new(fd) });
-        }
-        self.shared.boxes[self.shared.thread_of(mail.place())].insist(Letter::Mail { mail, parcel });
-    }
+    host.shared.boxes[host.shared.thread_of(mail.place())].insist(Letter::Mail { mail, parcel });
 }
 
 impl Handle {
@@ -125,7 +66,7 @@ impl Handle {
         Heritage {
             listeners: listeners.into_iter().map(Arc::new).collect(),
             clock_zero: self.shared.clock.zero_nanos(),
-            names: self.shared.names,
+            names: self.shared.upgrade.names,
         }
     }
 
@@ -166,14 +107,18 @@ impl Handle {
         self.mailbox(0, Letter::KeepFiles(keeps));
     }
 
+    fn turn(&self, turn: Turn) {
+        self.post(Mail::ToCoordinator(ToCoordinator::Upgrade(Box::new(turn))));
+    }
+
     /// Another process takes our place: what can move goes there.
     pub fn hand_over(&self) {
-        self.post(Mail::ToCoordinator(ToCoordinator::HandOver));
+        self.turn(Turn::HandOver);
     }
 
     /// It does not, or is gone.
     pub fn go_on(&self) {
-        self.post(Mail::ToCoordinator(ToCoordinator::GoOn));
+        self.turn(Turn::GoOn);
     }
 
     /// Sessions end at the end of their transactions. The machines go on.
@@ -185,18 +130,18 @@ impl Handle {
 
     /// The process that takes our place says this.
     pub fn from_successor(&self, told: ToPredecessor) {
-        self.post(Mail::ToCoordinator(ToCoordinator::FromSuccessor(Box::new(told))));
+        self.turn(Turn::FromSuccessor(told));
     }
 
     /// The process whose place we take says this.
     pub fn from_predecessor(&self, told: ToSuccessor) {
-        self.post(Mail::ToCoordinator(ToCoordinator::FromPredecessor(Box::new(told))));
+        self.turn(Turn::FromPredecessor(told));
     }
 
     /// The process whose place we take is gone.
     pub fn predecessor_gone(&self) {
         self.set_predecessor(None);
-        self.post(Mail::ToCoordinator(ToCoordinator::PredecessorGone));
+        self.turn(Turn::PredecessorGone);
     }
 
     /// Takes in what the process whose place we take has handed over.
@@ -215,7 +160,7 @@ impl Handle {
         let to_place = ToPlace {
             ticket,
             key: luggage.key.clone(),
-            session: session.map(|session| Arc::clone(&session.user)),
+            session: session.map(|session| Arc::clone(&session.identity.user)),
             console: session.is_some_and(|session| session.console.is_some()),
             server: luggage.server.is_some(),
             is_ours,
@@ -223,6 +168,6 @@ impl Handle {
         let mut room = self.shared.upgrade.waiting_room.lock().expect("nothing panics while it holds this lock");
         room.insert(ticket, (Box::new(luggage), sockets));
         drop(room);
-        self.post(Mail::ToCoordinator(ToCoordinator::PlaceMoved(Box::new(to_place))));
+        self.turn(Turn::Place(to_place));
     }
 }

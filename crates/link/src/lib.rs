@@ -51,6 +51,7 @@ pub mod listening;
 pub mod lone_answer;
 pub mod lone_query;
 pub mod matching;
+pub mod moving;
 pub mod naming;
 pub mod other_workers;
 pub mod overdue;

@@ -53,7 +53,7 @@ pub enum Action {
     Report { ticket: u64, snapshot: Box<Snapshot> },
     /// In an online upgrade: tell the other process; what moves leaves with its sockets.
     TellOther(Box<ToOther>),
-    /// The answer to `ToCoordinator::PlaceMoved`; `None`: there is no room for its pool.
+    /// The answer to `Turn::Place`; `None`: there is no room for its pool.
     Placed { ticket: u64, place: Option<Placed> },
     /// Shutdown has come to its end here: nothing is left to wait for.
     Finished,

@@ -16,6 +16,7 @@ pub mod orders;
 pub mod peering;
 pub mod pids;
 mod proved;
+mod refusal;
 pub mod refused_logins;
 pub mod sabotage;
 pub mod settings;

@@ -20,8 +20,9 @@ use crate::Settings;
 use crate::arrival::Arrival;
 use crate::observe::Peer;
 use crate::proved::Proved;
+pub use crate::refusal::Refusal;
 use crate::snapshot::LimitCounts;
-use crate::upgrade::{Luggage, ToPlace, ToPredecessor, ToSuccessor};
+use crate::upgrade::{Luggage, Turn};
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,27 +249,8 @@ pub enum ToCoordinator {
     /// A request was refused, the first in a while. For the log.
     Refused(Box<News>),
 
-    // In an online upgrade.
-    /// Another process takes our place.
-    HandOver,
-    /// It has not, or is gone: everything is ours again.
-    GoOn,
-    /// The other process says this, whose place we take.
-    FromPredecessor(Box<ToSuccessor>),
-    /// The other process says this, which takes our place.
-    FromSuccessor(Box<ToPredecessor>),
-    /// The process whose place we take is gone, with all that it had not handed over.
-    PredecessorGone,
-    /// The other process hands something over: `Action::Placed` says where it lives.
-    PlaceMoved(Box<ToPlace>),
-    /// A worker has handed over a session of this user, or a server.
-    MovedAway {
-        pool: PoolId,
-        worker: WorkerId,
-        life: Life,
-        session: Option<Arc<str>>,
-        server: bool,
-    },
+    /// In an online upgrade.
+    Upgrade(Box<Turn>),
 
     // From the control plane.
     Configure(Arc<Settings>),
@@ -534,22 +516,6 @@ pub struct Application {
     pub class: ClassId,
     /// What it has proved, if that is good for the pool's user.
     pub proved: Arc<Proved>,
-}
-
-/// Why a login gets no home.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Refusal {
-    MaxClientConn,
-    /// More databases and users are in use than there may be pools.
-    TooManyPools,
-    MaxDbClientConnections,
-    MaxUserClientConnections,
-    /// More log in a second than the class may: when to try again.
-    LoginRate {
-        limit: u32,
-        retry_ms: u32,
-    },
-    ShuttingDown,
 }
 
 /// How to end.

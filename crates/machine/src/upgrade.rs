@@ -21,13 +21,13 @@ use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::{MovedNames, MovedUnnamed};
 use session_state::tracker::MovedTracker;
-use units::{ConnId, PoolKey, Serial, Time};
+use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
-use crate::mail::Refusal;
 use crate::observe::Peer;
 use crate::proved::Proved;
+use crate::refusal::Refusal;
 
 /// What moves together: a session, a server, or a session and the server that it keeps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,19 +49,25 @@ impl Luggage {
     }
 }
 
-/// A session between two transactions.
+/// Who a client is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MovedSession {
+pub struct MovedIdentity {
     pub serial: Serial,
     pub database: Arc<str>,
     /// The user that logged in.
     pub user: Arc<str>,
     pub peer: Peer,
     pub connected_at: Time,
-    pub request_at: Time,
-    /// The key that its client was sent to cancel with.
+    /// The key that it was sent to cancel with.
     pub cancel_pid: i32,
     pub cancel_secret: CancelSecret,
+}
+
+/// A session between two transactions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MovedSession {
+    pub identity: MovedIdentity,
+    pub request_at: Time,
     pub console: Option<ConsoleRights>,
     pub parameters: Vec<(String, Box<[u8]>)>,
     pub reset_to: Option<Vec<(String, Box<[u8]>)>>,
@@ -203,6 +209,25 @@ pub enum ToOther {
     Predecessor(ToPredecessor),
     /// Luggage, and its sockets, as they are called here: the session's first.
     Moved(Box<Luggage>, Vec<ConnId>),
+}
+
+/// What the coordinator is sent in an upgrade.
+#[derive(Debug)]
+pub enum Turn {
+    /// Another process takes our place.
+    HandOver,
+    /// It has not, or is gone: everything is ours again.
+    GoOn,
+    /// The process whose place we take says this.
+    FromPredecessor(ToSuccessor),
+    /// The process that takes our place says this.
+    FromSuccessor(ToPredecessor),
+    /// The process whose place we take is gone, with all that it had not handed over.
+    PredecessorGone,
+    /// Something was handed over: `Action::Placed` says where it lives.
+    Place(ToPlace),
+    /// A worker has handed over a session of this user, or a server.
+    MovedAway { pool: PoolId, worker: WorkerId, life: Life, session: Option<Arc<str>>, server: bool },
 }
 
 /// Where luggage is to be taken to.

@@ -107,7 +107,7 @@ fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Co
     match prepare(config, flags, user.as_deref()) {
         Ok(Prepared::Child(process)) => {
             let (sender, events) = channel();
-            match up(config, flags, process, &sender) {
+            match up(config, flags, *process, &sender) {
                 Ok(up) => {
                     begun(config, &up.engine.handle());
                     run(up, read, flags, (sender, &events))
@@ -122,7 +122,7 @@ fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Co
 
 /// Which side of going to the background we are on.
 enum Prepared {
-    Child(Process),
+    Child(Box<Process>),
     Parent(ExitCode),
 }
 
@@ -192,7 +192,7 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     // Of a process that hands over it is that one's until it does.
     let path = config.pooling.global.listening.pidfile.as_ref().filter(|_| succession.is_none());
     let pidfile = path.map(|path| Pidfile::write(Path::new(path))).transpose()?;
-    Ok(Prepared::Child(Process { pidfile, signals, passed, succession, supervisor }))
+    Ok(Prepared::Child(Box::new(Process { pidfile, signals, passed, succession, supervisor })))
 }
 
 /// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that

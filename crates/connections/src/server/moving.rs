@@ -54,6 +54,23 @@ struct OpenedFor {
     startup: Vec<(String, String)>,
 }
 
+impl OpenedFor {
+    /// As it would be an entry here. `database`: what its entry is here.
+    fn by(self, database: Arc<Database>) -> Arc<Database> {
+        let opened_for = Database {
+            hosts: self.hosts,
+            dbname: self.dbname,
+            forced_user: self.forced_user,
+            password: self.password,
+            connect_query: self.connect_query,
+            startup: self.startup,
+            ..Database::clone(&database)
+        };
+        // One entry for all of them, where nothing has changed.
+        if opened_for == *database { database } else { Arc::new(opened_for) }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct MovedKept {
     parameters: Vec<(String, Box<[u8]>)>,
@@ -143,17 +160,7 @@ impl Server {
     #[must_use]
     pub fn of_moved(moved: MovedServer, arrived: Arrived, tracked: &Tracked) -> Server {
         let Arrived { pool, name, companion, database, reconnects } = arrived;
-        let opened_for = Database {
-            hosts: moved.opened_for.hosts,
-            dbname: moved.opened_for.dbname,
-            forced_user: moved.opened_for.forced_user,
-            password: moved.opened_for.password,
-            connect_query: moved.opened_for.connect_query,
-            startup: moved.opened_for.startup,
-            ..Database::clone(&database)
-        };
-        // One entry for all of them, where nothing has changed.
-        let opened_for = if opened_for == *database { database } else { Arc::new(opened_for) };
+        let opened_for = moved.opened_for.by(database);
         Server {
             state: State::Held,
             pool,

@@ -24,16 +24,16 @@ const LOOKS: u32 = 3;
 
 /// The end that has begun.
 #[derive(Debug, Default)]
-pub(super) struct End {
+pub(super) struct Countdown {
     /// When it takes too long.
     late_at: Option<Instant>,
     look_at: Option<Instant>,
     looks: u32,
 }
 
-impl End {
-    fn begin(now: Instant, timeout: Option<Duration>, looks: bool) -> End {
-        End {
+impl Countdown {
+    fn begin(now: Instant, timeout: Option<Duration>, looks: bool) -> Countdown {
+        Countdown {
             late_at: timeout.and_then(|timeout| now.checked_add(timeout)),
             look_at: looks.then(|| now + LOOK),
             looks: 0,
@@ -52,7 +52,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     pub(super) fn time_shutdown(&mut self, stop: Stop) {
         let timeout = self.loaded.settings.global.waiting.shutdown_timeout;
         let waits = matches!(stop, Stop::WaitForClients | Stop::WaitForServers);
-        self.end = End::begin(Instant::now(), timeout.filter(|_| waits), false);
+        self.end = Countdown::begin(Instant::now(), timeout.filter(|_| waits), false);
     }
 
     /// Whether another process may take our place now, and what was ordered here.
@@ -75,7 +75,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.plane.tell(Level::Log, format!("handing over to process {pid}"));
         self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::HandingOver;
-        self.end = End::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
+        self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
         self.plane.hand_over();
     }
 
@@ -86,7 +86,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
         self.plane.tell(Level::Warning, "the process that was taking over is gone, going on without it".to_owned());
         self.phase = Phase::Running;
-        self.end = End::default();
+        self.end = Countdown::default();
         self.ready.store(true, Ordering::Relaxed);
         self.plane.take_back();
     }

@@ -2,7 +2,6 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
-mod moving;
 mod parts;
 pub mod states;
 

@@ -8,6 +8,7 @@ mod report;
 mod settings;
 mod socket;
 pub(crate) mod transcript;
+mod upgrade;
 mod verbs;
 mod watch;
 mod words;

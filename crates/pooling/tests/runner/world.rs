@@ -13,12 +13,14 @@ use units::{ConnId, DoorId, Kind, Life, Time, WorkerId, limits};
 
 use super::report::Report;
 use super::socket::{Role, Socket};
+use super::upgrade::Told;
 use super::words::show;
 
 /// Mail under way, with the socket that goes along.
-struct Letter {
-    mail: Mail,
-    carrying: Option<usize>,
+pub(crate) struct Letter {
+    pub(crate) mail: Mail,
+    pub(crate) carrying: Option<usize>,
+    pub(crate) companion: Option<usize>,
 }
 
 /// How the network splits what the far ends send.
@@ -41,7 +43,7 @@ pub(crate) struct World {
     pub(crate) door: Door,
     pub(crate) coordinator: Coordinator,
     pub(crate) workers: Vec<Worker>,
-    lives: Vec<Life>,
+    pub(crate) lives: Vec<Life>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) report: Report,
     /// Servers log in by themselves.
@@ -56,17 +58,20 @@ pub(crate) struct World {
     /// How what is sent to the pooler is cut up, and how long each send was.
     pub(crate) cut: Cut,
     pub(crate) sent: Vec<usize>,
-    by_id: BTreeMap<ConnId, usize>,
-    first_ids: BTreeMap<ConnId, usize>,
-    board: Board,
-    written: Board,
-    letters: VecDeque<Letter>,
+    pub(crate) by_id: BTreeMap<ConnId, usize>,
+    pub(crate) first_ids: BTreeMap<ConnId, usize>,
+    pub(crate) board: Board,
+    pub(crate) written: Board,
+    pub(crate) letters: VecDeque<Letter>,
     to_log_in: VecDeque<usize>,
     computations: VecDeque<(ConnId, machine::Job)>,
     /// What others were asked and have not answered.
     pub(crate) inquiries: VecDeque<(ConnId, Box<Inquiry>)>,
     /// The socket that comes with the mail being delivered.
     in_hand: Option<usize>,
+    companion: Option<usize>,
+    /// For another process, in an online upgrade.
+    pub(crate) told: Told,
     actions: Actions,
     violation: Option<String>,
 }
@@ -104,6 +109,8 @@ impl World {
             computations: VecDeque::new(),
             inquiries: VecDeque::new(),
             in_hand: None,
+            companion: None,
+            told: Told::default(),
             actions: Actions::new(),
             violation: None,
             settings,
@@ -247,12 +254,13 @@ impl World {
                 self.note(super::questions::asked(&self.sockets[socket].name, &question));
             }
             Action::Report { .. } => {}
-            Action::TellOther(_) | Action::Placed { .. } => unreachable!("in no transcript another process takes over"),
             Action::Finished => {
                 if let Place::Worker(worker) = from {
                     self.note(format!("worker {} is finished", worker.0 + 1));
                 }
             }
+            Action::TellOther(told) => self.tell_other(*told),
+            Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Tell(fact) => self.tell(&fact),
         }
     }
@@ -356,6 +364,7 @@ impl World {
 
     fn adopt(&mut self, conn: ConnId) {
         let socket = self.in_hand.take().expect("a connection is adopted from the mail that carries it");
+        self.in_hand = self.companion.take();
         self.by_id.insert(conn, socket);
         self.sockets[socket].id = Some(conn);
         self.sockets[socket].reading = true;
@@ -379,7 +388,7 @@ impl World {
             Place::Worker(worker) if returnable && self.full.contains(&worker) => {
                 self.refused.push_back((mail, socket));
             }
-            _ => self.letters.push_back(Letter { mail, carrying: socket }),
+            _ => self.letters.push_back(Letter { mail, carrying: socket, companion: None }),
         }
     }
 
@@ -425,7 +434,7 @@ impl World {
             return false;
         }
         let Some(letter) = self.letters.pop_front() else { return false };
-        self.in_hand = letter.carrying;
+        (self.in_hand, self.companion) = (letter.carrying, letter.companion);
         self.step(letter.mail.place(), Event::Mail(letter.mail));
         assert!(self.in_hand.is_none(), "a connection that came with mail was not adopted");
         true

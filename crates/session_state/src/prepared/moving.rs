@@ -70,13 +70,15 @@ impl StatementNames {
 }
 
 impl Unnamed {
-    /// `Err`: it is not kept here whole, or something is under way. `Ok(None)`: there is none.
-    pub fn moved(&self) -> Result<Option<MovedUnnamed>, ()> {
-        if self.is_changing() || !self.is_kept() {
-            return Err(());
-        }
-        let parse = self.parse();
-        Ok(parse.map(|parse| MovedUnnamed { query: parse.query.into(), types: parse.types.into() }))
+    /// Whether it is kept here whole, and nothing is under way.
+    pub fn can_move(&self) -> bool {
+        !self.is_changing() && self.is_kept()
+    }
+
+    /// `None`: there is none.
+    pub fn moved(&self) -> Option<MovedUnnamed> {
+        let parse = self.parse()?;
+        Some(MovedUnnamed { query: parse.query.into(), types: parse.types.into() })
     }
 
     /// Come from another process.
@@ -124,11 +126,12 @@ mod tests {
     fn the_unnamed_statement_moves_if_it_is_kept() {
         let mut catalog = Catalog::default();
         let mut unnamed = Unnamed::default();
-        assert!(matches!(unnamed.moved(), Ok(None)));
+        assert!(unnamed.can_move() && unnamed.moved().is_none());
         unnamed.parsed(7, Some(&Parse { name: b"", query: b"select 1", types: b"\0\0" }));
-        assert!(unnamed.moved().is_err(), "it is not answered yet");
+        assert!(!unnamed.can_move(), "it is not answered yet");
         unnamed.answered(false);
-        let moved = unnamed.moved().expect("it is kept").expect("there is one");
+        assert!(unnamed.can_move());
+        let moved = unnamed.moved().expect("there is one");
         let arrived = Unnamed::of_moved(&moved, &mut catalog);
         assert_eq!(
             arrived.parse().map(|parse| (parse.query.to_vec(), parse.types.to_vec())),

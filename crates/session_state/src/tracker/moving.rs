@@ -31,49 +31,49 @@ pub struct MovedTracker {
     reported_at_login: Option<Reported>,
 }
 
-impl Tracker {
+impl MovedTracker {
     /// `None`: something is under way, or it has a place at its pool's listener, which stays.
-    pub fn moved(&self) -> Option<MovedTracker> {
-        let is_at_rest = self.under_way.is_empty()
-            && !self.inspection.is_under_way()
-            && !self.long_text.is_passing()
-            && !self.restarting.is_any()
-            && !self.journal.is_open()
-            && self.meaning.parameters().is_none()
-            && self.portals.is_empty()
-            && self.split.is_none()
-            && self.announcement.is_none();
-        if !is_at_rest || !self.notifications.is_silent() {
+    pub fn of(tracker: &Tracker) -> Option<MovedTracker> {
+        let is_at_rest = tracker.under_way.is_empty()
+            && !tracker.inspection.is_under_way()
+            && !tracker.long_text.is_passing()
+            && !tracker.restarting.is_any()
+            && !tracker.journal.is_open()
+            && tracker.meaning.parameters().is_none()
+            && tracker.portals.is_empty()
+            && tracker.split.is_none()
+            && tracker.announcement.is_none();
+        if !is_at_rest || !tracker.notifications.is_silent() {
             return None;
         }
-        let (now, first, reverted) = self.journal.settled();
+        let (now, first, reverted) = tracker.journal.settled();
         Some(MovedTracker {
-            ran_text: self.ran_text,
-            makes_temporary: self.makes_temporary,
+            ran_text: tracker.ran_text,
+            makes_temporary: tracker.makes_temporary,
             now: now.clone(),
             first: first.clone(),
             reverted: reverted.clone(),
-            statements: self.statements.clone(),
-            unread: self.inspection.still_unread().clone(),
-            has_restarted: self.restarting.is_done(),
-            pinning: self.pinning.clone(),
-            unnamed: self.portals.unnamed_statement().map(|marked| Marked::clone(marked)),
-            reported_at_login: self.reported_at_login.as_deref().cloned(),
+            statements: tracker.statements.clone(),
+            unread: tracker.inspection.still_unread().clone(),
+            has_restarted: tracker.restarting.is_done(),
+            pinning: tracker.pinning.clone(),
+            unnamed: tracker.portals.unnamed_statement().map(|marked| Marked::clone(marked)),
+            reported_at_login: tracker.reported_at_login.as_deref().cloned(),
         })
     }
 
     /// Come from another process. Its pool counts it anew.
-    pub fn of_moved(moved: MovedTracker) -> Tracker {
+    pub fn into_tracker(self) -> Tracker {
         Tracker {
-            ran_text: moved.ran_text,
-            makes_temporary: moved.makes_temporary,
-            journal: Journal::of_settled(moved.now, moved.first, moved.reverted),
-            statements: moved.statements,
-            inspection: Inspection::with_unread(moved.unread),
-            restarting: Restarting::with_done(moved.has_restarted),
-            pinning: moved.pinning,
-            portals: Portals::with_unnamed(moved.unnamed.map(Arc::new)),
-            reported_at_login: moved.reported_at_login.map(Arc::new),
+            ran_text: self.ran_text,
+            makes_temporary: self.makes_temporary,
+            journal: Journal::of_settled(self.now, self.first, self.reverted),
+            statements: self.statements,
+            inspection: Inspection::with_unread(self.unread),
+            restarting: Restarting::with_done(self.has_restarted),
+            pinning: self.pinning,
+            portals: Portals::with_unnamed(self.unnamed.map(Arc::new)),
+            reported_at_login: self.reported_at_login.map(Arc::new),
             ..Tracker::default()
         }
     }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_tracker_is_the_same_in_the_other_process() {
         let before = tracker();
-        let after = Tracker::of_moved(before.moved().expect("nothing is under way"));
+        let after = MovedTracker::of(&before).expect("nothing is under way").into_tracker();
         assert_eq!(before.state(), after.state());
         assert_eq!((before.pinning.pins(), before.has_temporary()), (after.pinning.pins(), after.has_temporary()));
         assert!(!after.journal.is_open(), "it is between two transactions there too");
@@ -115,12 +115,12 @@ mod tests {
     fn a_tracker_stays_while_something_is_under_way() {
         let mut sent = tracker();
         sent.sent(Effects::of_one(Effect::DiscardAll), b"discard all");
-        assert!(sent.moved().is_none());
+        assert!(MovedTracker::of(&sent).is_none());
         let mut listening = tracker();
         listening.notifications.subscriptions_mut();
-        assert!(listening.moved().is_none());
+        assert!(MovedTracker::of(&listening).is_none());
         let mut open = tracker();
         open.journal.change(&SettingChange::ResetAll);
-        assert!(open.moved().is_none(), "its transaction is not over");
+        assert!(MovedTracker::of(&open).is_none(), "its transaction is not over");
     }
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use connections::server::{Arrived, Group, MovedServer, Server, State as ServerState};
+use link::moving;
 use link::pinned::count_pinned;
-use link::session::{Session, State};
+use link::session::State;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{TakeIn, ToCoordinator};
@@ -86,9 +87,9 @@ fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, reported: 
 }
 
 fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSession) -> ConnId {
-    let (now, pid) = (step.now, moved.cancel_pid);
+    let (now, pid) = (step.now, moved.identity.cancel_pid);
     let caches = &mut tables.caches;
-    let conn = tables.sessions.insert_with(|name| Session::of_moved(now, name, pool, moved, caches));
+    let conn = tables.sessions.insert_with(|name| moving::arrived(now, name, pool, moved, caches));
     step.actions.push(Action::Adopt { conn });
     tables.cancels.note_pid(pid, conn);
     if let Some(entry) = tables.pools.get_mut(pool) {

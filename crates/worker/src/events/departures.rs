@@ -4,12 +4,15 @@
 //! What cannot move stays: connections over TLS, since only this process has their keys; sessions that listen through their pool's
 //! listener; and whatever is in the midst of something, until that is over.
 
+use std::sync::Arc;
+
 use connections::server::{Group, MovedServer, Server, State as ServerState};
+use link::moving;
 use link::session::{State, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
-use machine::upgrade::{Luggage, MovedSession, ToOther};
+use machine::upgrade::{Luggage, MovedSession, ToOther, Turn};
 use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
@@ -22,8 +25,7 @@ use crate::tables::halves::Halves;
 /// The end of a round: hands over what can move now.
 pub(crate) fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>) {
     for conn in tables.sessions.ids() {
-        let Some(session) = tables.sessions.get(conn) else { continue };
-        match session.state() {
+        match tables.sessions[conn].state() {
             State::Idle { .. }
             | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
             | State::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
@@ -60,9 +62,9 @@ fn hand_over_pair(
     step: &mut Step<'_>,
     (conn, server_id): (ConnId, ConnId),
 ) {
-    let (Some(session), Some(server)) = (tables.sessions.get(conn), tables.servers.get(server_id)) else {
-        return;
-    };
+    // A server that was closed in this step has its session's end on the agenda.
+    let Some(server) = tables.servers.get(server_id) else { return };
+    let session = &tables.sessions[conn];
     let keeps = tables.pools[server.pool].rules.mode == PoolMode::Session
         || session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
@@ -81,7 +83,7 @@ fn hand_over_pair(
 }
 
 fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
-    tables.sessions[conn].moved(tables.cancels.pid_of(conn), &tables.caches.tracked)
+    moving::moved(&tables.sessions[conn], tables.cancels.pid_of(conn), &tables.caches.tracked)
 }
 
 /// A session leaves, and the server that it keeps with it.
@@ -100,17 +102,19 @@ fn send_off(
     let (server_id, server) = server.unzip();
     sockets.extend(server_id);
     // The console has no pool.
-    let key = key.unwrap_or_else(|| PoolKey { database: moved.database.clone(), user: moved.database.clone() });
-    let away = ToCoordinator::MovedAway {
-        pool,
-        worker: tables.id,
-        life: tables.life,
-        session: Some(user),
-        server: server.is_some(),
-    };
+    let key = key.unwrap_or_else(|| PoolKey {
+        database: moved.identity.database.clone(),
+        user: moved.identity.database.clone(),
+    });
+    let away = moved_away(tables, pool, Some(user), server.is_some());
     let luggage = luggage(tables, pool, key, Some(moved), server);
     step.actions.push(Action::TellOther(Box::new(ToOther::Moved(Box::new(luggage), sockets))));
     step.actions.post_to_coordinator(away);
+}
+
+fn moved_away(tables: &Tables, pool: PoolId, session: Option<Arc<str>>, server: bool) -> ToCoordinator {
+    let (worker, life) = (tables.id, tables.life);
+    ToCoordinator::Upgrade(Box::new(Turn::MovedAway { pool, worker, life, session, server }))
 }
 
 fn luggage(
@@ -159,6 +163,7 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
 
 /// One idle server stays for sessions that stay; all others go, or are closed if they cannot.
 fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    // Ids are common to all workers: this pool may not exist here.
     let Some(pool) = tables.pools.get(id) else { return };
     let kept = usize::from(pool.counts.sessions > 0);
     let leaving: Vec<ConnId> = pool.servers.idle.iter().copied().skip(kept).collect();
@@ -172,13 +177,6 @@ fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) 
         let key = tables.pools[id].key.clone();
         let luggage = luggage(tables, id, key, None, Some(server));
         step.actions.push(Action::TellOther(Box::new(ToOther::Moved(Box::new(luggage), vec![server_id]))));
-        let (worker, life) = (tables.id, tables.life);
-        step.actions.post_to_coordinator(ToCoordinator::MovedAway {
-            pool: id,
-            worker,
-            life,
-            session: None,
-            server: true,
-        });
+        step.actions.post_to_coordinator(moved_away(tables, id, None, true));
     }
 }

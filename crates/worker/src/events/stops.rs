@@ -28,9 +28,9 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
 /// The end of a round, in a shutdown that waits for transactions only: sessions that are in none end.
 pub(crate) fn end_sessions(tables: &mut Tables) {
     for conn in tables.sessions.ids() {
-        let Some(session) = tables.sessions.get(conn) else { continue };
-        let is_between = match session.state() {
+        let is_between = match tables.sessions[conn].state() {
             State::Linked { server } => {
+                // One that was closed in this step has its session's end on the agenda.
                 let server = tables.servers.get(server);
                 server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
             }

@@ -82,8 +82,6 @@ pub(crate) struct Tables {
     pub(crate) caches: Caches,
     pub(crate) agenda: Agenda,
     pub(crate) stopping: Stopping,
-    /// Another process takes our place, and what can move goes there.
-    pub(crate) hands_over: bool,
     pub(crate) refusals: Refusals,
     /// Only while one of the `chaos_` settings is on.
     pub(crate) chaos: Option<Box<dyn Chaos>>,
@@ -108,7 +106,6 @@ impl Tables {
             pools: Pools::default(),
             deadlines: Deadlines::default(),
             stopping: Stopping::default(),
-            hands_over: false,
             agenda: Agenda::default(),
             counts: Counts::default(),
         }

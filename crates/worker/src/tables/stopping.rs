@@ -7,6 +7,8 @@ use machine::mail::Stop;
 pub(crate) struct Stopping {
     how: Option<Stop>,
     is_finished: bool,
+    /// Another process takes our place, and what can move goes there.
+    pub(crate) hands_over: bool,
 }
 
 impl Stopping {

@@ -22,7 +22,8 @@
 //! lookup 1: …                                as a server; also `prepares`, `answers "name" "secret" ["until"]`,
 //!                                            `answers nobody`, `refuses ERROR 42P01 "why"`
 //! after 10s                                  every deadline on the way is reached
-//! reload pool|database|user|secret|peer …    stop wait_for_clients|wait_for_servers|immediate
+//! reload pool|database|user|secret|peer …    stop wait_for_clients|wait_for_servers|wait_for_transactions|immediate
+//! upgrade [showing all]                      another process takes over, and is played from now on
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events
@@ -85,6 +86,11 @@ pub(crate) fn run(world: &mut World, line: &str) -> Result<(), String> {
     }
     if words.eat("authority answers") {
         return surroundings::authority_answers(world, words);
+    }
+    if words.eat("upgrade") {
+        let shows = words.eat("showing all");
+        world.upgrade(shows)?;
+        return words.end();
     }
     surroundings::run(world, words)
 }

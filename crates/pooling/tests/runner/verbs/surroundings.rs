@@ -32,6 +32,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         let stop = match words.bare("how to stop")? {
             "wait_for_clients" => Stop::WaitForClients,
             "wait_for_servers" => Stop::WaitForServers,
+            "wait_for_transactions" => Stop::WaitForTransactions,
             "immediate" => Stop::Immediate,
             other => return Err(format!("'{other}' is no way to stop")),
         };

@@ -1,0 +1,295 @@
+//! The process that leaves: it grants nothing by itself any more, passes requests on, and hands out what it is granted.
+
+use std::sync::Arc;
+
+use machine::action::{Actions, Placed};
+use machine::mail::{Application, Refusal, ToCoordinator, ToDoor, ToWorker};
+use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use queueing::limiting::{Allowance, Limit};
+use units::{Life, PoolId, PoolKey, Time, WorkerId};
+
+use crate::server_requests::ServerRequest;
+use crate::{CONSOLE, Coordinator};
+
+impl Coordinator {
+    /// Another process takes our place: tells it what is here, and has the workers hand over.
+    pub(super) fn hand_over(&mut self, actions: &mut Actions) {
+        if self.upgrade.leaving.is_some() {
+            return;
+        }
+        let pools = self.pools.live().map(|(_, entry)| PoolUse {
+            key: entry.key.clone(),
+            sessions: entry.by_user(),
+            tokens: entry.held.total(),
+            size: entry.auto.as_ref().map(|_| entry.size),
+        });
+        let (permits, pending) = self.limits.hand_over();
+        let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial };
+        actions.tell_other(ToOther::Successor(ToSuccessor::Begun(inventory)));
+        self.upgrade.leaving = Some(Box::default());
+        for request in self.requests.take() {
+            self.request_elsewhere(request.pool, request.worker, request.reserve(), actions);
+        }
+        for (limit, worker, count) in pending {
+            self.request_allowance_elsewhere(limit, worker, count, actions);
+        }
+        for application in self.limits.take_applications() {
+            self.apply_elsewhere(application, actions);
+        }
+        (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::HandOver));
+    }
+
+    /// The other process is gone: we grant again by ourselves.
+    pub(super) fn go_on(&mut self, now: Time, actions: &mut Actions) {
+        let Some(leaving) = self.upgrade.leaving.take() else { return };
+        (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::GoOn));
+        for (pool, workers) in leaving.servers {
+            workers.into_iter().for_each(|worker| self.requests.push(ServerRequest::new(pool, worker, false, now)));
+        }
+        for (limit, asked) in leaving.allowances {
+            for (worker, count) in asked {
+                self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+            }
+        }
+        leaving.applications.into_values().for_each(|application| self.place(application, actions));
+        self.grant_requests(now, actions);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.upgrade.leaving.is_some()
+    }
+
+    /// A client that logs in while we leave: the other process says whether it may.
+    pub(crate) fn apply_elsewhere(&mut self, application: Application, actions: &mut Actions) {
+        let Some(leaving) = &mut self.upgrade.leaving else { return };
+        leaving.last_ticket += 1;
+        let ticket = leaving.last_ticket;
+        let Application { key, user, console, exempt, class, peer, .. } = application.clone();
+        leaving.applications.insert(ticket, application);
+        let class = Arc::clone(&self.settings.classes.class(class).name);
+        let apply = ToSuccessor::Apply { ticket, key, user, console, exempt, class, peer };
+        actions.tell_other(ToOther::Successor(apply));
+    }
+
+    pub(super) fn request_elsewhere(&mut self, pool: PoolId, worker: WorkerId, reserve: bool, actions: &mut Actions) {
+        let Some(leaving) = &mut self.upgrade.leaving else { return };
+        leaving.servers.entry(pool).or_default().push_back(worker);
+        let key = self.pools[pool].key.clone();
+        actions.tell_other(ToOther::Successor(ToSuccessor::RequestServer { key, reserve }));
+    }
+
+    pub(super) fn request_allowance_elsewhere(
+        &mut self,
+        limit: Limit,
+        worker: WorkerId,
+        count: u32,
+        actions: &mut Actions,
+    ) {
+        let Some(leaving) = &mut self.upgrade.leaving else { return };
+        leaving.allowances.entry(limit.clone()).or_default().push_back((worker, count));
+        actions.tell_other(ToOther::Successor(ToSuccessor::RequestAllowance { limit, count }));
+    }
+
+    /// What a worker says while we leave, as far as it is the other process that decides. Returns what is left to do here.
+    pub(crate) fn pass_on(&mut self, mail: ToCoordinator, actions: &mut Actions) -> Option<ToCoordinator> {
+        let told = match mail {
+            ToCoordinator::Apply(application) => {
+                self.apply_elsewhere(*application, actions);
+                return None;
+            }
+            ToCoordinator::Withdrawn { login } => {
+                // If the other process lets it in, it has left again.
+                if let Some(leaving) = &mut self.upgrade.leaving {
+                    leaving.applications.retain(|_, application| application.login != login);
+                }
+                return None;
+            }
+            ToCoordinator::RequestServer { pool, worker, reserve, classes: _ } => {
+                self.request_elsewhere(pool, worker, reserve, actions);
+                return None;
+            }
+            ToCoordinator::RequestAllowance { limit, worker, count } => {
+                self.request_allowance_elsewhere(limit, worker, count, actions);
+                return None;
+            }
+            ToCoordinator::Unspent { limit, worker: _, count, missing } => {
+                ToSuccessor::Unspent { limit, count, missing }
+            }
+            ToCoordinator::NothingIdle { pool, worker: _, busy } => {
+                ToSuccessor::NothingIdle { key: self.pools[pool].key.clone(), busy }
+            }
+            ToCoordinator::StillNeeded { pool, worker: _, count, classes: _ } => {
+                ToSuccessor::StillNeeded { key: self.pools[pool].key.clone(), count }
+            }
+            ToCoordinator::Opened { pool, .. } => {
+                let key = self.pools[pool].key.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::Opened { key }));
+                return Some(mail);
+            }
+            ToCoordinator::Freed { pool, fresh, .. } => {
+                let key = self.pools[pool].key.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key, fresh }));
+                return Some(mail);
+            }
+            ToCoordinator::Departed { pool, worker, life, ref user } => {
+                if self.renewals.life(worker) == life {
+                    let (key, user) = (self.pools[pool].key.clone(), Arc::clone(user));
+                    actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+                }
+                return Some(mail);
+            }
+            other => return Some(other),
+        };
+        actions.tell_other(ToOther::Successor(told));
+        None
+    }
+
+    pub(super) fn hear_successor(&mut self, now: Time, told: ToPredecessor, actions: &mut Actions) {
+        if self.upgrade.leaving.is_none() {
+            return;
+        }
+        match told {
+            ToPredecessor::Answer { ticket, refusal } => self.answered_elsewhere(ticket, refusal, actions),
+            ToPredecessor::Granted { key } => self.granted_elsewhere(now, &key, actions),
+            ToPredecessor::Dropped { key, count, reserve } => {
+                for worker in self.dropped_elsewhere(&key, count) {
+                    let pool = self.pools.id_of(&key).expect("its requests were dropped");
+                    actions.post_to_worker(worker, ToWorker::Dropped { pool, count: 1, reserve });
+                }
+            }
+            ToPredecessor::Inquire { key } => {
+                let pool = self.pools.id_of(&key);
+                let asked =
+                    self.upgrade.leaving.as_ref().zip(pool).and_then(|(leaving, pool)| leaving.servers.get(&pool));
+                let count = asked.map_or(0, |asked| asked.len() as u32);
+                actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
+            }
+            ToPredecessor::Recall { key, busy } => self.recall(now, key, busy, actions),
+            ToPredecessor::Shrink { key, count } => {
+                let Some(pool) = self.pools.id_of(&key) else { return };
+                let entry = &mut self.pools[pool];
+                let most = entry.held.total().saturating_sub(count);
+                for (worker, count) in entry.held.shrink(most).filter(|(_, count)| *count > 0) {
+                    actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
+                }
+            }
+            ToPredecessor::Allow { limit, granted, answered, remaining, next_at } => {
+                let answer = Allowance { worker: WorkerId(0), granted, answered, remaining, next_at };
+                self.allowed_elsewhere(&limit, answer, actions);
+            }
+            ToPredecessor::Cancel { pid, secret } => {
+                // Whichever worker knows it.
+                for worker in 0..self.homes.workers() {
+                    let secret = secret.clone();
+                    actions.post_to_worker(WorkerId(worker), ToWorker::Cancel { pid, secret });
+                }
+                if self.upgrade.succeeds {
+                    actions.tell_other(ToOther::Predecessor(ToPredecessor::Cancel { pid, secret }));
+                }
+            }
+        }
+    }
+
+    pub(super) fn answered_elsewhere(&mut self, ticket: u64, refusal: Option<Refusal>, actions: &mut Actions) {
+        let application = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.applications.remove(&ticket));
+        match (application, refusal) {
+            (Some(Application { login, door, .. }), Some(why)) => {
+                actions.post_to_door(door, ToDoor::NotPlaced { login, why });
+            }
+            (Some(application), None) => {
+                let (key, user) = (application.key.clone(), Arc::clone(&application.user));
+                if !self.place_admitted(application, actions) {
+                    actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
+    pub(super) fn granted_elsewhere(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {
+        let asker = self.dropped_elsewhere(key, 1).pop();
+        match self.pools.id_of(key).zip(asker) {
+            Some((pool, worker)) => self.grant(now, pool, worker, false, actions),
+            // Nobody waits for it any more.
+            None => {
+                actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key: key.clone(), fresh: true }));
+            }
+        }
+    }
+
+    /// The oldest requests of a pool are answered: whose they were.
+    pub(super) fn dropped_elsewhere(&mut self, key: &PoolKey, count: u32) -> Vec<WorkerId> {
+        let pool = self.pools.id_of(key);
+        let Some((leaving, pool)) = self.upgrade.leaving.as_mut().zip(pool) else { return Vec::new() };
+        let asked = leaving.servers.entry(pool).or_default();
+        let count = asked.len().min(count as usize);
+        asked.drain(..count).collect()
+    }
+
+    pub(super) fn recall(&mut self, now: Time, key: PoolKey, busy: bool, actions: &mut Actions) {
+        match self.pools.id_of(&key).filter(|pool| self.pools[*pool].held.total() > 0) {
+            Some(pool) => {
+                let worker = self.pools[pool].held.yields_next(now);
+                actions.post_to_worker(worker, ToWorker::Recall { pool, busy });
+            }
+            None => actions.tell_other(ToOther::Successor(ToSuccessor::NothingIdle { key, busy })),
+        }
+    }
+
+    /// The oldest requests get what was granted.
+    pub(super) fn allowed_elsewhere(&mut self, limit: &Limit, answer: Allowance, actions: &mut Actions) {
+        // It may have gone back to granting by itself meanwhile.
+        let Some(asked) = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.allowances.get_mut(limit)) else {
+            return;
+        };
+        let (mut granted, mut answered) = (answer.granted, answer.answered);
+        while let Some((worker, count)) = asked.pop_front() {
+            let of_this = count.min(answered);
+            let is_last = of_this < count || asked.is_empty();
+            // What is granted beyond what was requested is given ahead: to the last one.
+            let given = if is_last { granted } else { granted.min(of_this) };
+            (granted, answered) = (granted - given, answered - of_this);
+            let share = Allowance { worker, granted: given, answered: of_this, ..answer.clone() };
+            actions.post_to_worker(worker, ToWorker::Allow(Box::new((limit.clone(), share))));
+            if of_this < count {
+                asked.push_front((worker, count - of_this));
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn moved_away(
+        &mut self,
+        now: Time,
+        (pool, worker, life): (PoolId, WorkerId, Life),
+        session: Option<&Arc<str>>,
+        server: bool,
+    ) {
+        if let Some(user) = session.filter(|_| self.renewals.life(worker) == life) {
+            self.departed(pool, worker, user);
+        }
+        if server {
+            self.freed(pool, worker);
+        }
+        self.note_use(now, pool);
+    }
+
+    /// A home for what could not be handed over. It counts as it did before.
+    pub(super) fn place_again(&mut self, now: Time, moved: &ToPlace) -> Option<Placed> {
+        let pool = if moved.console { CONSOLE } else { self.pool_of(&moved.key)? };
+        let worker = match &moved.session {
+            Some(user) => self.place_session(pool, user),
+            None => self.pools[pool].poorest_home()?,
+        };
+        let entry = &mut self.pools[pool];
+        if moved.server {
+            entry.held.granted(now, worker);
+            self.tokens.held_elsewhere(pool, &entry.key);
+            self.unused.comes_into_use(pool, entry);
+        }
+        let homes = self.pools[pool].homes.len() as u16;
+        Some(Placed { worker, pool, homes, life: self.renewals.life(worker) })
+    }
+}

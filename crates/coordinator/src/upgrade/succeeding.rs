@@ -1,0 +1,286 @@
+//! The process that takes another one's place: to it that one is one more worker and one more door.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use machine::Proved;
+use machine::action::{Action, Actions, Placed};
+use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
+use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use queueing::classes::{ClassId, DEFAULT};
+use queueing::limiting::Allowance;
+use units::{ConnId, DoorId, Life, PoolId, PoolKey, Time};
+
+use crate::server_requests::CapacityView;
+use crate::{CONSOLE, Coordinator, sizes};
+
+/// The door of the other process.
+const ELSEWHERE: DoorId = DoorId(u8::MAX);
+
+/// So many numbers are left to what the process that leaves still opens.
+const SERIALS_LEFT: i32 = 1 << 16;
+
+/// How often it is looked whether one of the two processes has more of a pool than its part while the other one waits.
+const BALANCE: Duration = Duration::from_millis(50);
+
+impl Coordinator {
+    /// What the process whose place we take says, as one of our workers would.
+    pub(super) fn hear_predecessor(&mut self, now: Time, told: ToSuccessor, actions: &mut Actions) {
+        let worker = self.elsewhere();
+        let mail = match told {
+            ToSuccessor::Begun(inventory) => return self.take_inventory(now, inventory, actions),
+            ToSuccessor::Apply { ticket, key, user, console, exempt, class, peer } => {
+                let classes = &self.settings.classes.all;
+                let class = classes.iter().position(|known| known.name == class);
+                let class = class.map_or(DEFAULT, |index| ClassId(index as u8));
+                let login = ConnId::from_bits(ticket);
+                let proved = Arc::new(Proved::default());
+                let door = ELSEWHERE;
+                ToCoordinator::Apply(Box::new(Application {
+                    login,
+                    door,
+                    key,
+                    user,
+                    console,
+                    exempt,
+                    peer,
+                    class,
+                    proved,
+                }))
+            }
+            ToSuccessor::Departed { key, user } => match self.pools.id_of(&key) {
+                Some(pool) => ToCoordinator::Departed { pool, worker, life: Life::default(), user },
+                None => return,
+            },
+            ToSuccessor::RequestAllowance { limit, count } => ToCoordinator::RequestAllowance { limit, worker, count },
+            ToSuccessor::Unspent { limit, count, missing } => ToCoordinator::Unspent { limit, worker, count, missing },
+            ToSuccessor::RequestServer { key, reserve } => match self.pool_of(&key) {
+                Some(pool) => ToCoordinator::RequestServer { pool, worker, reserve, classes: Default::default() },
+                None => return,
+            },
+            ToSuccessor::StillNeeded { ref key, .. }
+            | ToSuccessor::NothingIdle { ref key, .. }
+            | ToSuccessor::Opened { ref key }
+            | ToSuccessor::Freed { ref key, .. } => {
+                let Some(pool) = self.pools.id_of(key) else { return };
+                match told {
+                    ToSuccessor::StillNeeded { count, .. } => {
+                        ToCoordinator::StillNeeded { pool, worker, count, classes: Default::default() }
+                    }
+                    ToSuccessor::NothingIdle { busy, .. } => ToCoordinator::NothingIdle { pool, worker, busy },
+                    ToSuccessor::Opened { .. } => ToCoordinator::Opened { pool, worker },
+                    _ => ToCoordinator::Freed {
+                        pool,
+                        worker,
+                        fresh: matches!(told, ToSuccessor::Freed { fresh: true, .. }),
+                    },
+                }
+            }
+        };
+        self.take_mail(now, mail, actions);
+    }
+
+    /// All that the other process has counts as that of a worker of ours.
+    pub(super) fn take_inventory(&mut self, now: Time, inventory: Inventory, actions: &mut Actions) {
+        self.upgrade.succeeds = true;
+        let worker = self.elsewhere();
+        let serial = inventory.serial.0.checked_add(SERIALS_LEFT).unwrap_or(SERIALS_LEFT);
+        self.serial.0 = self.serial.0.max(serial);
+        for PoolUse { key, sessions, tokens, size } in inventory.pools {
+            // As many pools as this are never in use: `limits::POOLS_MAX` held there too.
+            let Some(pool) = self.pool_of(&key) else { continue };
+            for (user, count) in sessions {
+                (0..count).for_each(|_| self.came_elsewhere(pool, &user));
+            }
+            let entry = &mut self.pools[pool];
+            if let Some(size) = size {
+                entry.start_with(size);
+            }
+            for _ in 0..tokens {
+                entry.held.granted(now, worker);
+                self.tokens.held_elsewhere(pool, &entry.key);
+            }
+            self.unused.comes_into_use(pool, entry);
+            sizes::resize(pool, entry, actions);
+        }
+        for (limit, count) in inventory.permits {
+            self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+        }
+    }
+
+    pub(super) fn came_elsewhere(&mut self, pool: PoolId, user: &Arc<str>) {
+        let worker = self.elsewhere();
+        let entry = &mut self.pools[pool];
+        entry.session_came(worker, user);
+        self.unused.comes_into_use(pool, entry);
+        self.clients.came(&entry.key.database, user);
+    }
+
+    /// A home for what comes from the other process, whose it is no more.
+    pub(super) fn place_moved(&mut self, moved: &ToPlace) -> Option<Placed> {
+        let from = self.elsewhere();
+        let pool = if moved.console { CONSOLE } else { self.pools.id_of(&moved.key)? };
+        let entry = &mut self.pools[pool];
+        let worker = match &moved.session {
+            Some(user) => {
+                let worker = entry.home_for_session();
+                entry.session_left(from, user);
+                entry.session_came(worker, user);
+                self.homes.session_came(worker);
+                worker
+            }
+            None => entry.poorest_home()?,
+        };
+        if moved.server {
+            entry.held.moved(from, worker);
+        }
+        let homes = entry.homes.len() as u16;
+        Some(Placed { worker, pool, homes, life: self.renewals.life(worker) })
+    }
+
+    /// The other process is gone with all that it had.
+    pub(super) fn predecessor_gone(&mut self, now: Time, actions: &mut Actions) {
+        let worker = self.elsewhere();
+        self.requests.drop_of_worker(worker);
+        self.tokens.forget_logins(worker);
+        self.limits.worker_lost(worker, actions);
+        for pool in self.pools.ids() {
+            for user in self.pools[pool].users_of(worker) {
+                self.departed(pool, worker, &user);
+            }
+            while self.pools[pool].held.of(worker) > 0 {
+                self.freed(pool, worker);
+            }
+            if self.pools[pool].is_live() {
+                self.note_use(now, pool);
+            }
+        }
+        self.grant_requests(now, actions);
+        self.redirect(now, actions);
+        self.upgrade.succeeds = false;
+    }
+
+    /// Mail for the worker and the door that stand for the other process goes to that.
+    pub(crate) fn redirect(&mut self, now: Time, actions: &mut Actions) {
+        if !self.upgrade.succeeds {
+            return;
+        }
+        let (elsewhere, mut vain) = (self.elsewhere(), Vec::new());
+        let keys = |pool: PoolId| self.pools.get(pool).map(|entry| entry.key.clone());
+        actions.replace_each(|action| match action {
+            Action::Post { mail: Mail::ToWorker(worker, mail), .. } if worker == elsewhere => {
+                if let ToWorker::CallBack(call) = &mail {
+                    vain.push((call.0.clone(), call.1.count));
+                }
+                let told = to_predecessor(mail, keys)?;
+                Some(Action::TellOther(Box::new(ToOther::Predecessor(told))))
+            }
+            Action::Post { mail: Mail::ToDoor(ELSEWHERE, mail), .. } => {
+                let (login, refusal) = match mail {
+                    ToDoor::Placed { login, .. } => (login, None),
+                    ToDoor::NotPlaced { login, why } => (login, Some(why)),
+                    _ => return None,
+                };
+                let answer = ToPredecessor::Answer { ticket: login.to_bits(), refusal };
+                Some(Action::TellOther(Box::new(ToOther::Predecessor(answer))))
+            }
+            other => Some(other),
+        });
+        // Permits come back from there by themselves, once they are not used.
+        for (limit, count) in vain {
+            self.limits.unspent(now, &limit, elsewhere, (0, count), actions);
+        }
+    }
+
+    /// The other process lets a client in, which stays there.
+    pub(crate) fn place_elsewhere(&mut self, application: &Application, actions: &mut Actions) {
+        let Application { login, door, key, user, console, exempt, .. } = application;
+        let (login, user) = (*login, Arc::clone(user));
+        let pool = match self.admit(key, &user, *console, *exempt) {
+            Ok(()) if *console => Ok(CONSOLE),
+            Ok(()) => self.pool_of(key).ok_or(Refusal::TooManyPools),
+            Err(why) => Err(why),
+        };
+        let answer = match pool {
+            Err(why) => ToDoor::NotPlaced { login, why },
+            Ok(pool) => {
+                self.came_elsewhere(pool, &user);
+                let (worker, life) = (self.elsewhere(), Life::default());
+                ToDoor::Placed { login, pool, homes: 0, worker, life, user, serial: self.serial }
+            }
+        };
+        actions.post_to_door(*door, answer);
+    }
+
+    /// Within a process workers of one pool lend each other servers; between the two one has to be closed before the other can open one. Each
+    /// side has a right to its sessions' part of a pool that is at its size, and to one server at least, if need be in turns.
+    pub(super) fn balance(&mut self, now: Time, actions: &mut Actions) {
+        self.upgrade.balance_at = None;
+        if !self.upgrade.succeeds {
+            return;
+        }
+        let there = self.elsewhere();
+        let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+        let blocked: BTreeSet<PoolId> = self.requests.at_their_size(&view).into_iter().collect();
+        if !blocked.is_empty() {
+            self.upgrade.balance_at = Some(now + BALANCE);
+        }
+        for pool in blocked {
+            let (wanted_there, wanted_here) = self.requests.sides(pool, there);
+            let entry = &mut self.pools[pool];
+            let held_there = entry.held.of(there);
+            let held_here = entry.held.total() - held_there;
+            let sessions: u32 = entry.sessions.iter().sum();
+            let of_there = entry.sessions[usize::from(there.0)];
+            let share = (entry.size * of_there).div_ceil(sessions.max(1)).max(u32::from(of_there > 0));
+            let is_asked_there = wanted_here && held_there > 0 && (held_there > share || held_here == 0);
+            let is_asked_here =
+                wanted_there && of_there > 0 && held_here > 0 && (held_there < share || held_there == 0);
+            if !is_asked_there && !is_asked_here || entry.held.yielding(now).0 > 0 {
+                continue;
+            }
+            if let Some(worker) = entry.held.yields_of(now, there, is_asked_there) {
+                actions.post_to_worker(worker, ToWorker::Recall { pool, busy: true });
+            }
+        }
+    }
+
+    /// When [`Coordinator::balance`] has something to do.
+    pub(crate) fn balance_at(&self) -> Option<Time> {
+        self.upgrade.balance_at
+    }
+
+    pub(crate) fn balance_if_due(&mut self, now: Time, actions: &mut Actions) {
+        if self.upgrade.balance_at.is_some_and(|at| at <= now) {
+            self.balance(now, actions);
+        }
+    }
+
+    /// A request was not granted.
+    pub(crate) fn balance_soon(&mut self, now: Time) {
+        if self.upgrade.succeeds && self.upgrade.balance_at.is_none() {
+            self.upgrade.balance_at = Some(now + BALANCE);
+        }
+    }
+}
+
+/// Whether an application is the other process's.
+pub(crate) fn is_elsewhere(application: &Application) -> bool {
+    application.door == ELSEWHERE
+}
+
+fn to_predecessor(mail: ToWorker, keys: impl Fn(PoolId) -> Option<PoolKey>) -> Option<ToPredecessor> {
+    Some(match mail {
+        ToWorker::Granted(grant) => ToPredecessor::Granted { key: grant.key },
+        ToWorker::Dropped { pool, count, reserve } => ToPredecessor::Dropped { key: keys(pool)?, count, reserve },
+        ToWorker::Inquire { pool } => ToPredecessor::Inquire { key: keys(pool)? },
+        ToWorker::Recall { pool, busy } => ToPredecessor::Recall { key: keys(pool)?, busy },
+        ToWorker::Shrink { pool, count } if count > 0 => ToPredecessor::Shrink { key: keys(pool)?, count },
+        ToWorker::Allow(allowed) => {
+            let (limit, Allowance { worker: _, granted, answered, remaining, next_at }) = *allowed;
+            ToPredecessor::Allow { limit, granted, answered, remaining, next_at }
+        }
+        _ => return None,
+    })
+}

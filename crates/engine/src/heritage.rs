@@ -1,0 +1,77 @@
+//! What two processes of an online upgrade have of each other: what the new one gets before it starts, and what leaves for the other one.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use machine::upgrade::{Luggage, ToPredecessor, ToSuccessor};
+
+/// What leaves for the other process.
+#[derive(Debug)]
+pub enum Leaving {
+    ToSuccessor(ToSuccessor),
+    ToPredecessor(ToPredecessor),
+    /// With its sockets, the session's first.
+    Luggage(Box<Luggage>, Vec<OwnedFd>),
+}
+
+/// What a process gets from the one whose place it takes, before it starts.
+#[derive(Clone, Debug)]
+pub struct Heritage {
+    /// Its listening sockets.
+    pub listeners: Vec<Arc<OwnedFd>>,
+    /// The zero of its clock, in nanoseconds of the system's monotonic clock: moments mean the same in both.
+    pub clock_zero: i64,
+    /// The key of names of prepared statements: servers that come along have these.
+    pub names: [u8; 32],
+}
+
+/// Luggage, and its sockets.
+type Arrived = (Box<Luggage>, Vec<OwnedFd>);
+
+/// What all threads share of an upgrade.
+pub(crate) struct Upgrade {
+    /// The key of names of prepared statements: servers that move have these.
+    pub(crate) names: [u8; 32],
+    /// Who writes to the process that takes our place, while there is one; and to the one whose place we take.
+    pub(crate) successor: Mutex<Option<Sender<Leaving>>>,
+    pub(crate) predecessor: Mutex<Option<Sender<Leaving>>>,
+    /// What was told for the process that takes our place, and is not written yet.
+    pub(crate) unwritten: AtomicUsize,
+    /// What has come and has no home yet.
+    pub(crate) waiting_room: Mutex<BTreeMap<u64, Arrived>>,
+}
+
+impl Upgrade {
+    pub(crate) fn new(names: [u8; 32]) -> Upgrade {
+        Upgrade {
+            names,
+            successor: Mutex::default(),
+            predecessor: Mutex::default(),
+            unwritten: AtomicUsize::new(0),
+            waiting_room: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn tell(&self, leaving: Leaving) {
+        let other = match leaving {
+            Leaving::ToPredecessor(_) => &self.predecessor,
+            Leaving::ToSuccessor(_) | Leaving::Luggage(..) => &self.successor,
+        };
+        if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
+            let counts = !matches!(leaving, Leaving::ToPredecessor(_));
+            // Before it is sent, since it is counted down at once.
+            self.unwritten.fetch_add(usize::from(counts), Ordering::AcqRel);
+            if other.send(leaving).is_err() {
+                // The other process is gone, which is told otherwise.
+                self.unwritten.fetch_sub(usize::from(counts), Ordering::AcqRel);
+            }
+        }
+    }
+
+    pub(crate) fn take(&self, ticket: u64) -> Option<Arrived> {
+        self.waiting_room.lock().expect("nothing panics while it holds this lock").remove(&ticket)
+    }
+}
