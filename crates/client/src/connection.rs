@@ -300,6 +300,18 @@ impl Connection {
         Ok((tag, length.checked_sub(4).ok_or(ErrorKind::InvalidData)?))
     }
 
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// If the connection ends before that.
+    pub fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.buffer.len() - self.read < count {
+            self.fill()?;
+        }
+        self.read += count;
+        Ok(self.buffer[self.read - count..self.read].to_vec())
+    }
+
     /// Asks, on a connection of its own, that this client's query be cancelled. Returns once the pooler has taken note.
     ///
     /// # Errors

@@ -64,7 +64,6 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
         {
             (true, "0: this is for tests of the pooler itself, and needs PGWEIR_CHAOS=1 in its environment")
         }
-        (Key::disable_pqexec, number) if number != "0" => (true, "0: forbidding simple queries is not supported yet"),
         _ => return None,
     };
     let place = values.place(key).cloned().unwrap_or_default();

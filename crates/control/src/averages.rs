@@ -13,7 +13,7 @@ use machine::snapshot::{Snapshot, Totals};
 /// Totals of each database.
 pub(crate) type ByDatabase = BTreeMap<Arc<str>, Totals>;
 
-/// Sums the pools of each database over all workers.
+/// Sums the pools of each database over all workers, those among them that were forgotten.
 #[must_use]
 pub fn by_database(snapshots: &[Snapshot]) -> ByDatabase {
     let mut sums = ByDatabase::new();
@@ -26,6 +26,9 @@ pub fn by_database(snapshots: &[Snapshot]) -> ByDatabase {
         let console = sums.entry(CONSOLE_DATABASE.into()).or_default();
         let each = [&mut console.transactions, &mut console.queries, &mut console.logins];
         each.into_iter().for_each(|count| *count += on_console);
+    }
+    for (database, totals) in snapshots.iter().flat_map(|snapshot| &snapshot.past) {
+        sums.entry(Arc::clone(database)).or_default().add(totals);
     }
     sums
 }

@@ -82,6 +82,7 @@ impl Entry {
         rules.reserve = own.reserve_pool_size;
         rules.lifetime = own.server_lifetime;
         rules.is_paused = settings.orders.of(&self.key.database).paused;
+        rules.has_minimum = own.min_pool_size > 0;
         rules.min = if rules.is_paused { 0 } else { own.min_pool_size };
         rules.min -= u32::from(rules.min > 0 && does(settings, Fault::OneTooFew));
         rules.forced = database.forced_user.is_some();
@@ -167,9 +168,10 @@ impl Entry {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Used,
-    /// No session, no token.
+    /// No session, no token. `until`: when it is to be forgotten; [`Time::NEVER`]: by no timeout.
     Unused {
         since: Time,
+        until: Time,
     },
     /// Its homes have not forgotten it yet.
     Retired,

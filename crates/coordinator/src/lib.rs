@@ -381,9 +381,10 @@ impl Coordinator {
 
     /// Retires what has been unused for long enough, and the oldest of what is too many.
     fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
-        let old = self.unused.take_old(now, &self.settings);
+        let old = self.unused.take_old(now, |pool| self.pools[pool].life);
         self.requests.drop_of_unused(&old, actions);
         for pool in old {
+            unused::tell_if_idle(now, &self.settings, &self.pools[pool], actions);
             self.sizes.forget(pool);
             let homes = self.pools.retire(pool);
             self.homes.leave(homes);
@@ -448,7 +449,7 @@ impl Coordinator {
         self.serve_limits(now, actions);
         // What is configured by name, and for how long the rest is kept, may have changed.
         self.requests.drop_of_removed(now, &self.settings, &self.pools, actions);
-        self.unused.list(now, &self.settings, self.pools.iter());
+        self.unused.list(now, &self.settings, self.pools.iter_mut());
         self.forget_unused(now, actions);
         self.grant_requests(now, actions);
     }

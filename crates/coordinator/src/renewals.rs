@@ -17,7 +17,9 @@ use units::{Life, WorkerId};
 /// Which life of each worker is known here, and what others know.
 #[derive(Debug)]
 pub(crate) struct Renewals {
+    /// Of each worker here, and of the other process in an upgrade, which is no worker that anything is lent to.
     lives: Vec<Life>,
+    workers: u16,
     /// From a worker to another: of which life the first is whose servers still arrive there.
     heard: BTreeMap<(WorkerId, WorkerId), Life>,
 }
@@ -34,7 +36,7 @@ pub(crate) enum Lender {
 
 impl Renewals {
     pub(crate) fn new(workers: u16) -> Renewals {
-        Renewals { lives: vec![Life::default(); usize::from(workers)], heard: BTreeMap::new() }
+        Renewals { lives: vec![Life::default(); usize::from(workers) + 1], workers, heard: BTreeMap::new() }
     }
 
     /// The life of a worker that clients are sent to. The one that stands for another process has but one.
@@ -58,7 +60,7 @@ impl Renewals {
 
     /// No server is on its way any more that a worker before this one has lent.
     pub(crate) fn has_all_arrived(&self, from: WorkerId) -> bool {
-        let mut others = (0..self.lives.len() as u16).map(WorkerId).filter(|other| *other != from);
+        let mut others = (0..self.workers).map(WorkerId).filter(|other| *other != from);
         others.all(|other| self.heard(from, other) >= self.life(from))
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub(crate) struct Rules {
     pub(crate) reserve: u32,
     pub(crate) min: u32,
+    /// It has a min_pool_size, though nothing be opened for it now.
+    pub(crate) has_minimum: bool,
     /// Its database has a forced user: it has servers before its first client.
     pub(crate) forced: bool,
     pub(crate) max_db: u32,

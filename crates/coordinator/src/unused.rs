@@ -1,19 +1,24 @@
-//! Pools of databases that nobody configured by name (those made from `*`) are forgotten once nobody has used them for
-//! autodb_idle_timeout, so that their number is that of the databases in use. No more than [`limits::UNUSED_POOLS_MAX`] of them
-//! are kept: a client that names one database after another that does not exist makes the oldest ones go.
+//! Pools that nobody has used for long are forgotten: those of databases that nobody configured by name (those made from `*`)
+//! after autodb_idle_timeout, so that their number is that of the databases in use, and all but those with a min_pool_size after
+//! pool_idle_timeout. No more than [`limits::UNUSED_POOLS_MAX`] of the former are kept: a client that names one database after
+//! another that does not exist makes the oldest ones go.
 //!
 //! ```text
-//!   Used ◄──► Unused ──(autodb_idle_timeout, or too many)──► Retired ──(every home has forgotten it)──► Free: its id is used again
+//!   Used ◄──► Unused ──(a timeout, or too many)──► Retired ──(every home has forgotten it)──► Free: its id is used again
 //! ```
 //!
 //! A retired pool is found by no login: the same database gets a pool of another id meanwhile.
 //!
 //! //= pgbouncer config.md#autodb_idle_timeout
+//! //= pgbouncer config.md#pool_idle_timeout
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use machine::Settings;
+use machine::action::Actions;
+use machine::observe::{About, Fact, Level, Topic};
+use units::names::shown;
 use units::{PoolId, Time, limits};
 
 use crate::CONSOLE;
@@ -24,19 +29,41 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// and at once when they are so many more: requests for servers are gone through once for all of these.
 const BATCH: usize = limits::UNUSED_POOLS_MAX / 4;
 
-/// Pools that are forgotten unless a client comes, those that have been unused for longest first.
+/// Pools that are forgotten unless a client comes.
 #[derive(Debug, Default)]
 pub(crate) struct Unused {
-    listed: BTreeSet<(Time, PoolId)>,
+    /// Those that some timeout is for, by when it is over.
+    due: BTreeSet<(Time, PoolId)>,
+    /// Those made from `*`, which are not to be too many: those that have been unused for longest first.
+    automatic: BTreeSet<(Time, PoolId)>,
     /// When to look for those that are to be forgotten.
     look_at: Option<Time>,
+}
+
+/// When pool_idle_timeout is over for an unused pool.
+fn idle_until(settings: &Settings, entry: &Entry, since: Time) -> Option<Time> {
+    settings.global.pools.pool_idle_timeout.filter(|_| !entry.rules.has_minimum).map(|timeout| since + timeout)
+}
+
+fn is_automatic(settings: &Settings, entry: &Entry) -> bool {
+    !settings.databases.contains_key(&*entry.key.database)
+}
+
+/// An unused pool is about to be forgotten: the log says so if it is because of pool_idle_timeout.
+pub(crate) fn tell_if_idle(now: Time, settings: &Settings, entry: &Entry, actions: &mut Actions) {
+    let Life::Unused { since, .. } = entry.life else { return };
+    if idle_until(settings, entry, since).is_some_and(|at| at <= now) {
+        let text = format!("cleaning up idle pool {}/{}", shown(&entry.key.database), shown(&entry.key.user));
+        actions.tell(Fact::new(Level::Log, Topic::General, About::Pooler, text));
+    }
 }
 
 impl Unused {
     /// A session or a token has come.
     pub(crate) fn comes_into_use(&mut self, pool: PoolId, entry: &mut Entry) {
-        if let Life::Unused { since } = entry.life {
-            self.listed.remove(&(since, pool));
+        if let Life::Unused { since, until } = entry.life {
+            self.due.remove(&(until, pool));
+            self.automatic.remove(&(since, pool));
         }
         entry.life = Life::Used;
     }
@@ -48,22 +75,24 @@ impl Unused {
         }
         match (entry.life, entry.is_empty()) {
             (Life::Used, true) => {
-                entry.life = Life::Unused { since: now };
-                self.list_if_automatic(settings, pool, entry);
-                self.look_again(now, settings);
+                entry.life = Life::Unused { since: now, until: Time::NEVER };
+                self.list_one(settings, pool, entry);
+                self.look_again(now);
             }
             (Life::Unused { .. }, false) => self.comes_into_use(pool, entry),
             _ => {}
         }
     }
 
-    fn list_if_automatic(&mut self, settings: &Settings, pool: PoolId, entry: &Entry) {
-        if let Life::Unused { since } = entry.life
-            && pool != CONSOLE
-            && !settings.databases.contains_key(&*entry.key.database)
-        {
-            self.listed.insert((since, pool));
-        }
+    /// Of an unused pool: when it is to be forgotten.
+    fn list_one(&mut self, settings: &Settings, pool: PoolId, entry: &mut Entry) {
+        let Life::Unused { since, .. } = entry.life else { return };
+        let automatic = is_automatic(settings, entry);
+        let timeout = settings.global.pools.autodb_idle_timeout.filter(|_| automatic);
+        let until = timeout.map(|timeout| since + timeout).into_iter().chain(idle_until(settings, entry, since)).min();
+        entry.life = Life::Unused { since, until: until.unwrap_or(Time::NEVER) };
+        self.due.extend(until.map(|until| (until, pool)));
+        self.automatic.extend(automatic.then_some((since, pool)));
     }
 
     /// What is configured by name, and for how long the rest is kept, may have changed.
@@ -71,23 +100,20 @@ impl Unused {
         &mut self,
         now: Time,
         settings: &Settings,
-        pools: impl Iterator<Item = (PoolId, &'p Entry)>,
+        pools: impl Iterator<Item = (PoolId, &'p mut Entry)>,
     ) {
-        self.listed.clear();
-        for (pool, entry) in pools {
-            self.list_if_automatic(settings, pool, entry);
+        self.due.clear();
+        self.automatic.clear();
+        for (pool, entry) in pools.filter(|(pool, _)| *pool != CONSOLE) {
+            self.list_one(settings, pool, entry);
         }
-        self.look_again(now, settings);
+        self.look_again(now);
     }
 
     /// Sees to it that the next one is retired in time.
-    fn look_again(&mut self, now: Time, settings: &Settings) {
-        let Some(&(since, _)) = self.listed.first() else {
-            self.look_at = None;
-            return;
-        };
-        let by_time = settings.global.pools.autodb_idle_timeout.map(|timeout| since + timeout);
-        let by_number = match self.listed.len().checked_sub(limits::UNUSED_POOLS_MAX) {
+    fn look_again(&mut self, now: Time) {
+        let by_time = self.due.first().map(|(until, _)| *until);
+        let by_number = match self.automatic.len().checked_sub(limits::UNUSED_POOLS_MAX) {
             None | Some(0) => None,
             Some(1..BATCH) => Some(now + PAUSE),
             Some(_) => Some(now),
@@ -101,23 +127,24 @@ impl Unused {
         self.look_at
     }
 
-    /// Takes out what has been unused for long enough, and the oldest of what is too many.
-    pub(crate) fn take_old(&mut self, now: Time, settings: &Settings) -> BTreeSet<PoolId> {
+    /// What has been unused for long enough, and the oldest of what is too many. They are listed no more.
+    pub(crate) fn take_old(&mut self, now: Time, lives: impl Fn(PoolId) -> Life) -> BTreeSet<PoolId> {
         let mut old = BTreeSet::new();
         if self.look_at.is_none_or(|at| now < at) {
             return old;
         }
         self.look_at = None;
-        let timeout = settings.global.pools.autodb_idle_timeout;
-        while let Some(&(since, pool)) = self.listed.first() {
-            let is_old = timeout.is_some_and(|timeout| since + timeout <= now);
-            if !is_old && self.listed.len() <= limits::UNUSED_POOLS_MAX {
-                break;
-            }
-            self.listed.pop_first();
+        loop {
+            let over = self.due.first().filter(|(until, _)| *until <= now).copied();
+            let too_many = self.automatic.len() > limits::UNUSED_POOLS_MAX;
+            let surplus = self.automatic.first().filter(|_| too_many).copied();
+            let Some((_, pool)) = over.or(surplus) else { break };
+            let Life::Unused { since, until } = lives(pool) else { unreachable!("only unused pools are listed") };
+            self.due.remove(&(until, pool));
+            self.automatic.remove(&(since, pool));
             old.insert(pool);
         }
-        self.look_again(now, settings);
+        self.look_again(now);
         old
     }
 }

@@ -394,7 +394,18 @@ impl Door {
             None => CancelSecret::new(wish.protocol, &mut self.random),
             Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
         };
-        let identity = Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret };
+        let replication = wish.replication;
+        let identity = Identity {
+            serial,
+            name,
+            database,
+            user,
+            peer,
+            encryption,
+            connected_at,
+            cancel_secret,
+            replication,
+        };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,

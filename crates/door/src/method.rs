@@ -82,11 +82,10 @@ impl Facts<'_> {
             user: &self.wish.user,
             address: self.address(),
             encryption: if self.encryption.is_some() { Encryption::Tls } else { Encryption::None },
-            // Replication is refused before.
-            is_replication: false,
+            is_replication: self.wish.replicates_cluster(),
         };
         let Some(rule) = self.settings.hba.first(&connection) else {
-            return Err(self.refused("no pg_hba.conf entry"));
+            return Err(self.refused("no pg_hba.conf entry for"));
         };
         let options = &rule.options;
         if options.client_cert.is_some() && self.certificate().is_none() {
@@ -99,7 +98,7 @@ impl Facts<'_> {
         match rule.method {
             hba::Method::Cert => self.by_certificate(options.map.as_deref(), options.client_name),
             hba::Method::Trust => Ok(Method::Trust),
-            hba::Method::Reject => Err(self.refused("pg_hba.conf rejects connection")),
+            hba::Method::Reject => Err(self.refused("pg_hba.conf rejects")),
             hba::Method::Password => Ok(Method::Clear),
             hba::Method::Md5 => Ok(Method::Md5),
             hba::Method::Scram => Ok(Method::Scram),
@@ -155,7 +154,17 @@ impl Facts<'_> {
         let host = self.address().map_or_else(|| "[local]".to_owned(), |address| address.to_string());
         let (user, database) = (shown(&self.wish.user), shown(&self.wish.database));
         let encryption = if self.encryption.is_some() { "SSL encryption" } else { "no encryption" };
-        let text = format!("{what} for host \"{host}\", user \"{user}\", database \"{database}\", {encryption}");
+        let rejects = what.ends_with("rejects");
+        let text = match (self.wish.replicates_cluster(), rejects) {
+            (true, true) => format!("{what} replication connection for host \"{host}\", user \"{user}\", {encryption}"),
+            (true, false) => {
+                format!("{what} replication connection from host \"{host}\", user \"{user}\", {encryption}")
+            }
+            (false, true) => {
+                format!("{what} connection for host \"{host}\", user \"{user}\", database \"{database}\", {encryption}")
+            }
+            (false, false) => format!("{what} host \"{host}\", user \"{user}\", database \"{database}\", {encryption}"),
+        };
         Refused(sqlstate::INVALID_AUTHORIZATION, text)
     }
 

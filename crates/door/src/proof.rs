@@ -11,7 +11,7 @@ use auth::{Keys, Mock, Password, ScramError, Secret, ServerDone, ServerExchange,
 use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
 use machine::work::{Done, Job};
-use machine::{Settings, Verdict};
+use machine::{ReplicationKind, Settings, Verdict};
 use units::deadline::Owner;
 use units::names::shown;
 use units::table::Table;
@@ -122,7 +122,8 @@ impl Door {
         let attempt = actions.logs(Level::Log, Topic::Connections).then(|| {
             let (database, user) = (shown(&wish.database), shown(&wish.user));
             let tls = login.encryption.facts().map_or_else(|| "no".to_owned(), |facts| facts.shown());
-            format!("login attempt: db={database} user={user} tls={tls} replication=no")
+            let kind = ReplicationKind::logged(wish.replication.as_ref().map(|asked| asked.kind));
+            format!("login attempt: db={database} user={user} tls={tls} replication={kind}")
         });
         login.wish = Some(Box::new(wish));
         if let Some(attempt) = attempt {

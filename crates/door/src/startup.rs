@@ -10,7 +10,7 @@ use machine::action::Actions;
 use machine::arrival::ConsoleRights;
 use machine::observe::Peer;
 use machine::startup_parameters::StartupParameters;
-use machine::{Protocol, Settings};
+use machine::{Protocol, Replication, ReplicationKind, Settings};
 use queueing::classes::{ClassId, Subject};
 use session_state::own_settings;
 use session_state::own_settings::{DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
@@ -45,6 +45,8 @@ pub(super) struct Wish {
     /// It asks for the console and has no right to it; refused only after the right password.
     pub(super) forbidden: bool,
     pub(super) protocol: Protocol,
+    /// Present if it wants to replicate.
+    pub(super) replication: Option<Box<Replication>>,
 }
 
 /// A client that asks for a newer minor version than ours or for protocol extensions is told our version, and which of the
@@ -72,9 +74,10 @@ impl Wish {
     ) -> Result<Wish, Refused> {
         // Of two values for a name the last one counts, as in PostgreSQL.
         let (mut user, mut database): (&[u8], &[u8]) = (b"", b"");
-        let mut options = None;
+        let (mut options, mut replication) = (None, None);
         for (name, value) in message.parameters() {
             match name {
+                b"replication" => replication = Some(value),
                 b"user" => user = value,
                 b"database" => database = value,
                 b"options" => options = Some(value),
@@ -100,7 +103,16 @@ impl Wish {
             trusted: false,
             forbidden: false,
             protocol: Protocol::negotiated(message.minor).0,
+            replication: None,
         };
+        if let Some(kind) = replication.map_or(Ok(None), kind_of_replication)? {
+            wish.read_for_replication(kind, message);
+            if database == CONSOLE_DATABASE {
+                let text = "the console cannot replicate".to_owned();
+                return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
+            }
+            return Ok(wish);
+        }
         // As PostgreSQL reads them: the last `options` first, wherever it stands, so that a parameter beside it counts.
         if let Some(options) = options {
             wish.read_options(options, tracked, settings)?;
@@ -132,12 +144,16 @@ impl Wish {
     pub(super) fn weight(&self) -> usize {
         let names = heap::of_name(&self.database) + heap::of_name(&self.user);
         let unsupported = self.unsupported.as_ref().map_or(0, |text| heap::taken(text.len()));
-        heap::taken(size_of::<Wish>()) + names + unsupported + self.parameters.weight()
+        let replication = self.replication.as_ref().map_or(0, |asked| asked.weight());
+        heap::taken(size_of::<Wish>()) + names + unsupported + replication + self.parameters.weight()
     }
 
     /// Whether untracked parameters can be set depends on the client's database. The error for them is sent only after
     /// authentication: otherwise it would show which databases exist.
     pub(super) fn check_parameters(&mut self, settings: &Settings) -> Result<(), Refused> {
+        if self.replication.is_some() {
+            return Ok(());
+        }
         if self.is_followed(settings) {
             // It is a setting like any other.
             self.deadline_ms = 0;
@@ -148,6 +164,29 @@ impl Wish {
         }
         self.parameters.retain(|name| !name.eq_ignore_ascii_case(DEADLINE));
         Ok(())
+    }
+
+    /// Its parameters go to its own server as they are: PostgreSQL judges them. The name of its application is for the log, the
+    /// console and the rules of classes.
+    fn read_for_replication(&mut self, kind: ReplicationKind, message: &StartupMessage<'_>) {
+        let mut parameters = StartupParameters::default();
+        for (name, value) in message.parameters() {
+            match name {
+                b"user" | b"database" | b"replication" => continue,
+                _ if name.starts_with(b"_pq_.") => continue,
+                b"application_name" => self.parameters.push(name, &clean_application_name(value)),
+                _ => {}
+            }
+            parameters.push(name, value);
+        }
+        self.parameters.merge();
+        parameters.merge();
+        self.replication = Some(Box::new(Replication { kind, parameters }));
+    }
+
+    /// Whether it asks for replication of the whole cluster: then it names no database that could match a rule.
+    pub(super) fn replicates_cluster(&self) -> bool {
+        self.replication.as_ref().is_some_and(|asked| asked.kind == ReplicationKind::Physical)
     }
 
     fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
@@ -166,12 +205,7 @@ impl Wish {
     ) -> Result<(), Refused> {
         for (name, value) in message.parameters() {
             match name {
-                b"user" | b"database" | b"options" => {}
-                b"replication" if is_off(value) => {}
-                b"replication" => {
-                    let text = "replication connections are not supported yet".to_owned();
-                    return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
-                }
+                b"user" | b"database" | b"options" | b"replication" => {}
                 _ if name.starts_with(b"_pq_.") => {}
                 _ => self.read_parameter(name, value, "", tracked, settings)?,
             }
@@ -327,7 +361,14 @@ fn is_on(value: &[u8]) -> bool {
     on.iter().any(|word| word.eq_ignore_ascii_case(value))
 }
 
-/// What PostgreSQL reads as "no" for `replication`.
+/// The value of `replication`, or PostgreSQL's words about it.
+fn kind_of_replication(value: &[u8]) -> Result<Option<ReplicationKind>, Refused> {
+    ReplicationKind::read(value).map_err(|()| {
+        let shown = shown(&String::from_utf8_lossy(value).escape_debug().to_string()).to_string();
+        Refused(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"replication\": \"{shown}\""))
+    })
+}
+
 fn is_off(value: &[u8]) -> bool {
     let off: [&[u8]; 4] = [b"false", b"off", b"no", b"0"];
     off.iter().any(|word| word.eq_ignore_ascii_case(value))
@@ -455,9 +496,36 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn replication_is_refused_for_now() {
-        assert!(read(&[("user", "u"), ("replication", "true")], |_| ()).expect_err("refused").starts_with("0A000"));
-        assert!(read(&[("user", "u"), ("replication", "off")], |_| ()).is_ok());
+    fn what_a_replication_connection_begins_with_passes_as_it_is() {
+        let asked = |value| {
+            let packet = [
+                ("user", "u"),
+                ("database", "d"),
+                ("application_name", "sub"),
+                ("replication", value),
+                ("work_mem", "nonsense"),
+                ("_pq_.x", "1"),
+                ("pgweir.frob", "1"),
+                ("options", "-c datestyle=ISO -h"),
+            ];
+            read(&packet, |settings| {
+                settings.global.startup.application_name_add_host = true;
+            })
+        };
+        let wish = asked("database").expect("PostgreSQL judges it");
+        let replication = wish.replication.as_ref().expect("it has asked for it");
+        assert_eq!(replication.kind, ReplicationKind::Logical);
+        let shown = |(name, value): (&[u8], &[u8])| {
+            format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+        };
+        let sent: Vec<String> = replication.parameters.iter().map(shown).collect();
+        assert_eq!(sent, ["application_name=sub", "work_mem=nonsense", "pgweir.frob=1", "options=-c datestyle=ISO -h"]);
+        assert_eq!(parameters(&wish), ["application_name=sub"]);
+        assert!(!wish.replicates_cluster());
+        assert!(asked("yes").expect("PostgreSQL judges it").replicates_cluster());
+        let wrong = "22023 invalid value for parameter \"replication\": \"maybe\"";
+        assert_eq!(asked("maybe").expect_err("PostgreSQL refuses it"), wrong);
+        assert!(read(&[("user", "u"), ("replication", "off")], |_| ()).expect("fine").replication.is_none());
     }
 
     #[test]

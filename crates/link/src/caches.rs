@@ -9,6 +9,7 @@ use sql::Key;
 use units::random::Random;
 
 use crate::buffers::Buffers;
+use crate::screening::Screen;
 use crate::standings::Standings;
 
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Caches {
     pub standings: Standings,
     /// For messages that are kept until later.
     pub buffers: Buffers,
+    /// What may not pass, if there is such a thing.
+    pub screen: Option<Screen>,
     /// Keys the fingerprints of first texts. It is secret, so that no client can make another client's statement count
     /// as long.
     pub key_of_origins: Key,
@@ -39,6 +42,7 @@ impl Caches {
             catalog: Catalog::default(),
             standings: Standings::default(),
             buffers: Buffers::default(),
+            screen: Screen::of(settings),
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),
         }

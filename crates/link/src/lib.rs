@@ -28,6 +28,8 @@
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
+//! | `screening` | what may not pass |
+//! | `relaying` | both directions of a session that replicates |
 //! | `replaying`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
@@ -62,11 +64,13 @@ pub mod pool;
 mod pool_parts;
 pub mod published;
 pub mod queries;
+pub mod relaying;
 mod remedies;
 mod renaming;
 pub mod replaying;
 pub mod requests;
 mod reserving;
+pub mod screening;
 pub mod server_login;
 pub mod server_messages;
 pub mod server_questions;

@@ -16,14 +16,20 @@ use crate::session::{Admission, ClientStatements, Incoming, Newcomer, Rest, Sess
 /// A session as another process gets it; `None`: it cannot move, or not now. What is under way on its server is not asked. `cancel_pid`: the
 /// process id that its client was sent.
 pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<MovedSession> {
-    if session.identity.encryption.is_some() || !session.flow.is_clear() || session.is_torn() {
+    // Who replicates stays with its own server, which may be in the middle of anything.
+    let stays = session.identity.encryption.is_some() || session.identity.replication.is_some();
+    if stays || !session.flow.is_clear() || session.is_torn() {
         return None;
     }
     let (waiting, console) = match session.state() {
         State::Waiting { since, notified, .. } => (Some((since, notified)), None),
         State::Console { rights, asked: false } => (None, Some(rights)),
         State::Idle { .. } | State::Linked { .. } => (None, None),
-        State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => return None,
+        State::Welcoming { .. }
+        | State::Opening { .. }
+        | State::Replicating { .. }
+        | State::Console { .. }
+        | State::Leaving { .. } => return None,
     };
     let tracker = match &session.tracker {
         Some(tracker) => Some(MovedTracker::of(tracker)?),
@@ -81,7 +87,17 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     });
     let unnamed = moved.unnamed.map(|unnamed| Box::new(Unnamed::of_moved(&unnamed, &mut caches.catalog)));
     let MovedIdentity { serial, database, user, peer, connected_at, cancel_pid: _, cancel_secret } = moved.identity;
-    let identity = Identity { serial, name, database, user, peer, encryption: None, connected_at, cancel_secret };
+    let identity = Identity {
+        serial,
+        name,
+        database,
+        user,
+        peer,
+        encryption: None,
+        connected_at,
+        cancel_secret,
+        replication: None,
+    };
     let mut session = Session::new(
         now,
         Newcomer {

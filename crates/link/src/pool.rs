@@ -13,8 +13,8 @@ use connections::{Charge, Origin};
 use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
-use queueing::queue::Queue;
-pub use servers::{SURPLUS, Servers};
+use queueing::queue::{Queue, Waiter};
+pub use servers::{OwnServers, SURPLUS, Servers};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize};
 use units::deadline::Armed;
@@ -282,6 +282,10 @@ impl Pool {
         match wait_for {
             session::WaitFor::Server | session::WaitFor::Login => self.queue.leave(class, ticket),
             session::WaitFor::Pin => self.pins.queue.leave(ticket),
+            session::WaitFor::Own => {
+                self.servers.own.queue.leave(ticket);
+                self.servers.own.one_fewer_waits();
+            }
             // The worker has these queues, not the pool.
             session::WaitFor::Limit => {}
         }
@@ -293,7 +297,27 @@ impl Pool {
         (max > 0).then(|| (max / u32::from(self.exchange.homes.max(1))).max(1))
     }
 
-    /// How many servers sessions wait for.
+    /// Whether a session waits for a server, or for leave to open its own.
+    pub fn needs_servers(&self) -> bool {
+        self.servers_needed() > 0 || !self.servers.own.queue.is_empty()
+    }
+
+    /// The session that has waited longest, of those that may be served.
+    pub fn oldest(&self) -> Option<Waiter> {
+        [self.queue.oldest(), self.servers.own.queue.front()].into_iter().flatten().min_by_key(|waiter| waiter.since)
+    }
+
+    /// The session that a server opened now would be for, if it waits to open its own. Who has waited for longer than it comes
+    /// first, unless other servers are coming for them.
+    pub fn next_own(&self) -> Option<Waiter> {
+        let own = self.servers.own.queue.front()?;
+        let needed = self.servers_needed();
+        let before =
+            if needed == 0 { 0 } else { self.queue.waiters().filter(|other| other.since <= own.since).count() };
+        (needed.min(before as u32) <= self.servers.coming()).then_some(own)
+    }
+
+    /// How many servers sessions wait for. Those that wait to open their own are not among them.
     pub fn servers_needed(&self) -> u32 {
         let to_welcome = u32::from(!self.welcome.waiting.is_empty());
         self.queue.servable().max(to_welcome) + u32::from(self.needs_listener())
@@ -321,7 +345,7 @@ impl Pool {
     fn queue_begins(&mut self, now: Time, class: ClassId) {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         // These serve no other session.
-        let kept = self.pins.count + u32::from(listens);
+        let kept = self.pins.count + self.servers.own.open() + u32::from(listens);
         self.queue.queue_begins(
             class,
             now,
@@ -351,15 +375,16 @@ impl Pool {
         coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
-    /// Servers here that serve its waiters: not lent ones, those of pinned sessions, or the listener.
+    /// Servers here that serve its waiters: not lent ones, those of sessions that are pinned or replicate, or the listener.
     pub fn serving(&self) -> u32 {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-        self.servers.open().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
+        self.servers.shared().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
     }
 
     /// Idle servers that can be lent without loss, since there are more servers than clients.
     pub fn excess(&self) -> u32 {
-        self.serving().saturating_sub(self.counts.sessions).min(self.servers.count(Group::Idle))
+        let served = self.counts.sessions.saturating_sub(self.servers.own.open());
+        self.serving().saturating_sub(served).min(self.servers.count(Group::Idle))
     }
 
     /// Whether a server should go to another worker whose waiter has waited since `since`, while this worker's has
@@ -375,7 +400,7 @@ impl Pool {
 
     /// Since when a session has waited for a server, or for the first one to log in.
     pub fn waiting_since(&self) -> Time {
-        let queued = self.queue.oldest().map_or(Time::NEVER, |waiter| waiter.since);
+        let queued = self.oldest().map_or(Time::NEVER, |waiter| waiter.since);
         self.welcome.waiting.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
@@ -398,8 +423,8 @@ impl Pool {
             // The usual case: enough were requested before.
             return 0;
         }
-        let coming = lent + self.servers.count(Group::Idle) + self.servers.count(Group::Returning) + expected;
-        self.servers_needed().saturating_sub(coming).min(room)
+        let needed = self.servers_needed().saturating_sub(lent + self.servers.coming()) + self.servers.own.queue.len();
+        needed.saturating_sub(self.opening.requested).min(room)
     }
 
     /// Whether a reserve server is needed and not requested yet: more sessions wait than servers are idle or about to
@@ -407,6 +432,7 @@ impl Pool {
     pub fn lacks_reserve(&self) -> bool {
         let coming = self.servers.count(Group::Idle) + self.servers.count(Group::Returning);
         let may_have = self.rules.reserve_pool_size > 0 && !self.opening.requested_reserve;
-        may_have && !self.names.known.is_awaited() && self.servers_needed() > coming
+        let lacks = !self.names.known.is_awaited() && self.servers_needed() > coming;
+        may_have && (lacks || !self.servers.own.queue.is_empty())
     }
 }

@@ -9,6 +9,7 @@ use crate::encryption::Secured;
 use crate::observe::Peer;
 use crate::pids::virtual_pid;
 use crate::proved::Proved;
+use crate::replication::Replication;
 use crate::startup_parameters::StartupParameters;
 
 /// A client's identity. Set at login and never changed.
@@ -27,6 +28,8 @@ pub struct Identity {
     pub connected_at: Time,
     /// The secret half of its cancel key.
     pub cancel_secret: CancelSecret,
+    /// Present if it wants to replicate.
+    pub replication: Option<Box<Replication>>,
 }
 
 impl Identity {

@@ -18,6 +18,7 @@ pub mod pids;
 mod proved;
 mod refusal;
 pub mod refused_logins;
+mod replication;
 pub mod sabotage;
 pub mod settings;
 pub mod snapshot;
@@ -38,6 +39,7 @@ pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor
 pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, SlowStatement, Topic};
 pub use orders::{DatabaseOrders, Orders};
 pub use proved::{Marks, Proved};
+pub use replication::{Replication, ReplicationKind};
 pub use settings::Settings;
 pub use snapshot::Snapshot;
 pub use violation::Violation;

@@ -15,6 +15,7 @@ use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::histogram::Spans;
 use crate::observe::Peer;
+use crate::replication::ReplicationKind;
 
 /// One worker at one moment.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub limits: Vec<LimitCounts>,
     pub statements: Vec<StatementCounts>,
     pub refusals: Vec<RefusalCounts>,
+    /// What pools of configured databases have come to that were forgotten since.
+    pub past: Vec<(Arc<str>, Totals)>,
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
     pub sizes: ObjectSizes,
@@ -297,13 +300,21 @@ pub struct ClientSnapshot {
     pub application_name: String,
     /// The pid its cancel key carries.
     pub pid: i32,
-    /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
-    pub fidelity: Option<Fidelity>,
     /// What it was when it last needed a server.
     pub class: ClassId,
+    pub ties: Ties,
+    pub kept: Kept,
+}
+
+/// What ties a client to servers.
+#[derive(Clone, Debug, Default)]
+pub struct Ties {
+    /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
+    pub fidelity: Option<Fidelity>,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
-    pub kept: Kept,
+    /// If it replicates.
+    pub replication: Option<ReplicationKind>,
 }
 
 /// What is kept of a connection.
@@ -359,8 +370,7 @@ pub struct ServerSnapshot {
     pub address: Arc<Address>,
     /// Our end of a TCP connection that stands.
     pub local: Option<SocketAddr>,
-    pub connected_at: Time,
-    pub request_at: Time,
+    pub times: ServerTimes,
     /// The client that it is linked to.
     pub link: Option<LinkSnapshot>,
     /// PostgreSQL's pid of the backend; 0 before login.
@@ -369,5 +379,14 @@ pub struct ServerSnapshot {
     pub close_needed: bool,
     /// Version and cipher, if its connection is encrypted.
     pub tls: Option<Arc<str>>,
+    /// If it replicates.
+    pub replication: Option<ReplicationKind>,
     pub kept: Kept,
+}
+
+/// When a server was opened, and when it last had something to do.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ServerTimes {
+    pub connected_at: Time,
+    pub request_at: Time,
 }

@@ -38,4 +38,4 @@ pub use impostor::{Impostor, Peer};
 pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};
-pub use tools::{Pgbench, psql, python};
+pub use tools::{Pgbench, psql, python, run};

@@ -35,6 +35,8 @@ pub struct Wishes {
     pub fds: Option<u32>,
     /// An entry `*`: any database may be named.
     pub any_database: bool,
+    /// More settings of PostgreSQL's.
+    pub postgres: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for Wishes {
@@ -48,6 +50,7 @@ impl Default for Wishes {
             max_connections: 100,
             fds: None,
             any_database: false,
+            postgres: Vec::new(),
         }
     }
 }
@@ -72,7 +75,8 @@ impl Stage {
         let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
         let binaries = demo::find_or_install(&cache, &mut |line| println!("{line}"));
         let binaries = binaries.expect("PostgreSQL is here or can be installed");
-        let options = Options { max_connections: wishes.max_connections, ..Options::default() };
+        let extra = wishes.postgres.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options = Options { max_connections: wishes.max_connections, extra, ..Options::default() };
         let cluster = Cluster::start(&binaries, options).expect("PostgreSQL starts");
         let users = format!("\"{USER}\" \"{}\"\n", cluster.password());
         let pooler = Pooler::start(&ini(wishes, &cluster), &users, wishes.fds);

@@ -101,7 +101,14 @@ pub(crate) fn python_with(script: &str) -> [PathBuf; 2] {
     [python, root.join("python").join(script)]
 }
 
-fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Result<(String, String), String> {
+/// What one of PostgreSQL's programs prints for `arguments`: standard output and standard error.
+///
+/// # Errors
+/// Both, if it fails.
+///
+/// # Panics
+/// If it is missing.
+pub fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Result<(String, String), String> {
     let program = stage.binaries.program(name).unwrap_or_else(|| panic!("{name} is needed for this test"));
     finish(Command::new(program).args(arguments))
 }

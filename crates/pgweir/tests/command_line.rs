@@ -124,10 +124,10 @@ fn import_says_whether_pgweir_can_serve_a_file_and_what_differs() {
     let text = stdout(&output);
     assert!(text.starts_with("pgweir can serve this file.\n") && text.contains("pool_fidelity = classic"), "{text}");
     assert!(stderr(&output).contains("peer_id: found \"3\""));
-    let ini = Ini::new("import-bad", "[databases]\n[pgbouncer]\ndisable_pqexec = 1\n");
+    let ini = Ini::new("import-bad", "[databases]\n[pgbouncer]\nchaos_poison = 1\n");
     let output = run(&["import", ini.path()]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
-    assert!(stderr(&output).contains("disable_pqexec: found \"1\""));
+    assert!(stderr(&output).contains("chaos_poison: found \"1\""));
 }
 
 #[test]

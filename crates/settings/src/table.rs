@@ -73,7 +73,7 @@ settings! {
         autodb_idle_timeout: Option<Duration> = Seconds, Some("3600"), Yes, Works, PgBouncer, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
         max_client_conn: u32 = NUMBER, Some("100"), Yes, Works, PgBouncer, "The most clients at a time; 0: as many as there are file descriptors.";
         max_server_connections: u32 = NUMBER, Some("0"), Yes, Works, Ours, "The most server connections of all pools together, which take turns where there are more of them than connections; 0: no limit.";
-        pool_idle_timeout: Option<Duration> = Seconds, Some("0"), Yes, NotYet, PgBouncer, "How long a pool without connections is remembered; 0: for ever.";
+        pool_idle_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How long a pool is remembered that has neither clients nor servers; 0: for ever. One with a min_pool_size always is.";
         reserve_pool_timeout: Option<Duration> = Seconds, Some("5"), Yes, Works, PgBouncer, "How long a client waits before the reserve is opened; 0: never opened.";
         statement_memo_size: u32 = Count(65_536, 1_073_741_824, "bytes"), Some("4194304"), No, Works, Ours, "How much each worker takes to remember what statements mean for their sessions.";
     }
@@ -116,7 +116,7 @@ settings! {
 
     Startup startup: StartupSettings, "What clients ask for" {
         application_name_add_host: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Appends the client's address to the application_name with which it logs in.";
-        disable_pqexec: bool = Flag, Some("0"), No, Partly, PgBouncer, "Forbids the simple query protocol. Not supported yet: 1 is refused.";
+        disable_pqexec: bool = Flag, Some("0"), No, Works, PgBouncer, "1: closes a client that sends a simple query, which may hold several statements: some injections of SQL need that. Only clients that use nothing but the extended protocol go on working. The console is not concerned.";
         ignore_startup_parameters: CaselessNames = List, Some(""), Yes, Works, PgBouncer, "Startup parameters to pass over rather than refuse.";
         login_notify_message: String = Text, Some(""), Yes, Works, PgBouncer, "A NOTICE to every client after its login; empty: none.";
         max_prepared_statements: u32 = NUMBER, Some("200"), Yes, Works, PgBouncer, "Named prepared statements kept on each server in transaction and statement mode, where a client's unnamed statement is kept from one transaction to the next, too; 0: all go through untouched.";
@@ -170,7 +170,7 @@ settings! {
 
     Network network: NetworkSettings, "Sockets and buffers" {
         listen_backlog: u32 = NUMBER, Some("4096"), No, Works, PgBouncer, "How many connections the kernel keeps until they are accepted; it allows as many as net.core.somaxconn. PgBouncer's default is 128: of 2,000 clients that come at once, those that it turns away come back a second later.";
-        max_packet_size: u32 = Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, NotYet, PgBouncer, "The largest message that is let through.";
+        max_packet_size: u32 = Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, Works, PgBouncer, "The longest message that passes in either direction once a client has logged in, its header included: a statement, a row, a piece of COPY. Who sends a longer one is closed.";
         pkt_buf: u32 = Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, PgBouncer, "PgBouncer's buffer for each connection; here a thread shares one.";
         sbuf_loopcnt: u32 = NUMBER, Some("5"), Yes, Unneeded, PgBouncer, "How often PgBouncer reads from one connection before it turns to the next; here every connection has a byte quota a round.";
         tcp_defer_accept: bool = Flag, Some("1"), Yes, Unneeded, PgBouncer, "PgBouncer leaves a new connection to the kernel until the client has sent something; here it is accepted at once.";

@@ -58,6 +58,8 @@ census! {
         hostile = "hostile",
         console_questions = "console_questions",
         console_stops = "console_stops",
+        /// Streams of clients that replicate.
+        streams = "streams",
         /// Pauses of seconds, in a transaction or between two.
         dawdled = "dawdled",
         /// Notifications from other clients.

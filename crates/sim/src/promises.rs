@@ -48,6 +48,8 @@ pub struct Promises {
     pub leaves_copies: bool,
     /// Servers die often, and the pooler gets the event late.
     pub last_words: bool,
+    /// Per mille of the clients that replicate.
+    pub replicas: u32,
     /// Orders at the console.
     pub orders: Orders,
     /// The seed of the streams for each client's decisions.
@@ -64,6 +66,11 @@ pub(crate) fn reserve(settings: &Settings, database: &str, user: &str) -> u32 {
 /// A random stream of this world for one purpose.
 pub(crate) fn stream(seed: u64, purpose: &[u8; 8]) -> Random {
     Random::new(seed ^ u64::from_be_bytes(*purpose))
+}
+
+fn replicas(wishes: &Wishes, often: u32) -> u32 {
+    let mut random = stream(wishes.seed, b"replicas");
+    if random.chance(often * 100) { random.range(50, 400) as u32 } else { 0 }
 }
 
 impl Promises {
@@ -92,6 +99,7 @@ impl Promises {
             removes_database,
             leaves_copies,
             last_words,
+            replicas: replicas(wishes, often),
             orders: Orders { are_given: stream(wishes.seed, b"operator").chance(200), ..Orders::default() },
             seed: wishes.seed,
         }
@@ -110,6 +118,15 @@ impl Promises {
     pub(crate) fn leaves_copy(&self, client: u32, mark: u32) -> bool {
         let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"leaving ");
         self.leaves_copies && random.chance(200)
+    }
+
+    /// The random stream of a client that replicates; `None`: it does not.
+    pub(crate) fn replica(&self, client: u32) -> Option<Random> {
+        if self.replicas == 0 {
+            return None;
+        }
+        let mut random = stream(self.seed ^ u64::from(client) << 32, b"walsends");
+        random.chance(self.replicas).then_some(random)
     }
 
     /// The minor version of the protocol that a client asks for. In most worlds it is 0 for all.

@@ -57,18 +57,30 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let idle = pool.servers.idle.len() as u32;
         ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key))?;
         let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id);
-        let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
+        let (mut waiting, mut present, mut to_pin, mut pinned, mut own_waiting) = (0, 0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state() {
                 State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } => waiting += 1,
                 State::Waiting { wait_for: WaitFor::Pin, .. } => to_pin += 1,
                 _ => {}
             }
+            own_waiting += u32::from(matches!(session.state(), State::Waiting { wait_for: WaitFor::Own, .. }));
             pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));
             present += u32::from(!matches!(session.state(), State::Leaving { .. }));
         }
         ensure(12, pool.queue.len() == waiting, || {
             format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
+        })?;
+        let own = parts
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pool == pool.id && server.identity.opened_for_session.is_some());
+        let groups: Vec<Group> = own.map(|(_, server)| server.state().group()).collect();
+        let opening = groups.iter().filter(|group| **group == Group::Opening).count();
+        let counted = &pool.servers.own;
+        let counted = [counted.queue.len(), counted.opening(), counted.open()];
+        ensure(12, counted == [own_waiting, opening as u32, (groups.len() - opening) as u32], || {
+            format!("{:?}: {counted:?} counted of sessions' own servers", pool.key)
         })?;
         let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id && server.work.charge.is_some());
         let active: u32 = pool.queue.counts(Time::ZERO).map(|counts| counts.active).sum();
@@ -106,6 +118,12 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let Some(session) = link else { continue };
         let back = sessions.get(session).copied().flatten();
         ensure(1, back == Some(*id), || format!("{id:?} is linked to {session:?}, which is linked to {back:?}"))?;
+    }
+    for (id, session) in &parts.sessions {
+        let State::Opening { server, .. } = session.state() else { continue };
+        let opened = parts.servers.iter().find(|(other, _)| *other == server).map(|(_, server)| server);
+        let opened_for = opened.and_then(|server| server.identity.opened_for_session);
+        ensure(1, opened_for == Some(*id), || format!("{id:?} waits for {server:?}, opened for {opened_for:?}"))?;
     }
     for (id, link) in &sessions {
         let Some(server) = link else { continue };

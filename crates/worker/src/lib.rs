@@ -139,6 +139,7 @@ impl Worker {
                 .refusals
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key.clone()))
                 .collect(),
+            past: self.tables.pools.past().collect(),
             steps: self.tables.counts.steps,
             sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
         }
@@ -331,6 +332,7 @@ impl Worker {
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
         let mut servers = reloads::servers_by_pool(&self.tables);
+        reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };

@@ -9,6 +9,7 @@ use link::lone_query::LoneQuery;
 use link::pool::Pool;
 use link::replaying;
 use link::requests::Requests;
+use link::screening::Screen;
 use link::server_login::{End, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, State, WaitFor};
@@ -27,7 +28,9 @@ use crate::limits::admission::Goes;
 use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::at_once::AtOnce;
-use crate::sessions::{at_once, console, definitions, halves, links, lost_servers, overdue_queries, waiters};
+use crate::sessions::{
+    at_once, console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters,
+};
 use crate::tables::{backpressure, timers};
 
 impl Worker {
@@ -158,13 +161,41 @@ impl Worker {
             return;
         }
         // Asynchronous messages directly after the login are read like any other.
+        if matches!(server.state(), ServerState::Own(_)) {
+            // Kept as the beginning of what comes next.
+            server.incoming.inbox = rest.to_vec();
+            return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
+        }
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
         self.answers(step, conn, &rest, source);
         step.actions.keep(rest);
     }
 
+    /// Bytes of a client.
     pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        match self.tables.caches.screen {
+            None => self.client_said(step, conn, bytes),
+            Some(screen) => self.client_said_within(step, conn, bytes, screen),
+        }
+    }
+
+    /// The same where some messages may not pass. What comes before such a one is dealt with.
+    #[cold]
+    fn client_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
+        // It may have been closed in this round. The console has bounds of its own.
+        let found = self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), State::Console { .. }));
+        let incoming = found.map(|session| &session.incoming);
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, true)) else {
+            return self.client_said(step, conn, bytes);
+        };
+        if stopped.at > 0 {
+            self.client_said(step, conn, &bytes[..stopped.at]);
+        }
+        self.tables.agenda.refuse(conn, stopped.code, &stopped.words);
+    }
+
+    fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         // It may have been closed in this round.
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
@@ -199,7 +230,10 @@ impl Worker {
                 // Commands that the worker answers itself have made room at once.
                 backpressure::balance_if_paused(&mut self.tables, step, conn);
             }
-            State::Waiting { .. } | State::Welcoming { .. } => backpressure::stash(&mut self.tables, step, conn, bytes),
+            State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. } => {
+                backpressure::stash(&mut self.tables, step, conn, bytes)
+            }
+            State::Replicating { .. } => replicating::client_said(&mut self.tables, step, conn, bytes),
             State::Leaving { .. } => {}
         }
     }
@@ -249,6 +283,9 @@ impl Worker {
         // It may have ended or lost its server since it was put on the agenda.
         let linked = self.tables.sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
+        if let State::Replicating { .. } = session.state() {
+            return replicating::client_said(&mut self.tables, step, conn, &[]);
+        }
         let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = step.actions.next_kept();
         let reading = session.flow.is_reading();
@@ -343,10 +380,38 @@ impl Worker {
 
     /// Bytes of a server.
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        match self.tables.caches.screen {
+            None => self.server_said(step, conn, bytes),
+            Some(screen) => self.server_said_within(step, conn, bytes, screen),
+        }
+    }
+
+    /// The same where some messages may not pass. What the pooler asks for itself always may.
+    #[cold]
+    fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
+        let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
+        let incoming = found.map(|server| &server.incoming);
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, false)) else {
+            return self.server_said(step, conn, bytes);
+        };
+        if stopped.at > 0 {
+            self.server_said(step, conn, &bytes[..stopped.at]);
+        }
+        // What came before may have ended it.
+        if self.tables.servers.get(conn).is_some_and(|server| server.session().is_some()) {
+            let (code, words) = (stopped.code, &stopped.words);
+            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, words);
+        }
+    }
+
+    fn server_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         match self.tables.servers.get(conn).map(|server| server.state()) {
             None => {}
             Some(ServerState::Connecting) => server_logins::server_answered(&mut self.tables, step, conn, bytes),
             Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
+            Some(ServerState::Own(_)) => {
+                replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, bytes)
+            }
             Some(_) => self.answers(step, conn, bytes, Source::Chunk),
         }
     }
@@ -470,7 +535,7 @@ impl Worker {
                 chore_answers::listener_progress(&mut self.tables, &mut self.limiters, step, conn, chore_error)
             }
             ServerState::Idle | ServerState::Held => free_servers::free(&mut self.tables, step, conn),
-            ServerState::Connecting | ServerState::LoggingIn(_) => {}
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Own(_) => {}
         }
     }
 

@@ -197,9 +197,15 @@ impl Server {
         self.incoming.skip == 0 && self.incoming.inbox.is_empty()
     }
 
+    /// It is one session's own, and within a request of that session's.
+    pub fn is_answering_its_own(&self) -> bool {
+        matches!(self.state, State::Own(_)) && self.transaction.status != Status::Idle
+    }
+
+    /// The session that has it, for a transaction or for life.
     pub fn session(&self) -> Option<ConnId> {
         match self.state {
-            State::Linked(session) => Some(session),
+            State::Linked(session) | State::Own(session) => Some(session),
             _ => None,
         }
     }

@@ -114,6 +114,7 @@ impl Server {
             && !self.ledger.is_doubtful()
             && !self.kept.on_server.is_changing()
             && !self.identity.encryption.is_on()
+            && self.identity.opened_for_session.is_none()
     }
 
     /// As another process gets it. `companion`: the session that moves with it.
@@ -177,6 +178,7 @@ impl Server {
                 opened_for,
                 reconnects,
                 connected_at: moved.connected_at,
+                opened_for_session: None,
             },
             incoming: Incoming::default(),
             statements: Statements {

@@ -37,6 +37,8 @@ pub struct Identity {
     /// How often RECONNECT had been ordered by then.
     pub reconnects: u32,
     pub connected_at: Time,
+    /// The session that it was opened for, and whose own it will be: one that replicates.
+    pub opened_for_session: Option<ConnId>,
 }
 
 /// The message that is being read.
@@ -48,6 +50,8 @@ pub struct Incoming {
     pub skip: u32,
     pub skip_tag: u8,
     pub skip_forward: bool,
+    /// Of a server that is one session's own: it streams (CopyBothResponse), and no ReadyForQuery has come since.
+    pub streams: bool,
 }
 
 /// Prepared statements on a server, and its answers about them.

@@ -20,6 +20,8 @@ pub enum State {
     Idle,
     /// It belongs to this session.
     Linked(ConnId),
+    /// It was opened for this session, which replicates, and serves no other: whatever the two say to each other passes.
+    Own(ConnId),
     /// It is the listener of its pool on this worker.
     Listening,
     /// Its client is gone; the answers it owes are read and discarded. `read`: so many bytes so far; `cancelled`: its
@@ -54,20 +56,21 @@ impl State {
             State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
             State::Busy(_) => Group::Returning,
             State::Idle => Group::Idle,
-            State::Linked(_) | State::Listening => Group::Linked,
+            State::Linked(_) | State::Own(_) | State::Listening => Group::Linked,
         }
     }
 }
 
 units::transitions! {State, drawn under "Servers":
     Connecting { log_in => LoggingIn }
-    LoggingIn { ask => Busy, free => Idle, withhold => Held, connect_again => Connecting }
+    LoggingIn { ask => Busy, free => Idle, withhold => Held, connect_again => Connecting, join => Own }
     Idle { link => Linked, ask => Busy, listen => Listening, withhold => Held }
     Linked { free => Idle, ask => Busy, withhold => Held, drain => Draining, outwait_cancel => Draining }
     Draining { free => Idle, ask => Busy, withhold => Held }
     Busy { free => Idle, ask => Busy, withhold => Held, outwait_cancel => Draining }
     Held { free => Idle, ask => Busy }
     Listening {}
+    Own {}
 }
 
 impl Server {
@@ -106,6 +109,11 @@ impl Server {
     #[inline]
     pub fn link(&mut self, session: ConnId) {
         self.state.go("link", State::Linked(session));
+    }
+
+    /// It has logged in, and belongs to the session that it was opened for.
+    pub fn join(&mut self, session: ConnId) {
+        self.state.go("join", State::Own(session));
     }
 
     /// It becomes its pool's listener on this worker.

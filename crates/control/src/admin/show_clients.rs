@@ -27,7 +27,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         for client in &snapshot.clients {
             table.write(|row| {
                 socket(input, &times, snapshot, client).write("", row);
-                match client.fidelity {
+                match client.ties.fidelity {
                     Some(fidelity) => row.text(fidelity.as_str()),
                     None => row.null(),
                 };
@@ -63,6 +63,7 @@ pub(super) fn socket<'a>(
         close_needed: false,
         ptr: Pointer(client.name),
         link: client.link.and_then(|link| link.name).map(Pointer),
+        replication: client.ties.replication,
         remote_pid: pid,
         tls: client.tls.as_deref().unwrap_or_default(),
         application_name: &client.application_name,

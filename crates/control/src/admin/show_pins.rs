@@ -38,7 +38,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         let pids: BTreeMap<ConnId, i32> =
             snapshot.servers.iter().map(|server| (server.conn, server.remote_pid)).collect();
         for client in &snapshot.clients {
-            let Some(pin) = &client.pin else { continue };
+            let Some(pin) = &client.ties.pin else { continue };
             let pid = client.link.and_then(|link| pids.get(&link.conn)).copied().unwrap_or(0);
             rows.push((snapshot.now.micros_since(pin.since), row(input, snapshot, client, pin, pid)));
         }

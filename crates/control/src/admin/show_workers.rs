@@ -5,7 +5,7 @@
 //! did not answer in time.
 
 use machine::Snapshot;
-use machine::snapshot::PoolSnapshot;
+use machine::snapshot::{PoolSnapshot, Totals};
 
 use crate::plane::WorkerFacts;
 use crate::show_input::{ShowInput, clients, servers};
@@ -46,8 +46,8 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             count(sum(snapshot, |pool| pool.clients.waiting)),
             count(sum(snapshot, servers)),
             count(sum(snapshot, |pool| pool.servers.idle.saturating_add(pool.servers.used))),
-            big(snapshot.pools.iter().map(|pool| pool.totals.transactions).sum()),
-            big(snapshot.pools.iter().map(|pool| pool.totals.queries).sum()),
+            big(totals(snapshot).map(|totals| totals.transactions).sum()),
+            big(totals(snapshot).map(|totals| totals.queries).sum()),
             big(snapshot.lends),
             big(snapshot.rotations.rotated),
             big(snapshot.rotations.missed),
@@ -66,4 +66,9 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 
 fn sum(snapshot: &Snapshot, of: impl Fn(&PoolSnapshot) -> u32) -> u32 {
     snapshot.pools.iter().fold(0, |sum, pool| sum.saturating_add(of(pool)))
+}
+
+/// Those of pools that were forgotten among them.
+fn totals(snapshot: &Snapshot) -> impl Iterator<Item = &Totals> {
+    snapshot.pools.iter().map(|pool| &pool.totals).chain(snapshot.past.iter().map(|(_, totals)| totals))
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use machine::ReplicationKind;
 use machine::snapshot::Kept;
 use units::Serial;
 
@@ -88,6 +89,7 @@ pub(super) struct Socket<'a> {
     pub(super) close_needed: bool,
     pub(super) ptr: Pointer,
     pub(super) link: Option<Pointer>,
+    pub(super) replication: Option<ReplicationKind>,
     pub(super) remote_pid: i64,
     pub(super) tls: &'a str,
     pub(super) application_name: &'a str,
@@ -98,7 +100,7 @@ pub(super) struct Socket<'a> {
 impl Socket<'_> {
     /// Writes the columns that all have. `side`: what stands before the state.
     pub(super) fn write(&self, side: &str, row: &mut Row<'_>) {
-        row.text(self.kind).text(self.user).text(self.database).text("none");
+        row.text(self.kind).text(self.user).text(self.database).text(ReplicationKind::shown(self.replication));
         row.shown(format_args!("{side}{}", self.state));
         for End { address, port } in [&self.peer, &self.local] {
             match address {

@@ -18,9 +18,10 @@ use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
-    LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
+    LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, ServerTimes,
+    StatementCounts, Ties, Totals,
 };
-use machine::{Peer, Settings, Snapshot};
+use machine::{Peer, ReplicationKind, Settings, Snapshot};
 use queueing::classes::LimitKind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
@@ -299,6 +300,10 @@ fn long() -> Vec<LongCounts> {
     ]
 }
 
+fn refusals() -> Vec<RefusalCounts> {
+    vec![refusal("web", Reason::Deadline, 4), refusal("background", Reason::Limit(LimitKind::Active), 30)]
+}
+
 /// It keeps its server.
 fn linked_client() -> ClientSnapshot {
     let pin = PinSnapshot {
@@ -309,7 +314,7 @@ fn linked_client() -> ClientSnapshot {
     ClientSnapshot {
         kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
-        pin: Some(pin),
+        ties: Ties { pin: Some(pin), replication: Some(ReplicationKind::Logical), ..ties() },
         ..client(0, 8, key("app", "app_owner"), "bob")
     }
 }
@@ -346,7 +351,7 @@ fn first_worker() -> Snapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
-        fidelity: None,
+        ties: Ties::default(),
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
@@ -359,8 +364,8 @@ fn first_worker() -> Snapshot {
         state: "active",
         address: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
         local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
-        connected_at: Time(10_000_000),
-        request_at: Time(99_900_000),
+        times: ServerTimes { connected_at: Time(10_000_000), request_at: Time(99_900_000) },
+        replication: Some(ReplicationKind::Physical),
         link: Some(LinkSnapshot { conn: conn(1, 0, 8, 1), name: Some(conn(1, 9, 8, 1)) }),
         remote_pid: 815,
         application_name: "app".to_owned(),
@@ -379,10 +384,8 @@ fn first_worker() -> Snapshot {
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
-        refusals: vec![
-            refusal("web", Reason::Deadline, 4),
-            refusal("background", Reason::Limit(LimitKind::Active), 30),
-        ],
+        refusals: refusals(),
+        past: Vec::new(),
         steps: 1234,
     }
 }
@@ -413,8 +416,8 @@ fn second_worker() -> Snapshot {
         state: "idle",
         address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
         local: None,
-        connected_at: Time(5_000_000),
-        request_at: Time(6_000_000),
+        times: ServerTimes { connected_at: Time(5_000_000), request_at: Time(6_000_000) },
+        replication: None,
         link: None,
         remote_pid: 816,
         application_name: String::new(),
@@ -434,6 +437,7 @@ fn second_worker() -> Snapshot {
         limits: vec![limit(LimitKind::Transactions, None, 100, 2), limit(LimitKind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
+        past: vec![("app".into(), totals(3))],
         steps: 99,
     }
 }
@@ -459,10 +463,13 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         link: None,
         application_name: "psql".to_owned(),
         pid: 1,
-        fidelity: Some(Fidelity::Transparent),
+        ties: ties(),
         class: queueing::classes::DEFAULT,
-        pin: None,
     }
+}
+
+fn ties() -> Ties {
+    Ties { fidelity: Some(Fidelity::Transparent), pin: None, replication: None }
 }
 
 /// A second, for readers of tests.

@@ -140,6 +140,7 @@ fn arriving() -> Mail {
         peer: Peer::Unix { pid: 1, uid: 1 },
         encryption: None,
         connected_at: Time::ZERO,
+        replication: None,
         cancel_secret: machine::CancelSecret::Short([0; 4]),
     };
     let arrival = Arrival {

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use connections::server::Group;
-use units::{ConnId, limits};
+use queueing::queue::{ClassQueue, Waiter};
+use units::{ConnId, Time, limits};
 
 /// Why a server of a pool that has become smaller is closed.
 pub const SURPLUS: &str = "too many servers in the pool";
@@ -33,6 +34,61 @@ pub struct Servers {
     yields: u32,
     /// Smoothed time from link to release, in microseconds.
     service_us: u64,
+    pub own: OwnServers,
+}
+
+/// Servers that are opened for one session each, which replicates, and serve no other.
+#[derive(Debug, Default)]
+pub struct OwnServers {
+    /// Sessions that wait for leave to open one. An idle server is of no use to them, only its place.
+    pub queue: ClassQueue,
+    /// How many are being opened.
+    opening: u32,
+    /// How many have logged in.
+    open: u32,
+    /// How many idle servers were closed for sessions in the queue.
+    evicted: u32,
+}
+
+impl OwnServers {
+    /// The oldest waiter has leave, or has left.
+    pub fn one_fewer_waits(&mut self) {
+        self.evicted = self.evicted.saturating_sub(1).min(self.queue.len());
+    }
+
+    /// Whether an idle server has to make room: none was granted in time, and not as many have been closed as sessions wait.
+    pub fn wants_room(&self, now: Time) -> bool {
+        let is_old = |waiter: Waiter| now.since(waiter.since) >= limits::GRANT;
+        self.evicted < self.queue.len() && self.queue.front().is_some_and(is_old)
+    }
+
+    /// An idle server was closed for one of them.
+    pub fn evict(&mut self) {
+        self.evicted += 1;
+    }
+
+    pub fn opens(&mut self) {
+        self.opening += 1;
+    }
+
+    pub fn has_opened(&mut self) {
+        self.opening -= 1;
+        self.open += 1;
+    }
+
+    /// One of them is closed. `group`: the one it was in.
+    pub fn closed(&mut self, group: Group) {
+        let count = if group == Group::Opening { &mut self.opening } else { &mut self.open };
+        *count -= 1;
+    }
+
+    pub fn opening(&self) -> u32 {
+        self.opening
+    }
+
+    pub fn open(&self) -> u32 {
+        self.open
+    }
 }
 
 impl Servers {
@@ -51,14 +107,25 @@ impl Servers {
         self.all() - self.count(Group::Opening)
     }
 
+    /// How many of these may serve any session.
+    pub fn shared(&self) -> u32 {
+        self.open() - self.own.open
+    }
+
+    /// How many are being opened for whoever waits.
+    pub fn opening(&self) -> u32 {
+        self.count(Group::Opening) - self.own.opening
+    }
+
     /// How many are idle, or will be so soon. Requested ones do not count.
     pub fn coming(&self) -> u32 {
-        self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening)
+        self.count(Group::Idle) + self.count(Group::Returning) + self.opening()
     }
 
     /// Servers here that do not have to be closed already, and are not idle.
     pub fn unpromised(&self) -> u32 {
-        (self.all() - self.count(Group::Idle)).saturating_sub(self.lent + self.yields + self.surplus)
+        (self.all() - self.count(Group::Idle))
+            .saturating_sub(self.lent + self.yields + self.surplus + self.own.opening + self.own.open)
     }
 
     #[inline]

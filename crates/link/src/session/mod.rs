@@ -113,7 +113,7 @@ impl Session {
 
     pub fn server(&self) -> Option<ConnId> {
         match self.state {
-            State::Linked { server } => Some(server),
+            State::Linked { server } | State::Replicating { server } => Some(server),
             _ => None,
         }
     }

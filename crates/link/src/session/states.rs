@@ -20,6 +20,10 @@ pub enum State {
     Waiting { since: Time, ticket: u64, notified: bool, wait_for: WaitFor, deadline_ms: u32 },
     /// It has a server.
     Linked { server: ConnId },
+    /// It replicates, and its own server is being opened. It has waited since `since`.
+    Opening { server: ConnId, since: Time },
+    /// It replicates: it has its own server for life, and what the two say to each other passes.
+    Replicating { server: ConnId },
     /// It is at the console; `asked`: an answer is outstanding.
     Console { rights: ConsoleRights, asked: bool },
     /// It has ended, and its last message is being written.
@@ -36,12 +40,16 @@ pub enum WaitFor {
     Pin,
     /// For the limit of its class or its statement.
     Limit,
+    /// For leave to open a server of its own, before its login is complete.
+    Own,
 }
 
 units::transitions! {State, drawn under "Sessions":
     Welcoming { let_in => Idle, wait => Waiting, link => Linked, leave => Leaving }
     Idle { wait => Waiting, link => Linked, leave => Leaving }
-    Waiting { stop_waiting => Idle, link => Linked, leave => Leaving }
+    Waiting { stop_waiting => Idle, link => Linked, open => Opening, leave => Leaving }
+    Opening { replicate => Replicating, leave => Leaving }
+    Replicating { leave => Leaving }
     Linked { unlink => Idle, leave => Leaving }
     Console { ask => Console, leave => Leaving }
     Leaving {}
@@ -72,6 +80,16 @@ impl Session {
     #[inline]
     pub fn link(&mut self, server: ConnId) {
         self.state.go("link", State::Linked { server });
+    }
+
+    /// Its own server is being opened.
+    pub fn open(&mut self, server: ConnId, since: Time) {
+        self.state.go("open", State::Opening { server, since });
+    }
+
+    /// Its own server has logged in.
+    pub fn replicate(&mut self, server: ConnId) {
+        self.state.go("replicate", State::Replicating { server });
     }
 
     /// It has released its server, or lost it.

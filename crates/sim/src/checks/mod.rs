@@ -13,7 +13,7 @@
 //! | I8 errors with a reason, and in time | in the model clients; and `i08_last_words`, `i08_deadlines`, `i08_idle_transactions`, `i08_removed` |
 //! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's; and `client/news`: notifications reach their listeners |
 //! | I10 memory | `i10_memory`; and the door counts the memory of its logins in its own check |
-//! | I12 capacity | `i12_capacity`; `i12_copies`: a COPY whose client is gone; `i12_minimum`: min_pool_size |
+//! | I12 capacity | `i12_capacity`; `i12_copies`: a COPY whose client is gone; `i12_minimum`: min_pool_size; `i12_statistics`: counts of forgotten pools |
 //! | I13 shares | `i13_shares`, in worlds made for it |
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
 //! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
@@ -34,6 +34,7 @@ pub(crate) mod i10_memory;
 pub(crate) mod i12_capacity;
 pub(crate) mod i12_copies;
 pub(crate) mod i12_minimum;
+pub(crate) mod i12_statistics;
 pub(crate) mod i13_shares;
 pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
@@ -62,6 +63,7 @@ pub(crate) struct Checks {
     pub(crate) contested: i14_classes::Contested,
     sizes: i15_sizes::Sizes,
     minimum: i12_minimum::Minimum,
+    statistics: i12_statistics::Statistics,
     /// When settings changed, each time.
     reloaded_at: Vec<u64>,
     /// How much was checked.
@@ -132,7 +134,8 @@ impl Checks {
         if view.plan.is_limited() {
             // With limits, a waiting session may wait for something other than a server.
             i05_classes::check(view)?;
-        } else {
+        } else if view.plan.promises.replicas == 0 {
+            // Who replicates waits for leave to open a server, not for one of those there are.
             self.beside.check(view, worker, snapshot)?;
             self.order.check(worker, snapshot)?;
             self.strangers.check(view, worker, snapshot)?;
@@ -143,6 +146,7 @@ impl Checks {
         i08_removed::check(view, self.reloaded_at.last(), snapshot)?;
         i10_memory::check(view, worker, snapshot)?;
         i12_copies::check(view, worker, snapshot)?;
+        self.statistics.check(view, worker, snapshot)?;
         self.shares.check(view, worker, snapshot, &mut self.counts)?;
         let awaits_side_effects = self.beside.any_pool_reads_side_effects(view);
         self.contested.check(view, awaits_side_effects, &mut self.counts)?;

@@ -85,6 +85,10 @@ impl Client {
             self.fatal_error = console.message(number, message, body)?;
             return Ok(());
         }
+        if let Some(replica) = &mut self.replica {
+            census.clients.streams += u64::from(replica.message(number, message, body)?);
+            return Ok(());
+        }
         if message == tag::READY_FOR_QUERY {
             census.statements.queries += 1;
             self.talk.twin.note_ready();
@@ -208,7 +212,7 @@ impl Client {
                 format!("client {} was told FATAL {error} without reason: {}", self.who.number, self.describe()),
             ));
         }
-        if code == "53300" && words.starts_with("sorry") {
+        if code == "53300" && words.starts_with("sorry") && self.replica.is_none() {
             return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
         }
         census.clients.refused += 1;
@@ -223,12 +227,21 @@ impl Client {
             // The moment it was sent is a little before the moment it was received.
             span.is_some_and(|span| facts.now.saturating_sub(since) + 20_000 >= span.as_micros() as u64)
         };
-        let trouble = facts
-            .trouble_at
-            .is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.debt.engaged_at.is_some());
+        let trouble_lately = facts.trouble_at.is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US);
+        let trouble = trouble_lately && self.debt.engaged_at.is_some();
         // The error of a session that kept its server lists the lost state, whatever the cause.
         let words = words.split_once(" (lost with it: ").map_or(words, |(words, _)| words);
         match words {
+            // Nothing limits a stream's time.
+            "query timeout"
+            | "idle transaction timeout"
+            | "transaction timeout"
+            | "client_idle_timeout"
+            | "client stalled"
+                if self.replica.is_some() =>
+            {
+                false
+            }
             _ if words.starts_with("no such database") => {
                 self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.who.name)
             }
@@ -267,6 +280,10 @@ impl Client {
             "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),
             // A listening client may be idle when the server that listens for it is lost.
             _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
+            // Its server's login is not tried again, and the server's words are its own.
+            _ if self.replica.is_some() && !self.is_ready() && is_of_login(code) => {
+                trouble_lately || words == "connect timeout" && waited(settings.global.servers.server_connect_timeout)
+            }
             _ => (code == "08006" || code.starts_with("57P")) && trouble,
         }
     }
@@ -289,6 +306,14 @@ impl Client {
         if in_message && (trouble || self.habits.pace > 0) {
             return Ok(());
         }
+        if trouble && self.replica.as_ref().is_some_and(|replica| replica.has_heard_goodbye()) {
+            return Ok(());
+        }
         Err((8, format!("the connection ended without a word: {}", self.describe())))
     }
+}
+
+/// Whether a failed login of a server, or one that did not come about, has this code.
+fn is_of_login(code: &str) -> bool {
+    code == "08006" || code == "53300" || code.starts_with("57P")
 }

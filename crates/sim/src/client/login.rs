@@ -59,6 +59,9 @@ impl Client {
             let value = parameters::value(parameter, values[parameter]);
             pairs.push((parameters::NAMES[parameter].as_bytes(), value.as_bytes()));
         }
+        if self.replica.is_some() {
+            pairs.push((b"replication", b"database"));
+        }
         if self.habits.hostile && self.who.number.is_multiple_of(2) {
             // Its parameters many times: the pooler must keep them once.
             let len: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();

@@ -15,6 +15,7 @@ mod identity;
 mod login;
 mod memory;
 mod news;
+pub(crate) mod replica;
 mod socket;
 mod talk;
 mod turn;
@@ -39,6 +40,7 @@ pub use console::Console;
 pub use habits::{Habits, Nowhere};
 pub use identity::Identity;
 use news::News;
+use replica::Replica;
 use talk::Talk;
 use turn::{ClientWork, Turn};
 use twin::Twin;
@@ -126,6 +128,8 @@ pub struct Client {
     cancels: Cancels,
     /// It talks to the console, not to a database.
     console: Option<Box<Console>>,
+    /// It replicates, and has a server of its own.
+    replica: Option<Box<Replica>>,
     work: ClientWork,
     losses: Losses,
     debt: Debt,
@@ -149,6 +153,7 @@ impl Client {
         let who = Identity::draw(number, plan, random);
         let habits = Habits::draw(number, plan, random);
         let console = random.chance(plan.manners.consoles).then(|| Console::new(who.user == 0, now, random));
+        let replica = plan.promises.replica(number).filter(|_| console.is_none() && !habits.hostile);
         let (overdue, deadline_ms) = (plan.cancels_overdue(who.mode), hurry::draw(number, plan, who.mode));
         let defaults = plan.databases[who.database].defaults;
         let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, defaults);
@@ -163,6 +168,7 @@ impl Client {
             overdue,
             cancels: Cancels::default(),
             console: console.map(Box::new),
+            replica: replica.map(|mut random| Box::new(Replica::new(&mut random))),
             work: ClientWork::new(random.range(1, plan.manners.units_max)),
             losses: Losses::default(),
             debt: Debt::default(),
@@ -216,7 +222,9 @@ impl Client {
     }
 
     fn is_owed(&self) -> bool {
-        self.talk.twin.owes() || self.console.as_ref().is_some_and(|console| console.owes())
+        self.talk.twin.owes()
+            || self.console.as_ref().is_some_and(|console| console.owes())
+            || self.replica.as_ref().is_some_and(|replica| replica.owes())
     }
 
     /// Whether it is in a transaction or batch, so that the end of a server may end this client.
@@ -225,6 +233,7 @@ impl Client {
             || self.talk.twin.status() != Status::Idle
             || self.who.mode == PoolMode::Session
             || !self.talk.socket.is_all_sent()
+            || self.replica.is_some()
             || !matches!(self.phase, ClientPhase::Ready)
     }
 
@@ -281,6 +290,10 @@ impl Client {
         (plan, random, census): (&Plan, &mut Random, &mut Census),
         wants: &mut Wants,
     ) {
+        if let Some(replica) = &mut self.replica {
+            let draws = (&self.habits, random);
+            return replica.work(self.who.number, &mut self.talk.socket, draws, facts, wants);
+        }
         let Client { who, habits, talk, work, cancels, console, losses, .. } = self;
         let mut turn = Turn { plan, random, census, who, habits, talk, work, cancels, losses: losses.count };
         if let Some(console) = console {

@@ -314,6 +314,7 @@ fn settle(
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
     siblings(wishes.seed, &mut settings);
+    forget(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
     found(wishes.seed, &mut settings);
     crate::classes::limit(wishes.seed, &mut settings);
@@ -394,6 +395,17 @@ fn draw_siblings(random: &mut Random, settings: &mut Settings) {
     };
     let numbers: Vec<u16> = (1..=4).filter(|_| random.chance(800)).collect();
     settings.peers = numbers.into_iter().map(|number| peer(random, number)).collect();
+}
+
+/// Pools are forgotten soon; and messages are looked at for their length, though none is as long as that.
+fn forget(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x0066_6f72_6765_7400);
+    if random.chance(250) {
+        settings.global.pools.pool_idle_timeout = Some(Duration::from_millis(random.skewed(10, 2_000)));
+    }
+    if random.chance(250) {
+        settings.global.network.max_packet_size = 1 << 30;
+    }
 }
 
 /// Sizes that are found instead of given.

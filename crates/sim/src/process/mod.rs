@@ -4,6 +4,7 @@
 
 mod pipe;
 mod proof;
+mod walsender;
 
 use settings::PoolMode;
 use wire::SqlState;
@@ -22,6 +23,7 @@ use crate::secret::Secret;
 use crate::shared::Server;
 use pipe::Buffers;
 use proof::Proof;
+use walsender::Walsender;
 
 /// The SQLSTATE and text of a failed login.
 pub(crate) type LoginRefusal = (&'static str, &'static str);
@@ -73,6 +75,8 @@ pub(crate) struct Process {
     pub(crate) units: Units,
     pub(crate) pipe: Buffers,
     work: ProcessWork,
+    /// It replicates.
+    walsender: Option<Walsender>,
     /// Its key for a CancelRequest.
     key: (i32, Secret),
     /// It ends once it has sent everything.
@@ -94,6 +98,7 @@ impl Process {
             units: Units::default(),
             pipe: Buffers::default(),
             work: ProcessWork { busy_until: None, is_statement: false, active_at: course.now() },
+            walsender: None,
             key: {
                 let (number, seed) = (name.number as i32, (course.random.next() as u32).to_be_bytes());
                 (number, Secret::stretched(seed, course.plan.promises.secret_len(number)))
@@ -192,6 +197,13 @@ impl Process {
     /// Whether it can read: it is not busy, and most of its answers are sent.
     pub(crate) fn may_read(&self) -> bool {
         self.work.busy_until.is_none() && self.pipe.has_room() && !self.ending
+    }
+
+    /// If it replicates: takes a message. The error is what should not have come.
+    pub(crate) fn stream(&mut self, course: &mut Course, message: u8, body: &[u8]) -> Option<Result<(), String>> {
+        let walsender = self.walsender.as_mut()?;
+        self.work.active_at = course.now();
+        Some(walsender.message(message, body, &mut course.random, self.pipe.say()))
     }
 
     /// Handles a message.
@@ -296,6 +308,7 @@ impl Process {
                 self.user = String::from_utf8_lossy(message.parameter(b"user").unwrap_or(b"")).into_owned();
                 self.dbname = String::from_utf8_lossy(message.parameter(b"database").unwrap_or(b"")).into_owned();
                 let values = named(self.backend.session().values(), message.parameters());
+                self.walsender = message.parameter(b"replication").map(|_| Walsender::default());
                 let session = self.is_of_session_pool(&course.plan);
                 self.backend = Backend::new(shared, values, &self.user, session, true);
                 self.backend.set_pid(self.key.0);

@@ -159,7 +159,13 @@ impl World {
         if message == tag::TERMINATE {
             return None;
         }
-        self.serve_message(process, message, &body);
+        match process.stream(&mut self.course, message, &body) {
+            None => self.serve_message(process, message, &body),
+            Some(Ok(())) => {}
+            Some(Err(what)) => {
+                self.course.fail(11, format!("server {}, which replicates, got {what}", process.number()))
+            }
+        }
         Some(true)
     }
 

@@ -2,7 +2,7 @@
 //! server that it keeps if it keeps one; and servers that nobody here needs.
 //!
 //! What cannot move stays: connections over TLS, since only this process has their keys; sessions that listen through their pool's
-//! listener; and whatever is in the midst of something, until that is over.
+//! listener; sessions that replicate; and whatever is in the midst of something, until that is over.
 
 use std::sync::Arc;
 
@@ -30,7 +30,12 @@ pub(crate) fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &m
             | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
             | State::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
             State::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
-            State::Waiting { .. } | State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => {}
+            State::Waiting { .. }
+            | State::Welcoming { .. }
+            | State::Opening { .. }
+            | State::Replicating { .. }
+            | State::Console { .. }
+            | State::Leaving { .. } => {}
         }
     }
     for pool in tables.pools.ids() {

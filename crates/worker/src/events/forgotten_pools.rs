@@ -28,7 +28,7 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
             tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
             return;
         }
-        tables.pools.remove(id);
+        tables.pools.remove(id, &tables.settings);
     }
     tables.refusals.forget(id);
     let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.id };

@@ -64,6 +64,12 @@ pub(crate) fn place(
         closed_servers::close_server(tables, step, server_id, why);
         return None;
     }
+    let is_next = |own: Waiter| pool.queue.peek(step.now).is_none_or(|waiter| own.since < waiter.since);
+    if pool.servers.own.wants_room(step.now) && pool.servers.own.queue.front().is_some_and(is_next) {
+        tables.pools[id].servers.own.evict();
+        closed_servers::close_server(tables, step, server_id, "evicted");
+        return None;
+    }
     let is_asked =
         pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now) || pool.measured.wait_sampling.is_some();
     if (is_asked || pool.exchange.homes > 1 || pool.listener.is_some() || tables.stopping.has_begun())
@@ -103,6 +109,16 @@ pub(crate) fn place(
         return None;
     }
     links::link(tables, step, waiter, server_id).then_some(waiter)
+}
+
+/// Closes idle servers in whose place sessions that replicate may open their own, if these were not granted room otherwise.
+fn make_room(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    loop {
+        let pool = &mut tables.pools[id];
+        let Some(&oldest) = pool.servers.idle.front().filter(|_| pool.servers.own.wants_room(step.now)) else { return };
+        pool.servers.own.evict();
+        closed_servers::close_server(tables, step, oldest, "evicted");
+    }
 }
 
 /// Uses an idle server for something other than this worker's waiters, if there is need. True: it is in use.
@@ -149,10 +165,11 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     let worker = tables.id;
     // It may have been forgotten in this very step.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    if pool.servers_needed() == 0 || pool.asks_no_more(step.now) {
+    if !pool.needs_servers() || pool.asks_no_more(step.now) {
         return;
     }
     place_idle(tables, limiters, step, id);
+    make_room(tables, step, id);
     if tables.stopping.refuses_new_work() || tables.pools[id].rules.orders.paused {
         // A granted server would be given back at once, and requested again.
         return;

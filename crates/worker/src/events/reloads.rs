@@ -6,6 +6,7 @@ use std::sync::Arc;
 use connections::databases::Database;
 use connections::server::Server;
 use link::pool::Pool;
+use link::screening::Screen;
 use link::session::State;
 use machine::sabotage::{Fault, does};
 use machine::{Proved, Settings, Step};
@@ -17,12 +18,21 @@ use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
+/// What is derived from settings is derived anew.
+pub(crate) fn take_up(tables: &mut Tables) {
+    tables.pools.forget_past_but_of(&tables.settings);
+    tables.caches.screen = Screen::of(&tables.settings);
+}
+
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = tables.sessions.get(conn) else { return };
     let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
-    let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
+    let free = matches!(
+        session.state(),
+        State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. }
+    );
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
     } else {

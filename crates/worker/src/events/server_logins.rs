@@ -13,11 +13,12 @@ use machine::mail::{Grant, ToCoordinator};
 use machine::observe::{Ends, Level, Topic};
 use machine::work::Done;
 use machine::{Secured, Step};
+use queueing::queue::Waiter;
 use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
-use crate::sessions::{lost_servers, welcome};
+use crate::sessions::{lost_servers, replicating, welcome};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -34,7 +35,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
                 pool.opening.requested_since = now;
                 pool.opening.requested_reserve = false;
             }
-            let coming = pool.servers.count(Group::Idle) + pool.servers.count(Group::Opening);
+            let coming = pool.servers.count(Group::Idle) + pool.servers.opening();
             let spared = spare && now >= pool.opening.spare_after;
             // A pool that has to close a server does not open one.
             let goes = pool.servers.takes_back().is_some();
@@ -42,7 +43,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
                 && !pool.rules.orders.paused
                 && !stopping
                 && !pool.opening.is_paused(now)
-                && (spared || pool.servers_needed() > coming)
+                && (spared || pool.servers_needed() > coming || !pool.servers.own.queue.is_empty())
         }
         None => false,
     };
@@ -52,14 +53,33 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         if reserve {
             capacity::log_reserve(tables, step, id);
         }
-        open_server(tables, step, id, serial);
+        match tables.pools.get(id).and_then(|pool| pool.next_own()) {
+            Some(waiter) => open_own_server(tables, step, id, serial, waiter),
+            None => _ = open_server(tables, step, id, serial, None),
+        }
     } else {
         let freed = ToCoordinator::Freed { pool: id, worker, fresh: true };
         step.actions.post_to_coordinator(freed);
     }
 }
 
-fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial) {
+/// Opens the server of a session that replicates.
+fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial, waiter: Waiter) {
+    tables.leave_queue(waiter.session);
+    tables.pools[id].servers.own.opens();
+    let server = open_server(tables, step, id, serial, Some(waiter.session));
+    tables.sessions[waiter.session].open(server, waiter.since);
+    timers::arm_session(tables, waiter.session);
+}
+
+/// `session`: whose own it will be.
+fn open_server(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    id: PoolId,
+    serial: Serial,
+    session: Option<ConnId>,
+) -> ConnId {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
     let pool = &mut tables.pools[id];
     let address = Arc::new(pool.opening.take_host(&pool.database));
@@ -75,11 +95,13 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
         opened_for,
         reconnects,
         connected_at: step.now,
+        opened_for_session: session,
     };
     let new = |name| Server::connecting(step.now, id, identity(name), empty);
     let conn = tables.servers.insert_with(new);
     step.actions.push(Action::Open { conn, address });
     timers::arm_server(tables, conn);
+    conn
 }
 
 /// The connection is open.
@@ -147,6 +169,12 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let minor = tables.settings.global.servers.server_max_protocol_version.minor();
+    let session = server.identity.opened_for_session.and_then(|session| tables.sessions.get(session));
+    if let Some(asked) = session.and_then(|session| session.identity.replication.as_ref()) {
+        let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
+        step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
+        return;
+    }
     step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
 }
 
@@ -163,6 +191,9 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// ReadyForQuery: the server has logged in.
 pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
+    if let Some(session) = server.identity.opened_for_session {
+        return replicating::own_server_ready(tables, step, conn, session);
+    }
     let pool = &mut tables.pools[server.pool];
     server_login::note_reported(server, pool, &mut tables.caches);
     match pool.database.connect_query.clone() {

@@ -15,10 +15,9 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
         return;
     }
     for conn in tables.sessions.ids() {
-        let queued = tables
-            .sessions
-            .get(conn)
-            .is_some_and(|session| matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. }));
+        let queued = tables.sessions.get(conn).is_some_and(|session| {
+            matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. })
+        });
         if queued {
             tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
         }
@@ -33,6 +32,11 @@ pub(crate) fn end_sessions(tables: &mut Tables) {
                 // One that was closed in this step has its session's end on the agenda.
                 let server = tables.servers.get(server);
                 server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
+            }
+            // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
+            State::Replicating { server } => {
+                let server = tables.servers.get(server);
+                server.is_none_or(|server| server.incoming.streams || server.is_between_transactions())
             }
             State::Leaving { .. } => false,
             _ => true,

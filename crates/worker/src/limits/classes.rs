@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use connections::server::State as ServerState;
 use connections::{Charge, Origin};
 use link::first_text::first_text;
 use link::session::{State, WaitFor};
@@ -113,7 +114,8 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
         let server = &mut tables.servers[conn];
         let pool = &mut tables.pools[server.pool];
         // The queue may not have counted server time before, and now does.
-        let linked_since = server.session().map(|_| server.work.since);
+        let linked = matches!(server.state(), ServerState::Linked(_));
+        let linked_since = linked.then_some(server.work.since);
         let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
         if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
             let session = server.session().and_then(|session| tables.sessions.get(session));

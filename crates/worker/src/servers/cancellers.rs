@@ -16,6 +16,9 @@ pub(crate) const BY_REQUEST: &str = "canceling statement due to user request";
 /// `words`: the error for a query that no server has seen.
 pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, words: &str) {
     let server = &mut tables.servers[server_id];
+    if server.is_answering_its_own() {
+        return start_cancel(tables, step, server_id);
+    }
     match server.ledger.owner() {
         Some(Answerer::Client) => start_cancel(tables, step, server_id),
         // PostgreSQL sends ParseComplete for the pooler's Parse only together with the query's answer.

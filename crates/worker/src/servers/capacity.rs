@@ -15,7 +15,7 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let Some(timeout) = tables.settings.global.pools.reserve_pool_timeout else { return };
     let leaves = does(&tables.settings, Fault::LeaveReserve);
     let pool = &mut tables.pools[id];
-    let waited = pool.queue.oldest().map(|waiter| step.now.since(waiter.since));
+    let waited = pool.oldest().map(|waiter| step.now.since(waiter.since));
     let due =
         !pool.rules.orders.paused && pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
     if due && !pool.opening.is_paused(step.now) {
@@ -27,7 +27,7 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
 }
 
 pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let waiter = tables.pools.get(id).and_then(|pool| pool.queue.oldest());
+    let waiter = tables.pools.get(id).and_then(|pool| pool.oldest());
     if let Some(waiter) = waiter {
         let words = "taking connection from reserve_pool".to_owned();
         tables.view().log_session(step, waiter.session, Level::Warning, Topic::General, words);
@@ -39,7 +39,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders.paused);
     let count = unpaused.map_or(0, |pool| {
         let coming = pool.servers.coming();
-        pool.servers_needed().saturating_sub(coming)
+        pool.servers_needed().saturating_sub(coming) + pool.servers.own.queue.len()
     });
     let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
     let wants = ToCoordinator::StillNeeded { pool: id, worker: tables.id, count, classes };

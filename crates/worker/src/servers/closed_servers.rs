@@ -2,6 +2,7 @@
 
 use connections::server::{Group, Server, State as ServerState};
 use link::pool::SURPLUS;
+use link::relaying::has_said_goodbye;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
@@ -11,13 +12,20 @@ use units::{ConnId, PoolId, Time};
 use wire::{frontend, sqlstate};
 
 use crate::tables::Tables;
-use crate::tables::followups::Followup;
+use crate::tables::followups::{Followup, SessionEnd};
 
 /// Closes a server and gives its token back. If it has a session, the caller ends that.
 pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let words = tables.view().words_of_end(step, conn, why);
     tables.view().log_server(step, conn, Level::Log, Topic::Disconnections, words);
     remove_server(tables, step, conn, why);
+}
+
+/// The same of one that may have been closed in this step.
+pub(crate) fn close_if_there(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    if tables.servers.get(conn).is_some() {
+        close_server(tables, step, conn, why);
+    }
 }
 
 /// Like [`close_server`], without a line in the log.
@@ -36,6 +44,9 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let pool = &mut tables.pools[id];
     pool.servers.closed(why);
     pool.servers.leave(group);
+    if server.identity.opened_for_session.is_some() {
+        pool.servers.own.closed(group);
+    }
     pool.end_charge(step.now, &mut server);
     pool.servers.idle.retain(|&idle| idle != conn);
     pool.names.known.lost(conn, step.now);
@@ -52,9 +63,23 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     tables.agenda.feed(id);
     forget_database(tables, step.now, id);
     tables.agenda.release(server.work.permits.take());
+    if let Some(session) = server.identity.opened_for_session {
+        end_its_own_session(tables, session, &server, why);
+    }
     if listened {
         tables.agenda.follow(Followup::ListenerLost(id, why.to_owned()));
     }
+}
+
+/// A server was closed that was one session's own. If the session has not ended already, or for a better reason, it ends.
+fn end_its_own_session(tables: &mut Tables, session: ConnId, server: &Server, why: &str) {
+    let is_within = server.incoming.skip > 0 && server.incoming.skip_forward;
+    if is_within || server.end.gone && has_said_goodbye(server) {
+        // Its client knows already, or is within a message that cannot be completed.
+        return tables.agenda.end(session, SessionEnd::Dismissed(why.to_owned()));
+    }
+    let code = if server.end.gone { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
+    tables.agenda.refuse(session, code, why);
 }
 
 /// In statement mode a transaction of several statements is refused, as in PgBouncer.
@@ -91,7 +116,8 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
     };
     // It need not be closed, or it has no session and is closed like any other.
     let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
-    let in_session_mode = tables.pools[server.pool].rules.mode == PoolMode::Session;
+    let in_session_mode =
+        tables.pools[server.pool].rules.mode == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
     let torn = tables.sessions[session].is_torn();
     if !in_session_mode || torn {
         return false;

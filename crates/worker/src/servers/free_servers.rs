@@ -90,7 +90,9 @@ pub(crate) fn balance_server(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     // The event may arrive after its connection was closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     match *server.state() {
-        ServerState::Linked(session) => backpressure::balance_session(tables, step, session),
+        ServerState::Linked(session) | ServerState::Own(session) => {
+            backpressure::balance_session(tables, step, session)
+        }
         ServerState::Held if server.flow.is_clear() => {
             step.actions.watch(conn, &mut server.flow, true);
             free(tables, step, conn);

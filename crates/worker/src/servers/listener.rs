@@ -272,7 +272,11 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
     let between = match session.state() {
         State::Idle { .. } | State::Waiting { .. } => true,
         State::Linked { server } => tables.servers.get(server).is_some_and(Server::is_clean),
-        State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => false,
+        State::Welcoming { .. }
+        | State::Opening { .. }
+        | State::Replicating { .. }
+        | State::Console { .. }
+        | State::Leaving { .. } => false,
     };
     let Some(tracker) =
         session.tracker.as_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Chore, Group};
+use connections::server::{Chore, Group, State};
 use machine::Step;
 use machine::mail::{Counted, ToCoordinator};
 use queueing::sizing::SizingSnapshot;
@@ -34,14 +34,16 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     let server = &tables.servers[server_id];
     let id = server.pool;
     let pool = &mut tables.pools[id];
-    let fits =
-        !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.servers.count(Group::Linked) > 0;
+    let fits = !tables.stopping.has_begun()
+        && server.kept.session_state.is_none()
+        && pool.servers.count(Group::Linked) > pool.servers.own.open();
     // No sample was requested, or this server does not fit.
     let Some(waits) = pool.measured.wait_sampling.as_deref_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };
     waits.begin(server_id);
-    let linked = tables.servers.iter().filter(|(_, other)| other.pool == id && other.session().is_some());
+    let linked =
+        tables.servers.iter().filter(|(_, other)| other.pool == id && matches!(other.state(), State::Linked(_)));
     let question = WaitCounts::question(linked.map(|(_, other)| other.backend.pid));
     chores::start_chore(tables, step, server_id, Chore::WaitEvents, &question);
     true
@@ -85,7 +87,7 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
         counted.transaction_us = pool.counts.totals.transaction_us;
         counted.wait_us = pool.counts.totals.wait_us;
         counted.waiting = pool.queue.len();
-        counted.open = pool.servers.open();
+        counted.open = pool.servers.shared();
         counted.wait_events = pool.measured.wait_sampling.as_deref_mut().and_then(WaitSampling::take);
     }
     let mail = ToCoordinator::Counted(Box::new(counted));

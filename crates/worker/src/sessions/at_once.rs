@@ -69,7 +69,10 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
     let pool = &mut tables.pools[server.pool];
     let is_asked = pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now);
-    let is_shared = pool.exchange.homes > 1 || pool.listener.is_some() || pool.measured.wait_sampling.is_some();
+    let is_shared = pool.exchange.homes > 1
+        || !pool.servers.own.queue.is_empty()
+        || pool.listener.is_some()
+        || pool.measured.wait_sampling.is_some();
     if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules.reserve_pool_size > 0 {
         return AtOnce::Declined;
     }

@@ -54,8 +54,9 @@ pub(crate) fn cancel_requested(
                 cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
             }
         }
+        State::Replicating { server } => cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST),
         // The client does not know its key yet.
-        State::Waiting { wait_for: WaitFor::Login, .. } => {}
+        State::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | State::Opening { .. } => {}
         State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
         State::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());

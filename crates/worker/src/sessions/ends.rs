@@ -13,7 +13,7 @@ use units::{ConnId, PoolId, limits};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
-use crate::servers::{drains, listener};
+use crate::servers::{closed_servers, drains, listener};
 use crate::tables::followups::SessionEnd;
 use crate::tables::halves::Halves;
 use crate::tables::{Tables, timers};
@@ -135,6 +135,10 @@ pub(crate) fn take_out(
             drains::detach(tables, step, server, torn);
         }
         State::Waiting { .. } => tables.leave_queue(conn),
+        State::Opening { server, .. } | State::Replicating { server } => {
+            session.leave(step.now);
+            closed_servers::close_if_there(tables, step, server, "client disconnect");
+        }
         State::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {

@@ -22,6 +22,7 @@ use wire::{SqlState, backend, sqlstate};
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
 use crate::servers::{closed_servers, listener};
+use crate::sessions::replicating;
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -55,7 +56,9 @@ pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
             login_failed(tables, step, conn, why);
         }
-        ServerState::Linked(_) => server_lost(tables, limiters, step, conn, sqlstate::CONNECTION_FAILURE, why),
+        ServerState::Own(_) | ServerState::Linked(_) => {
+            server_lost(tables, limiters, step, conn, sqlstate::CONNECTION_FAILURE, why)
+        }
         _ => closed_servers::close_server(tables, step, conn, why),
     }
 }
@@ -72,6 +75,13 @@ pub(crate) fn server_lost(
     why: &str,
 ) {
     let server = &tables.servers[conn];
+    if let ServerState::Own(session) = *server.state() {
+        // One that has gone is dealt with where it is closed: it may have said why.
+        if !server.end.gone && (server.incoming.skip == 0 || !server.incoming.skip_forward) {
+            tables.agenda.refuse(session, code, why);
+        }
+        return closed_servers::close_server(tables, step, conn, why);
+    }
     // Its client was gone already.
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
@@ -182,7 +192,10 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let other = if tables.servers[conn].identity.encryption.begins_with_tls() { "with" } else { "without" };
         return connect_again(tables, step, conn, format!("{log_text}; trying {other} TLS"));
     }
-    if is_final(code) {
+    if tables.servers[conn].identity.opened_for_session.is_some() {
+        tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
+        replicating::own_server_refused(tables, step, conn, (code, &words), "login failed");
+    } else if is_final(code) {
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
@@ -203,6 +216,9 @@ pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// PostgreSQL's error.
 fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
     let server = &tables.servers[conn];
+    if server.identity.opened_for_session.is_some() {
+        return replicating::own_server_refused(tables, step, conn, (sqlstate::CONNECTION_FAILURE, why), why);
+    }
     let (id, began) = (server.pool, server.identity.connected_at);
     let failure = Failure {
         pool: id,

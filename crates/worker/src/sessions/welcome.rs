@@ -23,7 +23,7 @@ use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::classes;
 use crate::servers::{disturbances, idle_servers, new_pools};
-use crate::sessions::{console, faults, links, waiters};
+use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, backpressure, timers};
@@ -91,6 +91,8 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         tables.agenda.refuse(conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
     } else if tables.stopping.has_begun() {
         tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+    } else if tables.sessions[conn].identity.replication.is_some() {
+        replicating::begin(tables, step, conn);
     } else {
         welcome_or_wait(tables, step, conn, pool, arrival.stable_backend_pid);
     }

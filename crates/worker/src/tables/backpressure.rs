@@ -43,19 +43,22 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
     let has_room = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
     let (read, server) = match session.state() {
         SessionState::Idle { .. } => (has_room && (roomy || !session.waits_for_listener()), None),
-        SessionState::Welcoming { .. } | SessionState::Waiting { .. } | SessionState::Console { .. } => {
-            (roomy && has_room, None)
-        }
+        SessionState::Welcoming { .. }
+        | SessionState::Waiting { .. }
+        | SessionState::Opening { .. }
+        | SessionState::Console { .. } => (roomy && has_room, None),
         SessionState::Leaving { .. } => (false, None),
-        SessionState::Linked { server } => match tables.servers.get_mut(server) {
-            Some(link) => {
-                let deep = link.ledger.depth() >= limits::OWED_MAX;
-                // A message that must be whole before it is sent may be longer than a chunk.
-                let held = link.holds_messages();
-                (has_room && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
+        SessionState::Linked { server } | SessionState::Replicating { server } => {
+            match tables.servers.get_mut(server) {
+                Some(link) => {
+                    let deep = link.ledger.depth() >= limits::OWED_MAX;
+                    // A message that must be whole before it is sent may be longer than a chunk.
+                    let held = link.holds_messages();
+                    (has_room && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
+                }
+                None => (roomy, None),
             }
-            None => (roomy, None),
-        },
+        }
     };
     step.actions.watch(conn, &mut session.flow, read);
     if let Some((id, link)) = server {

@@ -36,7 +36,8 @@ pub(crate) struct Canceller {
 impl Canceller {
     /// Whether its query still runs.
     fn still_applies(&self, server: &Server, settings: &Settings) -> bool {
-        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
+        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare))
+            || server.is_answering_its_own();
         let ended = self.overdue && server.overdue_since().is_none();
         own && !ended || machine::sabotage::forwards_late_cancel(settings)
     }

@@ -58,7 +58,9 @@ impl View<'_> {
             }
         }
         match session.state() {
-            State::Welcoming { since } | State::Waiting { since, wait_for: WaitFor::Login, .. } => {
+            State::Welcoming { since }
+            | State::Opening { since, .. }
+            | State::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
             State::Waiting { since, notified, deadline_ms, .. } => {
@@ -82,7 +84,8 @@ impl View<'_> {
                 None => self.link_deadline(session, pool?, server, &mut earliest),
             },
             State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::CloseLeaving),
-            State::Console { .. } => {}
+            // A stream may be silent for as long as PostgreSQL lets it.
+            State::Replicating { .. } | State::Console { .. } => {}
         }
         earliest.0
     }
@@ -158,7 +161,7 @@ impl View<'_> {
             ServerState::Held if server.cancel.under_way == 0 => {
                 Some((server.work.since + limits::HOUSEKEEPING, "half a message"))
             }
-            ServerState::Linked(_) | ServerState::Held => None,
+            ServerState::Linked(_) | ServerState::Own(_) | ServerState::Held => None,
         }
     }
 }

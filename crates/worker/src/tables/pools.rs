@@ -4,12 +4,14 @@
 //! pool of a server, of a cancel, or of a session that is neither at the console nor leaving: a pool with one of these is not
 //! forgotten.
 
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use connections::databases::Database;
 use link::pool::Pool;
 use machine::Settings;
+use machine::snapshot::Totals;
 use units::{PoolId, PoolKey};
 
 /// The pools of this worker.
@@ -18,6 +20,8 @@ pub(crate) struct Pools {
     by_id: Vec<Option<Box<Pool>>>,
     /// The pools that live on other workers too.
     shared: Vec<PoolId>,
+    /// What forgotten pools of configured databases had come to, by database: as many as there are of these at most.
+    past: BTreeMap<Arc<str>, Totals>,
 }
 
 impl Pools {
@@ -56,11 +60,23 @@ impl Pools {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: PoolId) {
-        if let Some(pool) = self.by_id.get_mut(id.0 as usize) {
-            *pool = None;
+    /// Forgets a pool. Its statistics go on to count for its database, if that is configured by name.
+    pub(crate) fn remove(&mut self, id: PoolId, settings: &Settings) {
+        let pool = self.by_id.get_mut(id.0 as usize).and_then(Option::take);
+        if let Some(pool) = pool.filter(|pool| settings.databases.contains_key(&*pool.key.database)) {
+            self.past.entry(Arc::clone(&pool.key.database)).or_default().add(&pool.counts.totals);
         }
         self.shared.retain(|&shared| shared != id);
+    }
+
+    /// What forgotten pools had come to.
+    pub(crate) fn past(&self) -> impl Iterator<Item = (Arc<str>, Totals)> {
+        self.past.iter().map(|(database, totals)| (Arc::clone(database), *totals))
+    }
+
+    /// Databases may have been removed.
+    pub(crate) fn forget_past_but_of(&mut self, settings: &Settings) {
+        self.past.retain(|database, _| settings.databases.contains_key(&**database));
     }
 
     /// The pools that live on other workers too.
@@ -101,8 +117,19 @@ mod tests {
         }
         assert_eq!(pools.iter().map(|pool| pool.id).collect::<Vec<_>>(), [PoolId(0), PoolId(2)]);
         assert_eq!(pools.shared(), [PoolId(0)]);
-        pools.remove(PoolId(0));
+        pools[PoolId(0)].counts.totals.queries = 5;
+        pools.remove(PoolId(0), &settings);
+        assert_eq!(pools.past().count(), 0, "nobody has configured it");
         assert!(pools.get(PoolId(0)).is_none() && pools.get(PoolId(9)).is_none());
         assert!(pools.shared().is_empty());
+        let mut settings = settings;
+        settings.databases.insert("d".to_owned(), Arc::new(Database::new("d", Vec::new())));
+        pools[PoolId(2)].counts.totals.queries = 7;
+        pools.remove(PoolId(2), &settings);
+        let past =
+            |pools: &Pools| pools.past().map(|(name, totals)| (name.to_string(), totals.queries)).collect::<Vec<_>>();
+        assert_eq!(past(&pools), [("d".to_owned(), 7)]);
+        pools.forget_past_but_of(&Settings::default());
+        assert_eq!(past(&pools), []);
     }
 }

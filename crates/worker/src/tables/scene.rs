@@ -76,6 +76,7 @@ impl Scene {
             opened_for,
             reconnects,
             connected_at,
+            opened_for_session: None,
         };
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
@@ -103,6 +104,7 @@ impl Scene {
                 encryption: None,
                 connected_at: now,
                 cancel_secret: CancelSecret::Short([0; 4]),
+                replication: None,
             };
             let identity = Arc::new(identity);
             let (pool, tracker, console) = (POOL, None, None);

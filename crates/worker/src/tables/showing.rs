@@ -6,9 +6,10 @@ use connections::flow::Flow;
 use connections::server::{Chore, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State};
+use machine::ReplicationKind;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, Kept, LinkSnapshot, ObjectSizes, PoolSnapshot,
-    ServerCounts, ServerSnapshot,
+    ServerCounts, ServerSnapshot, ServerTimes, Ties,
 };
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
@@ -31,9 +32,9 @@ impl View<'_> {
         };
         for (_, session) in self.sessions.iter() {
             count(session.pool, &mut |pool| match session.state() {
-                State::Idle { .. } | State::Linked { .. } => pool.clients.active += 1,
+                State::Idle { .. } | State::Linked { .. } | State::Replicating { .. } => pool.clients.active += 1,
                 // They wait for a server or for a limit.
-                State::Waiting { since, .. } | State::Welcoming { since } => {
+                State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
                     pool.clients.waiting += 1;
                     pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
                 }
@@ -83,7 +84,9 @@ impl View<'_> {
 
     /// The process id that the client got.
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
-        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
+        let tracker = session.tracker.as_ref();
+        let real = session.identity.replication.is_some()
+            || tracker.is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
         server.map_or_else(|| session.identity.pid(conn), |server| server.backend.pid)
     }
@@ -96,12 +99,15 @@ impl View<'_> {
         });
         let (state, waiting_since) = match session.state() {
             State::Idle { .. } => ("idle", None),
-            State::Linked { .. } | State::Console { .. } => ("active", None),
-            State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
+            State::Linked { .. } | State::Replicating { .. } | State::Console { .. } => ("active", None),
+            State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
+                ("waiting", Some(since))
+            }
             // Not shown.
             State::Leaving { .. } => ("idle", None),
         };
         let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let replication = session.identity.replication.as_ref().map(|asked| asked.kind);
         ClientSnapshot {
             serial: session.identity.serial,
             name: session.identity.name,
@@ -121,15 +127,27 @@ impl View<'_> {
                 .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity.name) }),
             application_name: String::from_utf8_lossy(name).into_owned(),
             pid: self.shown_pid(conn, session),
-            fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             class: session.claim.class,
-            pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+            ties: Ties {
+                fidelity: pool
+                    .filter(|pool| pool.rules.mode != PoolMode::Session && replication.is_none())
+                    .map(|pool| pool.rules.fidelity),
+                pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+                replication,
+            },
             kept: kept(
                 session.statements.names.as_ref().map_or(0, |names| names.len()),
                 &session.incoming.inbox,
                 &session.flow,
             ),
         }
+    }
+
+    /// What the session that a server was opened for has asked for.
+    fn replication_of(&self, server: &Server) -> Option<ReplicationKind> {
+        // It may have ended in this very step, and its server with it.
+        let session = self.sessions.get(server.identity.opened_for_session?)?;
+        session.identity.replication.as_ref().map(|asked| asked.kind)
     }
 
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
@@ -145,8 +163,7 @@ impl View<'_> {
             key: pool.key.clone(),
             state: server_state(server, stale),
             address: Arc::clone(&server.identity.address),
-            connected_at: server.identity.connected_at,
-            request_at: server.transaction.query_at,
+            times: ServerTimes { connected_at: server.identity.connected_at, request_at: server.transaction.query_at },
             link: server
                 .session()
                 .map(|conn| LinkSnapshot { conn, name: self.sessions.get(conn).map(|session| session.identity.name) }),
@@ -154,6 +171,7 @@ impl View<'_> {
             application_name: String::from_utf8_lossy(name).into_owned(),
             close_needed: server.end.close_needed.is_some(),
             tls: server.identity.encryption.facts().map(|facts| Arc::clone(&facts.shown)),
+            replication: self.replication_of(server),
             kept: kept(server.statements.prepared.len(), &server.incoming.inbox, &server.flow),
         })
     }
@@ -167,8 +185,8 @@ fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
     match *server.state() {
-        ServerState::Linked(_) if server.cancel.under_way > 0 => "being_canceled",
-        ServerState::Linked(_) | ServerState::Draining { .. } => "active",
+        ServerState::Linked(_) | ServerState::Own(_) if server.cancel.under_way > 0 => "being_canceled",
+        ServerState::Linked(_) | ServerState::Own(_) | ServerState::Draining { .. } => "active",
         ServerState::Listening => "listening",
         ServerState::Held => "being_canceled",
         ServerState::Idle if stale => "used",
@@ -179,8 +197,11 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 }
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
-    let oldest =
-        [pool.queue.oldest_of_all(), pool.pins.queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
+    let oldest = [pool.queue.oldest_of_all(), pool.pins.queue.front(), pool.servers.own.queue.front()]
+        .into_iter()
+        .flatten()
+        .map(|waiter| waiter.since)
+        .min();
     PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),

@@ -47,12 +47,19 @@ pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
     let pool = &mut tables.pools[id];
-    if pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && !pool.opening.is_paused(step.now) {
+    let own = pool.servers.own.queue.front();
+    let is_alone = pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && own.is_none();
+    if is_alone && !pool.opening.is_paused(step.now) {
         // Nothing below would apply; lends are refused only between homes.
         return;
     }
     if pool.exchange.lends_refused_until > step.now {
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.exchange.lends_refused_until);
+    }
+    if let Some(own) = own.filter(|_| !pool.servers.idle.is_empty()) {
+        // If it has no leave by then, an idle server makes room.
+        let at = (own.since + limits::GRANT).max(step.now + Duration::from_millis(1));
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
     }
     let waiting_since = pool.waiting_since();
     if pool.exchange.homes > 1 && waiting_since != Time::NEVER {
@@ -66,7 +73,7 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pause.until);
         return;
     }
-    if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, pool.lacks_reserve()) {
+    if let (Some(waiter), Some(timeout), true) = (pool.oldest(), reserve_timeout, pool.lacks_reserve()) {
         let at = (waiter.since + timeout).max(step.now + Duration::from_millis(1));
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use machine::{DatabaseOrders, Event, Mail, Stop, ToWorker, Verdict};
 use session_state::state::Pins;
-use units::WorkerId;
+use units::{PoolKey, WorkerId};
 
 use crate::runner::words::Words;
 use crate::runner::world::World;
@@ -243,8 +243,10 @@ fn connections(world: &mut World, words: Words<'_>) -> Result<(), String> {
 fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
         let snapshot = world.workers[worker].snapshot(world.now, false);
-        for pool in snapshot.pools {
-            let all = pool.totals;
+        let named = |key: PoolKey| format!("{}/{}", key.database, key.user);
+        let there = snapshot.pools.into_iter().map(|pool| (named(pool.key), pool.totals));
+        let past = snapshot.past.into_iter().map(|(database, totals)| (format!("forgotten of {database}"), totals));
+        for (name, all) in there.chain(past) {
             let counts = [
                 ("assignments", all.server_assignments),
                 ("transactions", all.transactions),
@@ -259,7 +261,7 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
                 ("binds", all.binds),
                 ("logins", all.logins),
             ];
-            line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+            line(world, worker, &name, &counts);
         }
     }
     words.end()
@@ -329,7 +331,7 @@ fn pins(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
         let snapshot = world.workers[worker].snapshot(world.now, true);
         for client in snapshot.clients {
-            let Some(pin) = client.pin else { continue };
+            let Some(pin) = client.ties.pin else { continue };
             let socket = world.sockets.iter().find(|socket| socket.id == Some(client.conn));
             let name = socket.map_or_else(String::new, |socket| socket.name.clone());
             let reasons = pin.kinds.words().collect::<Vec<_>>().join(", ");

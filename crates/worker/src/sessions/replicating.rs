@@ -1,0 +1,179 @@
+//! Sessions that replicate. Each waits for leave to open a server of its own, which is opened with the client's startup
+//! parameters; then what the two say to each other passes, until either ends.
+//!
+//! ```text
+//!   arrived ──► Waiting ──token──► Opening ──logged in──► Replicating          the session
+//!                                  Connecting, LoggingIn ──► Own               its server
+//! ```
+//!
+//! The token is of the pool's like any other's, so limits hold. No timeout applies once the server is there: a stream may be silent
+//! for as long as PostgreSQL lets it. Such a session takes part in none of what transactions do: it has no share in its class's
+//! server time, no statement of it is limited, and the search for the pool's size does not see it.
+//!
+//! //= pg18 protocol-replication#PROTOCOL-REPLICATION
+
+use std::sync::Arc;
+
+use link::findings::Broken;
+use link::relaying::Relay;
+use link::session::{State, WaitFor};
+use machine::Step;
+use machine::action::Source;
+use machine::mail::ToCoordinator;
+use session_state::parameters::Reported;
+use units::ConnId;
+use wire::backend::{Authentication, BackendKeyData, ParameterStatus, Status};
+use wire::{SqlState, backend};
+
+use crate::limits::classes;
+use crate::limits::limiters::Limiters;
+use crate::servers::{chores, closed_servers};
+use crate::sessions::lost_servers;
+use crate::tables::notices::write_notice;
+use crate::tables::{Tables, backpressure, timers};
+
+/// A session that replicates has arrived.
+pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    // The class is for the console.
+    classes::classify(tables, conn, &[]);
+    let session = &mut tables.sessions[conn];
+    let pool = &mut tables.pools[session.pool];
+    let ticket = pool.servers.own.queue.push(conn, step.now);
+    session.wait(step.now, WaitFor::Own, ticket, true);
+    tables.agenda.feed(pool.id);
+    tables.agenda.publish_shared(pool);
+    timers::arm_session(tables, conn);
+}
+
+/// Its server has logged in.
+pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
+    let server = &mut tables.servers[server_id];
+    let login = server.login_mut().expect("the server's login has just come to its end");
+    let reported = std::mem::take(&mut login.reported);
+    let mut parameters = tables.caches.tracked.empty();
+    for (name, value) in &reported {
+        if let Some(index) = tables.caches.tracked.index(name) {
+            parameters.set(index, value);
+        }
+    }
+    let parameters = tables.caches.interned.intern(parameters);
+    server.kept.parameters = Arc::clone(&parameters);
+    server.work.used = true;
+    let pid = server.backend.pid;
+    let session = &mut tables.sessions[conn];
+    session.parameters = parameters;
+    let pool = &mut tables.pools[session.pool];
+    pool.opening.pause = None;
+    pool.servers.own.has_opened();
+    pool.counts.totals.server_assignments += 1;
+    if let State::Opening { since, .. } = session.state() {
+        pool.counts.count_wait(step.now.micros_since(since));
+    }
+    session.replicate(server_id);
+    let id = session.pool;
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
+    chores::turn_server(tables, step, server_id, |server| server.join(conn));
+    tables.cancels.note_pid(pid, conn);
+    greet(tables, step, conn, pid, &reported);
+    tables.agenda.go_on(conn);
+    // One login fewer is under way: another server may be requested.
+    tables.agenda.feed(id);
+}
+
+/// Sends the end of the login: what its server has said about itself.
+fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
+    let identity = Arc::clone(&tables.sessions[conn].identity);
+    let notify = &tables.settings.global.startup.login_notify_message;
+    step.actions.send_new(conn, |out| {
+        Authentication::Ok.encode(out);
+        for (name, value) in reported {
+            ParameterStatus { name, value }.encode(out);
+        }
+        BackendKeyData { pid, secret: identity.cancel_secret.bytes() }.encode(out);
+        if !notify.is_empty() {
+            write_notice(notify, None, out);
+        }
+        backend::encode_ready(out, Status::Idle);
+    });
+}
+
+/// Its server could not be opened. The session ends with these words: clients that replicate try again by themselves, and a wait
+/// would hide from them what is wrong. `why`: the log's words.
+pub(crate) fn own_server_refused(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    (code, words): (SqlState, &str),
+    why: &str,
+) {
+    if let Some(session) = tables.servers[conn].identity.opened_for_session {
+        tables.agenda.refuse(session, code, words);
+    }
+    closed_servers::close_server(tables, step, conn, why);
+}
+
+/// Bytes of its client, after those that are kept.
+pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    // It may have ended since it was put on the agenda.
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    // Its server may have been closed in this step, which ends the session too.
+    let Some(server_id) = session.server() else { return };
+    // The same.
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let mut inbox = std::mem::take(&mut session.incoming.inbox);
+    let is_first = inbox.is_empty();
+    let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
+    if !is_first {
+        inbox.extend_from_slice(bytes);
+    }
+    let all = if is_first { bytes } else { &inbox };
+    let settings = &tables.settings;
+    let mut relay =
+        Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
+    let read = relay.requests(all, source);
+    if let Ok(count) = read {
+        session.incoming.inbox = all[count..].to_vec();
+    }
+    if !is_first {
+        step.actions.keep(inbox);
+    }
+    match read {
+        Ok(_) => backpressure::balance_if_paused(tables, step, conn),
+        Err(ending) => tables.agenda.end_by_request(conn, ending),
+    }
+}
+
+/// Bytes of its server.
+pub(crate) fn own_server_said(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    bytes: &[u8],
+) {
+    let server = &mut tables.servers[server_id];
+    let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
+    let session = &mut tables.sessions[conn];
+    let mut inbox = std::mem::take(&mut server.incoming.inbox);
+    let is_first = inbox.is_empty();
+    let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
+    if !is_first {
+        inbox.extend_from_slice(bytes);
+    }
+    let all = if is_first { bytes } else { &inbox };
+    let settings = &tables.settings;
+    let mut relay =
+        Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
+    let read = relay.answers(all, source);
+    if let Ok(count) = read {
+        server.incoming.inbox = all[count..].to_vec();
+        tables.pools[server.pool].counts.totals.sent += count as u64;
+    }
+    if !is_first {
+        step.actions.keep(inbox);
+    }
+    match read {
+        Ok(_) => _ = closed_servers::close_fast(tables, step, server_id),
+        Err(Broken(why)) => lost_servers::break_server(tables, limiters, step, server_id, &why),
+    }
+}
