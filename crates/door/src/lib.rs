@@ -41,7 +41,7 @@ use encryption::Encryption;
 use lookup::Turn;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
-use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
@@ -158,7 +158,6 @@ pub struct Door {
     leaving: Vec<ConnId>,
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
-    stop: Option<Stop>,
     /// Clients may have keys of the process whose place we take.
     pub succeeds: bool,
 }
@@ -189,7 +188,6 @@ impl Door {
             penalties: Penalties::default(),
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
-            stop: None,
             succeeds: false,
         }
     }
@@ -395,17 +393,8 @@ impl Door {
             Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
         };
         let replication = wish.replication;
-        let identity = Identity {
-            serial,
-            name,
-            database,
-            user,
-            peer,
-            encryption,
-            connected_at,
-            cancel_secret,
-            replication,
-        };
+        let identity =
+            Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret, replication };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,
@@ -546,10 +535,7 @@ impl Door {
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
             }
-            ToDoor::Stop(stop) => {
-                self.stop = self.stop.max(Some(stop));
-                actions.push(Action::Finished);
-            }
+            ToDoor::Stop(_) => actions.push(Action::Finished),
         }
     }
 
