@@ -487,9 +487,8 @@ impl Coordinator {
     fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
         match mail {
             ToCoordinator::Apply(application) => {
-                if let Some(application) = self.limits.login_requested(now, &self.settings, *application, actions) {
-                    self.place(application, actions);
-                }
+                let ready = self.limits.login_requested(now, &self.settings, *application, actions);
+                ready.into_iter().for_each(|application| self.place(application, actions));
             }
             ToCoordinator::Withdrawn { login } => self.limits.login_withdrawn(login),
             ToCoordinator::RequestAllowance { limit, worker, count } => {

@@ -43,7 +43,7 @@ use encryption::Encryption;
 use lookup::Turn;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
-use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
@@ -546,10 +546,7 @@ impl Door {
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
             }
-            ToDoor::Stop(stop) => {
-                self.stop = self.stop.max(Some(stop));
-                actions.push(Action::Finished);
-            }
+            ToDoor::Stop(_) => actions.push(Action::Finished),
         }
     }
 

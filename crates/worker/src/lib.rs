@@ -354,9 +354,7 @@ impl Worker {
             pool.configure(&self.tables.settings);
             let removed = pool.is_removed();
             // The pool may have a fixed size from now on.
-            if let Some(waits) = &mut pool.measured.wait_sampling {
-                waits.forget();
-            }
+            pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
             if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
