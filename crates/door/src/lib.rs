@@ -162,7 +162,6 @@ pub struct Door {
     leaving: Vec<ConnId>,
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
-    stop: Option<Stop>,
 }
 
 /// Clients may have keys of another process, whose place this one takes.
@@ -196,7 +195,6 @@ impl Door {
             penalties: Penalties::default(),
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
-            stop: None,
         }
     }
 
