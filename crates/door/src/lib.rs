@@ -402,17 +402,8 @@ impl Door {
             Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
         };
         let replication = wish.replication;
-        let identity = Identity {
-            serial,
-            name,
-            database,
-            user,
-            peer,
-            encryption,
-            connected_at,
-            cancel_secret,
-            replication,
-        };
+        let identity =
+            Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret, replication };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,

@@ -331,8 +331,7 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
-        let mut servers = reloads::servers_by_pool(&self.tables);
-        reloads::take_up(&mut self.tables);
+        let mut servers = reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
@@ -394,9 +393,7 @@ impl Worker {
             closed_servers::close_fast(&mut self.tables, step, conn);
             self.follow_up_all(step);
         }
-        for conn in self.tables.servers.ids() {
-            timers::arm_server(&mut self.tables, conn);
-        }
+        reloads::arm_servers(&mut self.tables);
     }
 
     /// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.

@@ -87,8 +87,8 @@ pub(super) struct Socket<'a> {
     pub(super) times: [TimeOfDay<'a>; 2],
     pub(super) wait_us: u64,
     pub(super) close_needed: bool,
-    pub(super) ptr: Pointer,
-    pub(super) link: Option<Pointer>,
+    /// Its own, and that of what it is linked with.
+    pub(super) pointers: (Pointer, Option<Pointer>),
     pub(super) replication: Option<ReplicationKind>,
     pub(super) remote_pid: i64,
     pub(super) tls: &'a str,
@@ -113,8 +113,8 @@ impl Socket<'_> {
         }
         self.times.iter().for_each(|time| _ = row.shown(time));
         row.shown(int4(self.wait_us / 1_000_000)).shown(self.wait_us % 1_000_000);
-        row.shown(u8::from(self.close_needed)).shown(self.ptr);
-        match self.link {
+        row.shown(u8::from(self.close_needed)).shown(self.pointers.0);
+        match self.pointers.1 {
             Some(link) => row.shown(link),
             None => row.text(""),
         };

@@ -18,10 +18,18 @@ use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
-/// What is derived from settings is derived anew.
-pub(crate) fn take_up(tables: &mut Tables) {
+/// What is derived from settings is derived anew. Returns the servers by pool.
+pub(crate) fn take_up(tables: &mut Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
     tables.pools.forget_past_but_of(&tables.settings);
     tables.caches.screen = Screen::of(&tables.settings);
+    servers_by_pool(tables)
+}
+
+/// The times of servers may be others.
+pub(crate) fn arm_servers(tables: &mut Tables) {
+    for conn in tables.servers.ids() {
+        timers::arm_server(tables, conn);
+    }
 }
 
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
@@ -58,7 +66,7 @@ pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) 
 }
 
 /// All servers, so that a reload looks at each once, however many pools there are.
-pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
+fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
     let mut all: BTreeMap<PoolId, Vec<ConnId>> = BTreeMap::new();
     for (conn, server) in tables.servers.iter() {
         all.entry(server.pool).or_default().push(conn);
