@@ -128,7 +128,15 @@ fn reload(rounds: &[Value]) -> Vec<String> {
             ms(&pauses),
             verdict(middle(&pauses).map(|all| all.median / 1e6), PAUSE_AT_MOST)
         ));
-        rows.push(format!("| longest answer without it, as long | {} | – | |", ms(&numbers(&own, "/calm/most_ns"))));
+        rows.push(format!(
+            "| longest answer in half a second before it | {} | – | |",
+            ms(&numbers(&own, "/calm/most_ns"))
+        ));
+        let longer: Vec<f64> = own
+            .iter()
+            .filter_map(|round| Some(round["stirred"]["most_ns"].as_f64()? - round["calm"]["most_ns"].as_f64()?))
+            .collect();
+        rows.push(format!("| by how much the one is longer, within a round | {} | – | |", ms(&longer)));
     }
     rows
 }

@@ -43,7 +43,7 @@ pub(crate) fn read(
     let rules = if file.is_empty() {
         Ok(Rules::default())
     } else {
-        rules(file, (values.built, settings.provider.as_deref()), read)
+        rules(file, (values.built, settings.vouchers.provider.as_deref()), read)
     };
     settings.hba = rules.map(Arc::new).unwrap_or_else(|mistakes| {
         let old = old.map(|old| Arc::clone(&old.hba)).filter(|rules| !rules.as_slice().is_empty());
@@ -73,7 +73,7 @@ pub(crate) fn outside(settings: &mut Settings, values: &Values) -> Vec<Problem> 
             Problem::error(&place, Key::auth_type.name(), quoted("pam"), expected.to_owned())
         }),
     ];
-    (settings.ldap, settings.provider) = (ldap.map(Arc::new), provider.map(Arc::new));
+    (settings.vouchers.ldap, settings.vouchers.provider) = (ldap.map(Arc::new), provider.map(Arc::new));
     settings.join_rules_and_provider();
     problems.into_iter().flatten().collect()
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Addresses, Level, Manner, Orders, Question, Snapshot, Stop};
+use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::{Detail, Show};
 use crate::averages::{Averages, by_database};
@@ -117,8 +117,6 @@ pub struct Steward<P, L> {
     ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
-    /// Where names of hosts have moved to.
-    addresses: Addresses,
     /// Commands that are answered when servers are closed.
     waiting: Vec<Waiting>,
     /// The end that has begun.
@@ -134,7 +132,6 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             load,
             // What was ordered in a process whose place we take holds here.
             orders: loaded.settings.orders.clone(),
-            addresses: loaded.settings.addresses.clone(),
             loaded,
             averages: Averages::default(),
             announcer: Announcer::default(),
@@ -227,7 +224,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 None
             }
             ControlEvent::NameMoved { name, addresses } => {
-                self.name_moved(name, addresses);
+                self.name_moved(&name, &addresses);
                 None
             }
             ControlEvent::UpgradeAsked(pid, to) => {

@@ -55,12 +55,12 @@ pub struct Table {
     pub columns: &'static [Column],
     text: String,
     /// Where each value ends, row by row.
-    ends: Vec<End>,
+    ends: Vec<ValueEnd>,
 }
 
 /// Of a value in a table's text.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct End {
+struct ValueEnd {
     at: u32,
     is_null: bool,
 }
@@ -89,7 +89,7 @@ impl Row<'_> {
 
     fn end(&mut self, is_null: bool) -> &mut Self {
         let at = u32::try_from(self.table.text.len()).expect("a table has less than 4 GB of text");
-        self.table.ends.push(End { at, is_null });
+        self.table.ends.push(ValueEnd { at, is_null });
         self
     }
 }

@@ -58,7 +58,7 @@ impl Plane for Outside {
         };
         let host = |host| Address { host, port: 5432 };
         let at = host(Host::Ip([10, 0, 0, 1].into()));
-        let left = settings.addresses.have_left(&host(Host::Name("db.example".to_owned())), &at);
+        let left = settings.orders.addresses.have_left(&host(Host::Name("db.example".to_owned())), &at);
         let moved = if left { "; db.example has left 10.0.0.1" } else { "" };
         self.note(format!("all: {}; app: {}{moved}", words(all), words(app)));
     }

@@ -487,9 +487,8 @@ impl Coordinator {
     fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
         match mail {
             ToCoordinator::Apply(application) => {
-                if let Some(application) = self.limits.login_requested(now, &self.settings, *application, actions) {
-                    self.place(application, actions);
-                }
+                let ready = self.limits.login_requested(now, &self.settings, *application, actions);
+                ready.into_iter().for_each(|application| self.place(application, actions));
             }
             ToCoordinator::Withdrawn { login } => self.limits.login_withdrawn(login),
             ToCoordinator::RequestAllowance { limit, worker, count } => {
@@ -531,8 +530,7 @@ impl Coordinator {
                 self.requests.confirm(now, pool, worker, count, actions);
                 self.grant_requests(now, actions);
             }
-            // All of a panicked worker's sessions have departed with it.
-            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {}
+            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {} // They have departed with it.
             ToCoordinator::Departed { pool, worker, life: _, user } => {
                 self.departed(pool, worker, &user);
                 self.note_use(now, pool);

@@ -43,7 +43,7 @@ use encryption::Encryption;
 use lookup::Turn;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
-use machine::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
@@ -162,9 +162,11 @@ pub struct Door {
     leaving: Vec<ConnId>,
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
-    stop: Option<Stop>,
-    /// Clients may have keys of the process whose place we take.
-    pub succeeds: bool,
+}
+
+/// Clients may have keys of another process, whose place this one takes.
+pub fn beside_predecessor(door: &mut Door) {
+    door.outward.peers.has_predecessor = true;
 }
 
 impl Door {
@@ -193,8 +195,6 @@ impl Door {
             penalties: Penalties::default(),
             leaving: Vec::new(),
             refused_logins: RefusedLogins::default(),
-            stop: None,
-            succeeds: false,
         }
     }
 
@@ -297,9 +297,9 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                let (mut nowhere, succeeds) = (None, self.succeeds);
+                let mut nowhere = None;
                 self.look_out(now, actions, |outward, turn| {
-                    nowhere = posts::cancel(&mut outward.peers, turn, succeeds, request.pid, request.secret);
+                    nowhere = posts::cancel(&mut outward.peers, turn, request.pid, request.secret);
                 });
                 if let Some(why) = nowhere {
                     let text = format!("closing because: {why}");
@@ -544,10 +544,7 @@ impl Door {
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
             }
-            ToDoor::Stop(stop) => {
-                self.stop = self.stop.max(Some(stop));
-                actions.push(Action::Finished);
-            }
+            ToDoor::Stop(_) => actions.push(Action::Finished),
         }
     }
 

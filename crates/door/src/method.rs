@@ -70,8 +70,8 @@ impl Facts<'_> {
             AuthType::Peer => self.by_system_user(None),
             AuthType::Cert => self.by_certificate(None, ClientName::CommonName),
             AuthType::Hba => self.by_rules(),
-            AuthType::Ldap => self.by_share(self.settings.ldap.as_ref(), Outside::Ldap),
-            AuthType::OAuth => self.by_share(self.settings.provider.as_ref(), Outside::OAuth),
+            AuthType::Ldap => self.by_share(self.settings.vouchers.ldap.as_ref(), Outside::Ldap),
+            AuthType::OAuth => self.by_share(self.settings.vouchers.provider.as_ref(), Outside::OAuth),
             AuthType::Pam => Ok(by_modules(PAM_SERVICE)),
         }
     }
@@ -261,7 +261,7 @@ mod tests {
         settings.global.login.auth_type = AuthType::Hba;
         let provider =
             hba::read_provider("issuer=https://a audience=b jwks=/keys scope=all map=its").expect("it is one");
-        settings.provider = Some(Arc::new(provider));
+        settings.vouchers.provider = Some(Arc::new(provider));
         let mut with = |line: &str| {
             let read = hba::read_rules("hba", &[], &|_| Ok(format!("host all all all {line}").into_bytes()));
             settings.hba = Arc::new(read.expect("a good line"));

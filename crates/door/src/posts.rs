@@ -14,20 +14,14 @@ use super::lookup::Turn;
 use super::peers::Peers;
 
 /// A client has sent a CancelRequest instead of a startup packet: it goes to the workers here, to the process that its key names, or
-/// to both. `succeeds`: keys of the process before this one may live on any worker, or there. Returns why it goes nowhere, for the log, if that can be known.
-pub(super) fn cancel(
-    peers: &mut Peers,
-    turn: &mut Turn<'_>,
-    succeeds: bool,
-    pid: i32,
-    secret: &[u8],
-) -> Option<String> {
+/// to both. Returns why it goes nowhere, for the log, if that can be known.
+pub(super) fn cancel(peers: &mut Peers, turn: &mut Turn<'_>, pid: i32, secret: &[u8]) -> Option<String> {
     let owner = peering::owner(pid);
     let peer = Some(owner).filter(|id| turn.settings.peer(*id).is_some());
     // Keys that name no process look as if they named one: those from before there were peers, and servers' own process ids.
     let nameless = pids::from_virtual_pid(pid).is_some() || pids::may_be_real_pid(pid);
     if peer.is_none() || nameless {
-        cancel_here(turn.settings.workers, succeeds, pid, secret, turn.actions);
+        cancel_here(turn.settings.workers, peers.has_predecessor, pid, secret, turn.actions);
     }
     let Some(peer) = peer else {
         let is_strange = peering::is_ours(pid) && turn.settings.own_peer_id().is_some_and(|own| own != owner);
@@ -48,9 +42,9 @@ fn pass_on(peers: &mut Peers, turn: &mut Turn<'_>, to: PeerId, pid: i32, mut sec
 }
 
 /// Passes a cancel request on to the workers that may know its key.
-fn cancel_here(workers: u16, succeeds: bool, pid: i32, secret: &[u8], actions: &mut Actions) {
+fn cancel_here(workers: u16, has_predecessor: bool, pid: i32, secret: &[u8], actions: &mut Actions) {
     let asked = match pids::from_virtual_pid(pid) {
-        _ if succeeds => 0..workers,
+        _ if has_predecessor => 0..workers,
         Some((worker, _)) => worker..(worker + 1).min(workers),
         // It may have been sent to a client on any worker: a server's own process id, or one that names this process.
         None if pids::may_be_real_pid(pid) || peering::is_ours(pid) => 0..workers,
@@ -60,7 +54,7 @@ fn cancel_here(workers: u16, succeeds: bool, pid: i32, secret: &[u8], actions: &
     if peering::is_ours(pid) {
         peering::restore(&mut secret);
     }
-    if succeeds {
+    if has_predecessor {
         let told = ToPredecessor::Cancel { pid, secret: secret.clone() };
         actions.tell_other(ToOther::Predecessor(told));
     }

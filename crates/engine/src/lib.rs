@@ -71,7 +71,7 @@ pub use shared::ConsoleRequest;
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};
 use recover::Supervisor;
-use shared::{Builder, Shared};
+use shared::{Asked, Builder, Shared};
 use tenant::Tenant;
 
 /// Descriptors for each client at most: its own, and its server's in session mode.
@@ -161,7 +161,8 @@ impl Engine {
             .map_err(|error| StartError::System("cannot look names up", error))?;
         let make = || -> io::Result<Arc<Shared>> {
             let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
-            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker, options.authority.clone(), resolver, names)?))
+            let asked = Asked { questions: asker, authority: options.authority.clone(), resolver };
+            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asked, names)?))
         };
         let system = |error| StartError::System("cannot start", error);
         let shared = make().map_err(system)?;
@@ -280,7 +281,9 @@ fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32], succeeds: boo
     match place {
         Place::Door(door) => {
             let mut door = Door::new(door, settings, seed());
-            door.succeeds = succeeds;
+            if succeeds {
+                pooling::beside_predecessor(&mut door);
+            }
             door.system_users.set_owner(rustix::process::geteuid().as_raw());
             Box::new(door)
         }

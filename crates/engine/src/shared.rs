@@ -59,6 +59,14 @@ pub(crate) struct Shared {
     tickets: AtomicU64,
 }
 
+/// Those whom the machines ask.
+pub(crate) struct Asked {
+    /// The control plane.
+    pub(crate) questions: Sender<ConsoleRequest>,
+    pub(crate) authority: Option<Arc<dyn Authority>>,
+    pub(crate) resolver: Names,
+}
+
 impl Shared {
     /// Nothing listens yet.
     pub(crate) fn new(
@@ -66,9 +74,7 @@ impl Shared {
         log: Log,
         settings: Arc<Settings>,
         boxes: Vec<Arc<Letterbox>>,
-        questions: Sender<ConsoleRequest>,
-        authority: Option<Arc<dyn Authority>>,
-        resolver: Names,
+        asked: Asked,
         names: [u8; 32],
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
@@ -79,9 +85,9 @@ impl Shared {
             boxes,
             board: SharedBoard::new(workers),
             computers: Computers::start()?,
-            resolver,
-            authority,
-            questions,
+            resolver: asked.resolver,
+            authority: asked.authority,
+            questions: asked.questions,
             replies: Replies::default(),
             end: End::default(),
             upgrade: Upgrade::new(names),

@@ -1,12 +1,11 @@
-//! Where hosts have moved to, as a value that is part of the settings: so it reaches every machine in order, and a server that
-//! travels between workers meanwhile is compared with it when it arrives ([`crate::orders`] are there for the same reason).
+//! Where hosts have moved to. It goes with the orders ([`crate::orders`]): so it reaches every machine in order, and the process that takes our
+//! place, and a server that travels meanwhile is compared with it when it arrives.
 //!
 //! Holds names that have had other addresses before. What a name had at first is not here: whoever has connected to one of
 //! those addresses has not been left.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use connections::databases::{Address, Host};
 
@@ -14,18 +13,18 @@ use connections::databases::{Address, Host};
 const NAMES_MAX: usize = 1024;
 
 /// The addresses of names that have moved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Addresses {
-    moved: BTreeMap<Arc<str>, Arc<[IpAddr]>>,
+    moved: BTreeMap<String, Vec<IpAddr>>,
 }
 
 impl Addresses {
     /// A name has these addresses now, and had others.
-    pub fn moved(&mut self, name: Arc<str>, addresses: Arc<[IpAddr]>) {
-        if self.moved.len() >= NAMES_MAX && !self.moved.contains_key(&name) {
+    pub fn moved(&mut self, name: &str, addresses: &[IpAddr]) {
+        if self.moved.len() >= NAMES_MAX && !self.moved.contains_key(name) {
             self.moved.pop_first();
         }
-        self.moved.insert(name, addresses);
+        self.moved.insert(name.to_owned(), addresses.to_vec());
     }
 
     /// Whether a connection that was opened to `host`, and stands to `address`, is not where `host` is now.
@@ -47,7 +46,7 @@ mod tests {
         let (host, other) = (at(Host::Name("db".to_owned())), at(Host::Name("other".to_owned())));
         let mut addresses = Addresses::default();
         assert!(!addresses.have_left(&host, &at(Host::Ip(ip(1)))), "it is where it was found first");
-        addresses.moved("db".into(), [ip(2), ip(3)].into());
+        addresses.moved("db", &[ip(2), ip(3)]);
         let left = |host: &Address, to| addresses.have_left(host, &at(Host::Ip(ip(to))));
         assert_eq!((left(&host, 1), left(&host, 2), left(&host, 3), left(&other, 1)), (true, false, false, false));
         assert!(!addresses.have_left(&at(Host::Ip(ip(1))), &at(Host::Ip(ip(1)))), "an address does not move");

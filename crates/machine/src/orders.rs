@@ -14,6 +14,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::addresses::Addresses;
+
 /// The orders for one database, or for all.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DatabaseOrders {
@@ -30,6 +32,8 @@ pub struct DatabaseOrders {
 pub struct Orders {
     all: DatabaseOrders,
     databases: BTreeMap<String, DatabaseOrders>,
+    /// Where names of hosts have moved to: nobody's order, but what has to reach everybody in the same way.
+    pub addresses: Addresses,
 }
 
 impl Orders {

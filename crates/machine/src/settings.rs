@@ -12,9 +12,17 @@ use hba::{Directory, Maps, Provider, Rules};
 use queueing::classes::Classes;
 use settings::{AuthType, Effective, Global, UserSettings};
 
-use crate::addresses::Addresses;
 use crate::orders::Orders;
 use crate::peering::{PeerEntry, PeerId};
+
+/// Who outside vouches for clients.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vouchers {
+    /// `auth_ldap_options`: who checks passwords where `auth_type` is `ldap`.
+    pub ldap: Option<Arc<Directory>>,
+    /// `auth_oauth_options`: whose tokens are good.
+    pub provider: Option<Arc<Provider>>,
+}
 
 /// All of them. `Default` is the table's, with no databases.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,10 +37,8 @@ pub struct Settings {
     pub hba: Arc<Rules>,
     /// `auth_ident_file`: which users a system user may be.
     pub ident: Arc<Maps>,
-    /// `auth_ldap_options`: who checks passwords where `auth_type` is `ldap`.
-    pub ldap: Option<Arc<Directory>>,
-    /// `auth_oauth_options`: whose tokens are good.
-    pub provider: Option<Arc<Provider>>,
+    /// Who outside vouches for clients.
+    pub vouchers: Vouchers,
     /// `[peers]`; this process itself may be among them.
     pub peers: BTreeMap<PeerId, PeerEntry>,
     /// `[pgbouncer]`; databases and users may have some otherwise: see [`Settings::effective`].
@@ -45,8 +51,6 @@ pub struct Settings {
     pub classes: Arc<Classes>,
     /// What was ordered at the console.
     pub orders: Orders,
-    /// Where names of hosts have moved to.
-    pub addresses: Addresses,
     /// Whether side effects are read from the database. Off only in tests of something else.
     pub reads_catalogue: bool,
     /// A deliberate fault, for tests of the tests.
@@ -63,15 +67,13 @@ impl Default for Settings {
             secrets: BTreeMap::new(),
             hba: Arc::default(),
             ident: Arc::default(),
-            ldap: None,
-            provider: None,
+            vouchers: Vouchers::default(),
             peers: BTreeMap::new(),
             global: Global::default(),
             workers: 1,
             auto_pool_size_start: 4,
             classes: Arc::default(),
             orders: Orders::default(),
-            addresses: Addresses::default(),
             reads_catalogue: true,
             #[cfg(feature = "sabotage")]
             sabotage: None,
@@ -83,7 +85,7 @@ impl Settings {
     /// Tells the rules which provider there is. To be called when either has changed.
     pub fn join_rules_and_provider(&mut self) {
         if self.hba.as_slice().iter().any(|rule| rule.method == hba::Method::OAuth) {
-            self.hba = Arc::new(self.hba.with_provider(self.provider.as_deref()));
+            self.hba = Arc::new(self.hba.with_provider(self.vouchers.provider.as_deref()));
         }
     }
 

@@ -37,8 +37,6 @@ pub struct Wishes {
     pub any_database: bool,
     /// More settings of PostgreSQL's.
     pub postgres: Vec<(&'static str, &'static str)>,
-    /// Where PostgreSQL listens, if not at 127.0.0.1 and ::1.
-    pub listens: Option<&'static str>,
 }
 
 impl Default for Wishes {
@@ -53,7 +51,6 @@ impl Default for Wishes {
             fds: None,
             any_database: false,
             postgres: Vec::new(),
-            listens: None,
         }
     }
 }
@@ -78,9 +75,7 @@ impl Stage {
         let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
         let binaries = demo::find_or_install(&cache, &mut |line| println!("{line}"));
         let binaries = binaries.expect("PostgreSQL is here or can be installed");
-        let more = wishes.postgres.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let listens = wishes.listens.map(|addresses| ("listen_addresses".to_owned(), addresses.to_owned()));
-        let extra = more.chain(listens).collect();
+        let extra = wishes.postgres.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let options = Options { max_connections: wishes.max_connections, extra, ..Options::default() };
         let cluster = Cluster::start(&binaries, options).expect("PostgreSQL starts");
         let users = format!("\"{USER}\" \"{}\"\n", cluster.password());

@@ -13,7 +13,10 @@ const WHERE: &str = "select host(inet_server_addr())";
 
 /// A PostgreSQL on four addresses.
 fn stage() -> Stage {
-    Stage::set(&Wishes { listens: Some("127.0.0.1,127.0.0.2,127.0.0.3,::1"), ..Wishes::default() })
+    Stage::set(&Wishes {
+        postgres: vec![("listen_addresses", "127.0.0.1,127.0.0.2,127.0.0.3,::1")],
+        ..Wishes::default()
+    })
 }
 
 /// A pooler before it. `HOSTS port=` is said of the database `postgres`; of `beside`, an address.

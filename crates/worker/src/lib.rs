@@ -27,9 +27,7 @@ mod traffic;
 
 use std::sync::Arc;
 
-use connections::encryption;
 use connections::flow::Flow;
-use connections::server::Server;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -52,7 +50,7 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -331,7 +329,8 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
-        let mut servers = reloads::take_up(&mut self.tables);
+        let mut servers = reloads::servers_by_pool(&self.tables);
+        reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
@@ -355,9 +354,7 @@ impl Worker {
             pool.configure(&self.tables.settings);
             let removed = pool.is_removed();
             // The pool may have a fixed size from now on.
-            if let Some(waits) = &mut pool.measured.wait_sampling {
-                waits.forget();
-            }
+            pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
             if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
@@ -369,11 +366,7 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
-                let new = Arc::clone(&self.tables.settings);
-                let is_old = |server: &Server| {
-                    !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address)
-                };
-                closed_servers::retire_servers(&mut self.tables, step, own, is_old, "TLS settings have changed");
+                reloads::retire_outdated(&mut self.tables, step, &own, &before);
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
@@ -382,7 +375,6 @@ impl Worker {
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
         }
-        self.leave_addresses(step, &before);
         classes::reclassify(&mut self.tables, &before);
         admission::configure_limits(&mut self.tables, &mut self.limiters, step);
         for conn in self.tables.sessions.ids() {
@@ -393,19 +385,9 @@ impl Worker {
             closed_servers::close_fast(&mut self.tables, step, conn);
             self.follow_up_all(step);
         }
-        reloads::arm_servers(&mut self.tables);
-    }
-
-    /// Names of hosts may have other addresses than `before`: servers of those that are gone are closed when they are free.
-    fn leave_addresses(&mut self, step: &mut Step<'_>, before: &Settings) {
-        if self.tables.settings.addresses == before.addresses {
-            return;
+        for conn in self.tables.servers.ids() {
+            timers::arm_server(&mut self.tables, conn);
         }
-        let new = Arc::clone(&self.tables.settings);
-        let is_left = |server: &Server| new.addresses.have_left(&server.identity.host, &server.identity.address);
-        let among = self.tables.servers.ids();
-        closed_servers::retire_servers(&mut self.tables, step, among, is_left, ADDRESS_LEFT);
-        self.follow_up_all(step);
     }
 
     /// Carries out what was ordered for a pool's database since its orders were `before`.

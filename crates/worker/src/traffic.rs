@@ -9,7 +9,7 @@ use link::lone_query::LoneQuery;
 use link::pool::Pool;
 use link::replaying;
 use link::requests::Requests;
-use link::screening::Stopped;
+use link::screening::Screen;
 use link::server_login::{End, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, State, WaitFor};
@@ -31,7 +31,7 @@ use crate::sessions::at_once::AtOnce;
 use crate::sessions::{
     at_once, console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters,
 };
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{backpressure, timers};
 
 impl Worker {
     /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
@@ -172,9 +172,21 @@ impl Worker {
         step.actions.keep(rest);
     }
 
-    /// Bytes of a client. What comes before a message that may not pass is dealt with.
+    /// Bytes of a client.
     pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let Some(stopped) = stopped_of_client(&self.tables, conn, bytes) else {
+        match self.tables.caches.screen {
+            None => self.client_said(step, conn, bytes),
+            Some(screen) => self.client_said_within(step, conn, bytes, screen),
+        }
+    }
+
+    /// The same where some messages may not pass. What comes before such a one is dealt with.
+    #[cold]
+    fn client_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
+        // It may have been closed in this round. The console has bounds of its own.
+        let found = self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), State::Console { .. }));
+        let incoming = found.map(|session| &session.incoming);
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, true)) else {
             return self.client_said(step, conn, bytes);
         };
         if stopped.at > 0 {
@@ -366,9 +378,20 @@ impl Worker {
         }
     }
 
-    /// Bytes of a server. What comes before a message that may not pass is dealt with.
+    /// Bytes of a server.
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let Some(stopped) = stopped_of_server(&self.tables, conn, bytes) else {
+        match self.tables.caches.screen {
+            None => self.server_said(step, conn, bytes),
+            Some(screen) => self.server_said_within(step, conn, bytes, screen),
+        }
+    }
+
+    /// The same where some messages may not pass. What the pooler asks for itself always may.
+    #[cold]
+    fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
+        let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
+        let incoming = found.map(|server| &server.incoming);
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, false)) else {
             return self.server_said(step, conn, bytes);
         };
         if stopped.at > 0 {
@@ -530,22 +553,4 @@ impl Worker {
             self.begin_from_inbox(step, conn);
         }
     }
-}
-
-/// A message in a client's bytes that may not pass. The console has bounds of its own.
-#[inline]
-fn stopped_of_client(tables: &Tables, conn: ConnId, bytes: &[u8]) -> Option<Stopped> {
-    let screen = tables.caches.screen?;
-    // It may have been closed in this round.
-    let session = tables.sessions.get(conn).filter(|session| !matches!(session.state(), State::Console { .. }))?;
-    screen.stops(session.incoming.skip, &session.incoming.inbox, bytes, true)
-}
-
-/// The same of a server. What the pooler asks for itself always may pass.
-#[inline]
-fn stopped_of_server(tables: &Tables, conn: ConnId, bytes: &[u8]) -> Option<Stopped> {
-    let screen = tables.caches.screen?;
-    // The same.
-    let server = tables.servers.get(conn).filter(|server| server.session().is_some())?;
-    screen.stops(server.incoming.skip, &server.incoming.inbox, bytes, false)
 }

@@ -5,7 +5,7 @@ use connections::databases::CONSOLE_DATABASE;
 use machine::snapshot::ClientSnapshot;
 use machine::{Peer, Snapshot};
 
-use super::socket::{self, End, Socket};
+use super::socket::{self, Side, Socket};
 use crate::show_input::{Pointer, ShowInput};
 use crate::table::{Column, Table, text};
 use crate::time_of_day::TimesOfDay;
@@ -48,8 +48,8 @@ pub(super) fn socket<'a>(
     client: &'a ClientSnapshot,
 ) -> Socket<'a> {
     let (peer, local, pid) = match client.peer {
-        Peer::Tcp { from, to } => (End::tcp(from), End::tcp(to), 0),
-        Peer::Unix { pid, .. } => (End::unix(input.listen_port), End::unix(input.listen_port), i64::from(pid)),
+        Peer::Tcp { from, to } => (Side::tcp(from), Side::tcp(to), 0),
+        Peer::Unix { pid, .. } => (Side::unix(input.listen_port), Side::unix(input.listen_port), i64::from(pid)),
     };
     Socket {
         kind: "C",

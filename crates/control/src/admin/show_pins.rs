@@ -10,7 +10,7 @@ use machine::{Peer, Snapshot};
 use session_state::state::PinSnapshot;
 use units::ConnId;
 
-use super::socket::End;
+use super::socket::Side;
 use crate::show_input::{ShowInput, pointer};
 use crate::table::{Column, Table, Value, count, int, text, words};
 
@@ -50,9 +50,9 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 }
 
 fn row(input: &ShowInput<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinSnapshot, pid: i32) -> Vec<Value> {
-    let End { address, port } = match client.peer {
-        Peer::Tcp { from, .. } => End::tcp(from),
-        Peer::Unix { .. } => End::unix(input.listen_port),
+    let Side { address, port } = match client.peer {
+        Peer::Tcp { from, .. } => Side::tcp(from),
+        Peer::Unix { .. } => Side::unix(input.listen_port),
     };
     vec![
         words(&*client.key.database),

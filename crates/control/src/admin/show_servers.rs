@@ -5,7 +5,7 @@ use connections::databases::Host;
 use machine::Snapshot;
 use machine::snapshot::ServerSnapshot;
 
-use super::socket::{COLUMNS, End, Place, Socket};
+use super::socket::{COLUMNS, Place, Side, Socket};
 use crate::show_input::{Pointer, ShowInput};
 use crate::table::Table;
 use crate::time_of_day::TimesOfDay;
@@ -24,15 +24,15 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 
 pub(super) fn socket<'a>(times: &'a TimesOfDay<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
     let local = match (&server.address.host, server.local) {
-        (Host::Unix(_), _) => End::unix(server.address.port),
-        (_, address) => address.map(End::tcp).unwrap_or_default(),
+        (Host::Unix(_), _) => Side::unix(server.address.port),
+        (_, address) => address.map(Side::tcp).unwrap_or_default(),
     };
     Socket {
         kind: "S",
         user: &server.key.user,
         database: &server.key.database,
         state: server.state,
-        peer: End { address: address(server), port: server.address.port },
+        peer: Side { address: address(server), port: server.address.port },
         local,
         times: [server.times.connected_at, server.times.request_at].map(|moment| times.of(snapshot, moment)),
         wait_us: 0,

@@ -38,7 +38,7 @@ pub(super) const COLUMNS: &[Column] = &[
 
 /// One end of a connection, for two columns. Empty: it is not connected yet.
 #[derive(Default)]
-pub(super) struct End {
+pub(super) struct Side {
     pub(super) address: Place,
     pub(super) port: u16,
 }
@@ -63,14 +63,14 @@ impl fmt::Display for Place {
     }
 }
 
-impl End {
-    pub(super) fn tcp(address: SocketAddr) -> End {
-        End { address: Place::Ip(address.ip().to_canonical()), port: address.port() }
+impl Side {
+    pub(super) fn tcp(address: SocketAddr) -> Side {
+        Side { address: Place::Ip(address.ip().to_canonical()), port: address.port() }
     }
 
     /// Both ends of a Unix socket: PgBouncer shows a port for each, the one in the socket's name.
-    pub(super) fn unix(port: u16) -> End {
-        End { address: Place::Unix, port }
+    pub(super) fn unix(port: u16) -> Side {
+        Side { address: Place::Unix, port }
     }
 }
 
@@ -81,13 +81,13 @@ pub(super) struct Socket<'a> {
     pub(super) user: &'a str,
     pub(super) database: &'a str,
     pub(super) state: &'static str,
-    pub(super) peer: End,
-    pub(super) local: End,
+    pub(super) peer: Side,
+    pub(super) local: Side,
     /// When it connected, and when it last had something to do.
     pub(super) times: [TimeOfDay<'a>; 2],
     pub(super) wait_us: u64,
     pub(super) close_needed: bool,
-    /// Its own, and that of what it is linked with.
+    /// Its own, and that of what it is linked to.
     pub(super) pointers: (Pointer, Option<Pointer>),
     pub(super) replication: Option<ReplicationKind>,
     pub(super) remote_pid: i64,
@@ -102,7 +102,7 @@ impl Socket<'_> {
     pub(super) fn write(&self, side: &str, row: &mut Row<'_>) {
         row.text(self.kind).text(self.user).text(self.database).text(ReplicationKind::shown(self.replication));
         row.shown(format_args!("{side}{}", self.state));
-        for End { address, port } in [&self.peer, &self.local] {
+        for Side { address, port } in [&self.peer, &self.local] {
             match address {
                 Place::Nowhere => row.text(""),
                 Place::Unix => row.text("unix"),

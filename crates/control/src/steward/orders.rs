@@ -163,31 +163,25 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Changes the orders, and has them carried out.
     fn give(&mut self, change: impl FnOnce(&mut machine::Orders)) {
         change(&mut self.orders);
-        let settings = self.in_force(&self.loaded.settings);
+        let settings = Settings { orders: self.orders.clone(), ..Settings::clone(&self.loaded.settings) };
         self.loaded.settings = Arc::new(settings);
         self.plane.configure(Arc::clone(&self.loaded.settings));
     }
 
     /// The name of a host has other addresses than before: servers of those that are gone are closed.
-    pub(super) fn name_moved(&mut self, name: Arc<str>, addresses: Arc<[IpAddr]>) {
+    pub(super) fn name_moved(&mut self, name: &str, addresses: &[IpAddr]) {
         let shown: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
         self.plane.tell(Level::Log, format!("DNS: {name} has these addresses now: {}", shown.join(", ")));
-        self.addresses.moved(name, addresses);
-        self.give(|_| ());
+        self.give(|orders| orders.addresses.moved(name, addresses));
     }
 
     /// Settings that were just read get the orders that hold.
     pub(super) fn keep_orders(&mut self, loaded: &mut Loaded) {
         self.orders.retain(|name| loaded.settings.database(name).is_some());
-        if self.orders != loaded.settings.orders || self.addresses != loaded.settings.addresses {
-            loaded.settings = Arc::new(self.in_force(&loaded.settings));
+        if self.orders != loaded.settings.orders {
+            let settings = Settings { orders: self.orders.clone(), ..Settings::clone(&loaded.settings) };
+            loaded.settings = Arc::new(settings);
         }
-    }
-
-    /// These settings with what has happened since the start.
-    fn in_force(&self, settings: &Settings) -> Settings {
-        let (orders, addresses) = (self.orders.clone(), self.addresses.clone());
-        Settings { orders, addresses, ..Settings::clone(settings) }
     }
 
     fn wait_for(&mut self, asker: Asker, what: Awaited, database: Option<&str>) {

@@ -35,7 +35,7 @@ impl Lookups {
         let connection = site.conn.map(|conn| &self.connections[conn]);
         connection.is_some_and(|connection| {
             let remote = connection.remote.as_ref();
-            remote.is_some_and(|remote| turn.settings.addresses.have_left(&connection.address, remote))
+            remote.is_some_and(|remote| turn.settings.orders.addresses.have_left(&connection.address, remote))
         })
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Peers {
     by_age: BTreeSet<(Time, ConnId)>,
     /// As in the settings.
     timeout: Option<Duration>,
+    /// This process takes the place of another one: its clients' keys may live on any worker, or there.
+    pub(super) has_predecessor: bool,
 }
 
 impl Peers {
@@ -58,6 +60,7 @@ impl Peers {
             carriers: Table::new(Kind::Peer, u16::from(door.0)),
             by_age: BTreeSet::new(),
             timeout: settings.global.waiting.cancel_wait_timeout,
+            has_predecessor: false,
         }
     }
 

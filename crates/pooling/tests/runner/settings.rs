@@ -91,10 +91,10 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
         settings.ident = Arc::new(read_file(&mut words, |read| hba::read_maps("ident.conf", read))?);
     } else if words.eat("ldap") {
         let read = hba::read_directory(&words.string("the options")?);
-        settings.ldap = Some(Arc::new(read.map_err(|(found, _)| found)?));
+        settings.vouchers.ldap = Some(Arc::new(read.map_err(|(found, _)| found)?));
     } else if words.eat("oauth") {
         let read = hba::read_provider(&words.string("the options")?);
-        settings.provider = Some(Arc::new(read.map_err(|(found, _)| found)?));
+        settings.vouchers.provider = Some(Arc::new(read.map_err(|(found, _)| found)?));
         settings.join_rules_and_provider();
     } else if words.eat("peer") {
         let id = PeerId(number(words.bare("the peer's number")?)?);

@@ -65,12 +65,8 @@ pub struct World {
     /// When workers panic, so that all else stays as it is.
     panics: Random,
     /// What the administrator orders.
-    orders: Random,
+    orders: orders::Administrator,
     hosts: hosts::Hosts,
-    /// When something was ordered last.
-    ordered_at: u64,
-    /// A review is planned.
-    is_reviewing: bool,
 }
 
 impl World {
@@ -78,7 +74,7 @@ impl World {
     pub fn new(plan: Plan, trace: Trace) -> World {
         let book = Rc::default();
         let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
-        let orders = Random::new(plan.seed ^ 0x6f72_6465_7273);
+        let orders = orders::Administrator::new(plan.seed);
         let hosts = hosts::Hosts::new(&plan);
         let mut course = Course::new(plan, trace);
         let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
@@ -99,8 +95,6 @@ impl World {
             panics,
             orders,
             hosts,
-            ordered_at: 0,
-            is_reviewing: false,
         }
     }
 

@@ -15,8 +15,25 @@ use units::{ConnId, Kind, PoolKey, Time, WorkerId};
 use super::World;
 use crate::agenda::Happening;
 use crate::desk::{REVIEW_US, Served};
+use crate::random::Random;
 use control::Asker;
 use machine::mail::Place;
+
+/// Who gives the orders.
+#[derive(Debug)]
+pub(super) struct Administrator {
+    random: Random,
+    /// When something was ordered last.
+    pub(super) at: u64,
+    /// A review is planned.
+    is_reviewing: bool,
+}
+
+impl Administrator {
+    pub(super) fn new(seed: u64) -> Administrator {
+        Administrator { random: Random::new(seed ^ 0x6f72_6465_7273), at: 0, is_reviewing: false }
+    }
+}
 
 /// Orders that are given, with the most frequent more than once. `DB` stands for a database's name.
 const ORDERS: [&str; 14] = [
@@ -52,13 +69,13 @@ pub(super) fn order(world: &mut World) {
     if !world.course.is_working() {
         return;
     }
-    let order = *world.orders.pick(&ORDERS);
+    let order = *world.orders.random.pick(&ORDERS);
     let text = filled(world, order);
     world.course.census.world.orders += 1;
     serve_order(world, &text);
-    let pause = world.orders.skewed(10_000, 1_000_000);
+    let pause = world.orders.random.skewed(10_000, 1_000_000);
     world.course.after(pause, Happening::Order);
-    let until = world.orders.skewed(1_000, PAUSED_MAX_US);
+    let until = world.orders.random.skewed(1_000, PAUSED_MAX_US);
     world.course.after(until, Happening::Relief);
 }
 
@@ -84,7 +101,7 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
         || pools.max_server_connections > 0
         || plan.settings.users.values().any(|user| user.max_user_connections.is_some())
         || databases.into_iter().any(|database| database.settings.max_db_connections.is_some());
-    let has_changed = world.ordered_at > since || world.desk.awaits_servers();
+    let has_changed = world.orders.at > since || world.desk.awaits_servers();
     let is_troubled = world.course.trouble_at().is_some() || world.course.fault_at().is_some();
     let is_slow = plan.weather.pieces > 0 || plan.weather.late > 0 || plan.weather.delay_max > 20_000;
     if is_capped || has_changed || is_troubled || is_slow || plan.is_limited() || plan.is_spread() {
@@ -103,11 +120,11 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
 
 /// An order with a database and a client that are there.
 fn filled(world: &mut World, order: &str) -> String {
-    let database = world.orders.pick(&world.course.plan.databases).name.clone();
+    let database = world.orders.random.pick(&world.course.plan.databases).name.clone();
     let id = order.contains("ID").then(|| {
         let ids: Vec<i32> =
             snapshots(world, true).flat_map(|shown| shown.clients).map(|client| client.serial.0).collect();
-        if ids.is_empty() { 1 } else { *world.orders.pick(&ids) }
+        if ids.is_empty() { 1 } else { *world.orders.random.pick(&ids) }
     });
     let text = order.replace("DB", &format!("\"{database}\""));
     text.replace("ID", &id.unwrap_or_default().to_string())
@@ -115,7 +132,7 @@ fn filled(world: &mut World, order: &str) -> String {
 
 fn serve_order(world: &mut World, text: &str) {
     note_order(world, text);
-    world.ordered_at = world.course.now();
+    world.orders.at = world.course.now();
     let question =
         Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "operator".into(), admin: true };
     let shown: Vec<_> = snapshots(world, true).collect();
@@ -157,14 +174,14 @@ fn obey(world: &mut World, served: Served) {
 
 /// Has it looked soon whether what commands wait for has come.
 pub(super) fn plan_review(world: &mut World) {
-    if world.desk.awaits_servers() && !std::mem::replace(&mut world.is_reviewing, true) {
+    if world.desk.awaits_servers() && !std::mem::replace(&mut world.orders.is_reviewing, true) {
         world.course.after(REVIEW_US, Happening::Review);
     }
 }
 
 /// Looks whether what commands wait for has come.
 pub(super) fn review(world: &mut World) {
-    world.is_reviewing = false;
+    world.orders.is_reviewing = false;
     let ticket = world.desk.ask_for_review();
     look_for(world, ticket);
 }

@@ -322,7 +322,7 @@ impl World {
             return orders::reviewed(self, served, &paused);
         }
         if open.is_by_an_admin() {
-            self.ordered_at = self.course.now();
+            self.orders.at = self.course.now();
             orders::note_order(self, &open.text());
         }
         self.answer(&open);

@@ -88,7 +88,9 @@ fn hand_over_pair(
 }
 
 fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
-    moving::moved(&tables.sessions[conn], tables.cancels.pid_of(conn), &tables.caches.tracked)
+    let session = &tables.sessions[conn];
+    let pid = tables.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity.pid(conn));
+    moving::moved(session, pid, &tables.caches.tracked)
 }
 
 /// A session leaves, and the server that it keeps with it.

@@ -85,7 +85,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
         || server.identity.reconnects != pool.rules.orders.reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);
-    } else if tables.settings.addresses.have_left(&server.identity.host, &server.identity.address) {
+    } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
         server.end.close_needed = Some(ADDRESS_LEFT);
     }
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {

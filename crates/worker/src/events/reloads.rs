@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::Database;
+use connections::encryption;
 use connections::server::Server;
 use link::pool::Pool;
 use link::screening::Screen;
@@ -13,23 +14,15 @@ use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::notices::{DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
-/// What is derived from settings is derived anew. Returns the servers by pool.
-pub(crate) fn take_up(tables: &mut Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
+/// What is derived from settings is derived anew.
+pub(crate) fn take_up(tables: &mut Tables) {
     tables.pools.forget_past_but_of(&tables.settings);
     tables.caches.screen = Screen::of(&tables.settings);
-    servers_by_pool(tables)
-}
-
-/// The times of servers may be others.
-pub(crate) fn arm_servers(tables: &mut Tables) {
-    for conn in tables.servers.ids() {
-        timers::arm_server(tables, conn);
-    }
 }
 
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
@@ -66,12 +59,21 @@ pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) 
 }
 
 /// All servers, so that a reload looks at each once, however many pools there are.
-fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
+pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
     let mut all: BTreeMap<PoolId, Vec<ConnId>> = BTreeMap::new();
     for (conn, server) in tables.servers.iter() {
         all.entry(server.pool).or_default().push(conn);
     }
     all
+}
+
+/// Of a pool's servers those are closed that would be encrypted in another way now, or whose host has left the address that they are connected to.
+pub(crate) fn retire_outdated(tables: &mut Tables, step: &mut Step<'_>, own: &[ConnId], before: &Settings) {
+    let new = Arc::clone(&tables.settings);
+    let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
+    let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, "TLS settings have changed");
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
 }
 
 /// A client has proved another password of the pool's user than those before.

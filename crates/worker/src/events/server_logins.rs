@@ -122,7 +122,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         }
         let _ = write!(words, " (from {local})");
     }
-    if tables.settings.addresses.have_left(&server.identity.host, &server.identity.address) {
+    if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
         // The name has moved while it was being opened.
         server.end.close_needed = Some(ADDRESS_LEFT);
     }

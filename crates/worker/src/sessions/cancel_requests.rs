@@ -40,7 +40,7 @@ pub(crate) fn cancel_requested(
     let conn = match machine::pids::from_virtual_pid(pid) {
         // One that was told another process id is not at its place: only that one's key is worth anything.
         Some((owner, slot)) if owner == tables.id.0 => {
-            let is_placed = |conn: &ConnId| tables.cancels.pid_of(*conn) == pid;
+            let is_placed = |conn: &ConnId| tables.cancels.other_pid_of(*conn).is_none_or(|other| other == pid);
             tables.sessions.id_at(slot).filter(is_placed).and_then(is_owner)
         }
         Some(_) | None => None,

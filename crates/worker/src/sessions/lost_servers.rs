@@ -215,10 +215,14 @@ pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// PostgreSQL's error.
 fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
     let server = &tables.servers[conn];
+    let (id, host) = (server.pool, Arc::clone(&server.identity.host));
+    let longest = tables.settings.global.servers.server_login_retry;
+    let pool = &mut tables.pools[id];
+    pool.opening.host_failed(&pool.database, &host, step.now, step.now + longest);
     if server.identity.opened_for_session.is_some() {
         return replicating::own_server_refused(tables, step, conn, (sqlstate::CONNECTION_FAILURE, why), why);
     }
-    let (id, began, host) = (server.pool, server.identity.connected_at, Arc::clone(&server.identity.host));
+    let began = server.identity.connected_at;
     let failure = Failure {
         pool: id,
         server: server.identity.name,
@@ -229,10 +233,8 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     let failed = ToCoordinator::Failed(Box::new(failure));
     step.actions.post_to_coordinator(failed);
     closed_servers::remove_server(tables, step, conn, why);
-    let longest = tables.settings.global.servers.server_login_retry;
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
-    pool.opening.host_failed(&pool.database, &host, step.now, step.now + longest);
     if pool.opening.has_other_host(&pool.database, &host, step.now) && why != WRONG_PASSWORD_TYPE {
         // The next server is opened there, at once.
         return;

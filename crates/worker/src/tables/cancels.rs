@@ -8,7 +8,6 @@ use connections::flow::Flow;
 use connections::server::{Answerer, Server};
 use link::session::Session;
 use machine::action::Action;
-use machine::pids::virtual_pid;
 use machine::{Settings, Step};
 use units::deadline::Armed;
 use units::table::Table;
@@ -88,9 +87,9 @@ impl Cancels {
         self.pids.insert(session, pid);
     }
 
-    /// The process id that a session's client has got.
-    pub(crate) fn pid_of(&self, session: ConnId) -> i32 {
-        self.pids.get(&session).copied().unwrap_or_else(|| virtual_pid(session))
+    /// The process id that a session's client has got, if it is another than the session says.
+    pub(crate) fn other_pid_of(&self, session: ConnId) -> Option<i32> {
+        self.pids.get(&session).copied()
     }
 
     /// A session ends.

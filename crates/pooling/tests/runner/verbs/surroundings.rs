@@ -1,5 +1,6 @@
 //! What is nobody's doing in particular: time, reload, shutdown, full mailboxes, a late board, the control plane.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use machine::{DatabaseOrders, Event, Mail, Stop, ToWorker, Verdict};
@@ -28,20 +29,8 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("order") {
         return order(world, words);
     }
-    if words.eat("name") {
-        return moves(world, words);
-    }
     if words.eat("stop") {
-        let stop = match words.bare("how to stop")? {
-            "wait_for_clients" => Stop::WaitForClients,
-            "wait_for_servers" => Stop::WaitForServers,
-            "wait_for_transactions" => Stop::WaitForTransactions,
-            "immediate" => Stop::Immediate,
-            other => return Err(format!("'{other}' is no way to stop")),
-        };
-        world.tell_everybody(|place| Mail::stop(place, stop));
-        world.run_until_idle();
-        return words.end();
+        return stop(world, words);
     }
     if words.eat("panic in worker") {
         let worker: u16 = words.number("the worker")?;
@@ -63,7 +52,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return control_answers(world, words);
     }
     type Verb = fn(&mut World, Words<'_>) -> Result<(), String>;
-    let shown: [(&str, Verb); 7] = [
+    let shown: [(&str, Verb); 8] = [
         ("pools", pools),
         ("connections", connections),
         ("fidelity", fidelity),
@@ -71,6 +60,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         ("events", events),
         ("fingerprints", fingerprints),
         ("totals", totals),
+        ("name", moves),
     ];
     for (word, show) in shown {
         if words.eat(word) {
@@ -78,6 +68,19 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         }
     }
     switch(world, &mut words)?;
+    world.run_until_idle();
+    words.end()
+}
+
+fn stop(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    let stop = match words.bare("how to stop")? {
+        "wait_for_clients" => Stop::WaitForClients,
+        "wait_for_servers" => Stop::WaitForServers,
+        "wait_for_transactions" => Stop::WaitForTransactions,
+        "immediate" => Stop::Immediate,
+        other => return Err(format!("'{other}' is no way to stop")),
+    };
+    world.tell_everybody(|place| Mail::stop(place, stop));
     world.run_until_idle();
     words.end()
 }
@@ -156,11 +159,11 @@ fn moves(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     if !words.eat("moves to") {
         return Err("name NAME moves to ADDRESS …".to_owned());
     }
-    let mut addresses = Vec::new();
+    let mut addresses: Vec<IpAddr> = Vec::new();
     while !words.is_empty() {
         addresses.push(words.bare("the address")?.parse().map_err(|_| "that is no address")?);
     }
-    world.settings.addresses.moved(name.into(), addresses.into());
+    world.settings.orders.addresses.moved(name, &addresses);
     reload(world, words)
 }
 
