@@ -227,7 +227,7 @@ fn different(config: &Config) -> Vec<String> {
             "TLS below 1.2 and encrypted keys are refused",
         ),
         (true, "SHOW VERSION and -V: PgBouncer's version, then pgweir's in parentheses"),
-        (true, "-R (online restart) is refused"),
+        (true, "-R takes over from a running pgweir only, without a pause; SUSPEND is refused"),
     ];
     table.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned()).collect()
 }

@@ -66,7 +66,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/from-pgbouncer.md", 3),
         ("docs/guide/log.md", 1),
         ("docs/guide/metrics.md", 3),
-        ("docs/guide/operating.md", 1),
+        ("docs/guide/operating.md", 2),
         ("docs/guide/proxies.md", 1),
         ("docs/guide/published-tests.md", 1),
         ("docs/guide/replication.md", 1),
