@@ -138,13 +138,14 @@ impl Held {
         (coming as u32, (self.yields.len() - coming) as u32)
     }
 
-    /// The worker that has most tokens beyond those that it is to give back is asked to give one.
-    pub(crate) fn yields_next(&mut self, now: Time) -> WorkerId {
+    /// The worker that has most tokens beyond those that it is to give back is asked to give one. `None`: no worker has any, as
+    /// after a panic, until it is known what becomes of them.
+    pub(crate) fn yields_next(&mut self, now: Time) -> Option<WorkerId> {
         let to_give = |worker: usize| self.yields.iter().filter(|(asked, _)| usize::from(asked.0) == worker).count();
-        let richest = (0..self.by_worker.len()).max_by_key(|&worker| self.by_worker[worker] - to_give(worker) as i32);
-        let worker = WorkerId(richest.expect("there is a worker") as u16);
+        let holders = (0..self.by_worker.len()).filter(|&worker| self.by_worker[worker] > 0);
+        let worker = WorkerId(holders.max_by_key(|&worker| self.by_worker[worker] - to_give(worker) as i32)? as u16);
         self.yields.push((worker, now));
-        worker
+        Some(worker)
     }
 
     /// As [`Held::yields_next`], of the workers other than this one, or of it alone. `None`: they have none.
@@ -202,6 +203,14 @@ mod tests {
     const THERE: WorkerId = WorkerId(1);
 
     #[test]
+    fn nobody_is_asked_for_what_a_panicked_worker_had() {
+        let mut held = Held::new(2);
+        held.granted(Time::ZERO, THERE);
+        held.lapse(THERE, Life(1));
+        assert_eq!((held.total(), held.yields_next(Time::ZERO)), (1, None));
+    }
+
+    #[test]
     fn whoever_has_most_gives_up_first_and_gives_back_next() {
         let mut held = Held::new(2);
         for worker in [HERE, THERE, THERE, THERE] {
@@ -209,7 +218,7 @@ mod tests {
         }
         assert_eq!(held.shrink(2).collect::<Vec<_>>(), [(HERE, 0), (THERE, 2)]);
         assert_eq!(held.over(), 2);
-        assert_eq!([held.yields_next(Time::ZERO), held.yields_next(Time::ZERO)], [THERE, THERE]);
+        assert_eq!([held.yields_next(Time::ZERO), held.yields_next(Time::ZERO)], [Some(THERE); 2]);
         held.freed(THERE);
         assert_eq!((held.total(), held.over(), held.yielding(Time::ZERO)), (3, 1, (1, 0)));
     }

@@ -338,8 +338,9 @@ impl Coordinator {
         self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
         for cap in self.requests.contested() {
             let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
-            if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions) {
-                let worker = self.pools[from].held.yields_next(now);
+            if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions)
+                && let Some(worker) = self.pools[from].held.yields_next(now)
+            {
                 actions.post_to_worker(worker, ToWorker::Recall { pool: from, busy: true });
             }
         }

@@ -227,11 +227,9 @@ impl Coordinator {
     }
 
     pub(super) fn recall(&mut self, now: Time, key: PoolKey, busy: bool, actions: &mut Actions) {
-        match self.pools.id_of(&key).filter(|pool| self.pools[*pool].held.total() > 0) {
-            Some(pool) => {
-                let worker = self.pools[pool].held.yields_next(now);
-                actions.post_to_worker(worker, ToWorker::Recall { pool, busy });
-            }
+        let asked = self.pools.id_of(&key).and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?)));
+        match asked {
+            Some((pool, worker)) => actions.post_to_worker(worker, ToWorker::Recall { pool, busy }),
             None => actions.tell_other(ToOther::Successor(ToSuccessor::NothingIdle { key, busy })),
         }
     }
