@@ -117,13 +117,15 @@ fn check_names_file_line_key_and_what_was_expected() {
 
 #[test]
 fn import_says_whether_pgweir_can_serve_a_file_and_what_differs() {
-    let ini =
-        Ini::new("import", "[databases]\napp = host=127.0.0.1\n[pgbouncer]\npool_mode = transaction\npeer_id = 3\n");
+    let ini = Ini::new(
+        "import",
+        "[databases]\napp = host=127.0.0.1\n[pgbouncer]\npool_mode = transaction\nsuspend_timeout = 3\n",
+    );
     let output = run(&["import", ini.path()]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.starts_with("pgweir can serve this file.\n") && text.contains("pool_fidelity = classic"), "{text}");
-    assert!(stderr(&output).contains("peer_id: found \"3\""));
+    assert!(stderr(&output).contains("suspend_timeout: found \"3\""));
     let ini = Ini::new("import-bad", "[databases]\n[pgbouncer]\nchaos_poison = 1\n");
     let output = run(&["import", ini.path()]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
@@ -152,12 +154,4 @@ fn a_file_that_cannot_be_used_is_fatal() {
         let told = stderr(&quiet);
         assert!(told.contains("ERROR ") && told.contains("FATAL cannot load config file"), "{told}");
     }
-}
-
-#[test]
-fn a_takeover_is_refused_in_words() {
-    let ini = Ini::new("reboot", "[databases]\n[pgbouncer]\n");
-    let output = run(&["-R", ini.path()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("not supported yet"));
 }

@@ -48,13 +48,16 @@ fn the_log_has_the_lines_that_people_search_for() {
 #[test]
 fn the_log_warns_of_what_check_warns_of() {
     let place = Place::new();
-    place.write_ini("peer_id = 7\npool_mode = session\nadmin_users = adm, misspelt\nmax_client_conn = 2000000000\n");
+    place.write_ini(
+        "suspend_timeout = 7\npool_mode = session\nadmin_users = adm, misspelt\nmax_client_conn = 2000000000\n",
+    );
     let file = place.path("pgweir.ini");
     let checked = Command::new(PGWEIR).arg("check").arg(&file).output().expect("it was built");
     assert!(checked.status.success(), "{checked:?}");
     let text = String::from_utf8(checked.stderr).expect("we write UTF-8");
     let warnings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
-    for words in ["peer_id: found \"7\"", "admin_users: found a second one", "\"misspelt\"", "file descriptors"] {
+    for words in ["suspend_timeout: found \"7\"", "admin_users: found a second one", "\"misspelt\"", "file descriptors"]
+    {
         assert!(warnings.iter().any(|line| line.contains(words)), "{words}: {text}");
     }
     let running = place.start();
@@ -271,5 +274,24 @@ fn who_is_to_serve_has_to_exist_and_not_to_be_root() {
         assert!(run(&[]).contains("FATAL PgBouncer should not run as root"));
         assert!(run(&["-u", "no such user"]).contains("FATAL could not find user 'no such user' to switch to"));
     }
-    assert!(run(&["-R"]).contains("FATAL online restart (-R) is not supported yet"));
+}
+
+#[test]
+fn a_process_that_is_to_take_over_needs_a_directory_to_ask_in() {
+    let place = Place::new();
+    place.write_ini("unix_socket_dir =\nlisten_addr = 127.0.0.1\nlisten_port = 0");
+    let output = place.command().arg("-R").output().expect("it was built");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("FATAL an online restart (-R) needs unix_socket_dir, a directory"), "{text}");
+}
+
+#[test]
+fn a_process_that_is_to_take_over_from_nobody_starts() {
+    let place = Place::new();
+    let mut child = place.command().arg("-R").stderr(Stdio::null()).spawn().expect("it was built");
+    wait_until("it to listen", || place.log().contains("process up").then_some(()));
+    assert!(!place.log().contains("taking over"), "{}", place.log());
+    kill_process(place.pid(), Signal::QUIT).expect("it runs");
+    assert!(child.wait().expect("it is ours").success());
 }

@@ -237,6 +237,16 @@ impl Stage {
         }
     }
 
+    /// Whether there is a note with this beginning, or comes one while nothing else does for so long.
+    fn has_noted(&self, beginning: &str, patience: Duration) -> bool {
+        while let Ok(note) = self.notes.recv_timeout(patience) {
+            if note.starts_with(beginning) {
+                return true;
+            }
+        }
+        false
+    }
+
     fn counters(&self) -> crate::Counters {
         let mut sum = crate::Counters::default();
         for thread in self.engine().handle().counters(PATIENCE) {

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use connections::databases::{Address, Host};
 use machine::{Action, Event, Mail, Piece, Place, Refusal, Source, ToDoor, ToWorker};
@@ -87,7 +88,7 @@ fn a_slow_reader_gets_everything_in_order() {
         writer.shutdown(Shutdown::Write).expect("open");
     });
     // Nothing is read until there has been back-pressure: the buffers on the way hold less than is written.
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let until = std::time::Instant::now() + Duration::from_secs(10);
     while stage.counters().epoll_ctls <= 4 && std::time::Instant::now() < until {
         std::thread::yield_now();
     }
@@ -167,7 +168,7 @@ fn an_end_is_reported_once_and_says_how() {
     assert_eq!(stage.expect("end"), "end Closed");
     let stream = stage.tcp();
     stage.expect("accept");
-    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).expect("TCP");
+    SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP");
     drop(stream);
     assert_eq!(stage.expect("end"), "end Broken");
 }
@@ -178,7 +179,7 @@ fn a_reset_is_seen_while_reading_is_paused() {
     let mut stream = stage.tcp();
     stream.write_all(b"-").expect("it reads");
     stage.expect("got -");
-    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).expect("TCP");
+    SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP");
     drop(stream);
     assert_eq!(stage.expect("end"), "end Broken");
 }
@@ -250,8 +251,8 @@ fn a_reader_that_vanishes_while_much_is_waiting_for_it_ends_once() {
     });
     let mut stream = stage.unix();
     stream.set_nonblocking(true).expect("a socket");
-    while stream.write(&[7; 50_000]).is_ok() {}
-    stage.expect("blocked");
+    // A write that fails may find a reader that is only slow.
+    while stream.write(&[7; 50_000]).is_ok() || !stage.has_noted("blocked", Duration::from_millis(1)) {}
     drop(stream);
     assert_eq!(stage.expect("end"), "end 0 Broken");
     drop(stage.unix());
