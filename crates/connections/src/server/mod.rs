@@ -16,7 +16,7 @@ use session_state::login_report::LoginReport;
 use session_state::parameters::{Parameters, Reported};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
-use session_state::state::{Defines, OnServer};
+use session_state::state::OnServer;
 use units::deadline::Armed;
 use units::{ConnId, Life, PoolId, PoolKey, Time, WorkerId, limits};
 use wire::backend::Status;
@@ -93,17 +93,7 @@ impl Server {
             },
             traces: Traces::default(),
             backend: BackendKey::default(),
-            transaction: Transaction {
-                status: Status::Idle,
-                #[cfg(feature = "sabotage")]
-                status_seen: false,
-                query_at: now,
-                began_at: None,
-                defines: Defines::Nothing,
-                local_rights: false,
-                emptying: None,
-                answer_failed: false,
-            },
+            transaction: Transaction::idle(now),
             hold: Hold::default(),
             cancel: Cancelling::default(),
             end: End::default(),

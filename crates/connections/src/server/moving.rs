@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
-use session_state::state::{Defines, OnServer, State as SessionState};
+use session_state::state::{OnServer, State as SessionState};
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Serial, Time};
-use wire::backend::Status;
 
 use super::sequences::Drawn;
 use super::{
@@ -206,17 +205,7 @@ impl Server {
                 ..Traces::default()
             },
             backend: BackendKey { pid: moved.backend.0, secret: moved.backend.1 },
-            transaction: Transaction {
-                status: Status::Idle,
-                #[cfg(feature = "sabotage")]
-                status_seen: false,
-                query_at: moved.idle_since,
-                began_at: None,
-                defines: Defines::Nothing,
-                local_rights: false,
-                emptying: None,
-                answer_failed: false,
-            },
+            transaction: Transaction::idle(moved.idle_since),
             hold: Hold::default(),
             cancel: Cancelling::default(),
             end: End::default(),

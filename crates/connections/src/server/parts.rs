@@ -126,6 +126,24 @@ pub struct Transaction {
     pub answer_failed: bool,
 }
 
+impl Transaction {
+    /// None, since `at`.
+    #[must_use]
+    pub fn idle(at: Time) -> Transaction {
+        Transaction {
+            status: Status::Idle,
+            #[cfg(feature = "sabotage")]
+            status_seen: false,
+            query_at: at,
+            began_at: None,
+            defines: Defines::Nothing,
+            local_rights: false,
+            emptying: None,
+            answer_failed: false,
+        }
+    }
+}
+
 /// Whether its client's messages wait for an answer.
 #[derive(Debug, Default)]
 pub struct Hold {
