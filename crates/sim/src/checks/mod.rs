@@ -75,7 +75,7 @@ impl Checks {
         &self.counts
     }
 
-    /// The settings change.
+    /// A reload has added the settings before it to the plan's past.
     pub(crate) fn note_reload(&mut self, now: u64) {
         self.reloaded_at.push(now);
     }

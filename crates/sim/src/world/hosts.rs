@@ -116,7 +116,6 @@ fn moves(world: &mut World, database: usize) {
     let served = world.desk.serve_event(ControlEvent::NameMoved { name: name.into(), addresses });
     if let Some(settings) = served.configured {
         world.course.plan.settings = settings;
-        world.checks.note_reload(now);
         world.pooler.configure(&mut world.course);
     }
     world.course.after(KNOWN_US, Happening::Moved(database, now));
