@@ -68,7 +68,7 @@ fn of_setting(config: &Config, setting: &Setting) -> Option<(Verdict, String)> {
     let verdict = match setting.effect {
         // Versions of TLS are followed, or the file would be refused.
         _ if matches!(setting.key, Key::client_tls_protocols | Key::server_tls_protocols) => Verdict::Same,
-        Effect::NotYet | Effect::Partly if !is_default => Verdict::NoEffect,
+        Effect::Partly if !is_default => Verdict::NoEffect,
         _ if is_default && setting.key != Key::listen_backlog => return None,
         _ => Verdict::Same,
     };
@@ -227,7 +227,7 @@ fn different(config: &Config) -> Vec<String> {
             "TLS below 1.2 and encrypted keys are refused",
         ),
         (true, "SHOW VERSION and -V: PgBouncer's version, then pgweir's in parentheses"),
-        (true, "-R takes over from a running pgweir only, without a pause; SUSPEND is refused"),
+        (true, "-R takes over from a running pgweir only, without a pause"),
     ];
     table.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned()).collect()
 }

@@ -114,7 +114,6 @@ fn row(page: &mut String, setting: &Setting) {
     let effect = match setting.effect {
         Effect::Works => "yes",
         Effect::Unneeded => "none needed",
-        Effect::NotYet => "not yet",
         Effect::Partly => "partly",
     };
     let reload = if setting.reloadable { "yes" } else { "no" };
@@ -224,9 +223,6 @@ fn comment(sample: &mut String, setting: &Setting) {
         _ => String::new(),
     };
     words.push_str(setting.doc);
-    if matches!(setting.effect, Effect::NotYet) {
-        words.push_str(" Not supported yet.");
-    }
     let mut line = ";;".to_owned();
     for word in words.split(' ') {
         if line.chars().count() + 1 + word.chars().count() > LINE_CHARS_MAX {

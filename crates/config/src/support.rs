@@ -21,10 +21,8 @@ const FACILITIES: [&str; 12] = [
 pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for setting in TABLE {
-        match setting.effect {
-            Effect::NotYet if !values.is_default(setting.key) => problems.extend(without_effect(values, setting.key)),
-            Effect::Partly => problems.extend(refused(values, setting.key)),
-            _ => {}
+        if setting.effect == Effect::Partly {
+            problems.extend(refused(values, setting.key));
         }
     }
     if values.text(Key::auth_dbname) == connections::databases::CONSOLE_DATABASE {
@@ -46,14 +44,6 @@ pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
         problems.push(Problem::warning(place, "peers", found, expected));
     }
     problems
-}
-
-fn without_effect(values: &Values, key: Key) -> Option<Problem> {
-    let place = values.place(key).cloned().unwrap_or_default();
-    let found = quoted(&values.get(key).show());
-    let default = quoted(&key.setting().default_value().show());
-    let expected = format!("{default}: it is not supported yet and has no effect");
-    Some(Problem::warning(&place, key.name(), found, expected))
 }
 
 fn refused(values: &Values, key: Key) -> Option<Problem> {

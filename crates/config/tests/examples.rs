@@ -63,7 +63,7 @@ fn so_many_blocks_are_not_run() {
         ("README.md", 3),
         ("docs/guide/authentication.md", 1),
         ("docs/guide/deadlines-and-limits.md", 2),
-        ("docs/guide/from-pgbouncer.md", 3),
+        ("docs/guide/from-pgbouncer.md", 2),
         ("docs/guide/log.md", 1),
         ("docs/guide/metrics.md", 3),
         ("docs/guide/operating.md", 2),

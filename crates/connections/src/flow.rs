@@ -9,6 +9,8 @@
 //!
 //! One rule gives back-pressure both ways and bounds memory: while a connection has a backlog, the connection that its
 //! bytes come from is not read. A connection owns a buffer only while something is unsent.
+//!
+//! A connection that is held is not read, whatever the rule says: SUSPEND is in force.
 
 use units::{heap, limits};
 
@@ -18,13 +20,15 @@ pub struct Flow {
     unsent: Vec<u8>,
     /// Bytes of `unsent` that were written already.
     gone: u32,
+    /// What back-pressure says; a connection that is held is not read all the same.
     reading: bool,
     writing: bool,
+    held: bool,
 }
 
 impl Default for Flow {
     fn default() -> Flow {
-        Flow { unsent: Vec::new(), gone: 0, reading: true, writing: false }
+        Flow { unsent: Vec::new(), gone: 0, reading: true, writing: false, held: false }
     }
 }
 
@@ -72,24 +76,40 @@ impl Flow {
         Some(std::mem::take(&mut self.unsent))
     }
 
+    /// Whether it is read, unless it is held.
     #[must_use]
     pub fn is_reading(&self) -> bool {
         self.reading
     }
 
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
     /// Whether to watch for reading and writing from now on, if that has changed.
     #[inline]
     pub fn watch(&mut self, read: bool) -> Option<(bool, bool)> {
-        let write = !self.is_clear();
-        let is_same = (read, write) == (self.reading, self.writing);
-        (self.reading, self.writing) = (read, write);
-        (!is_same).then_some((read, write))
+        self.set(read, self.held)
+    }
+
+    /// Holds it, or lets it be read again: the same for a change of that.
+    pub fn hold(&mut self, held: bool) -> Option<(bool, bool)> {
+        self.set(self.reading, held)
+    }
+
+    #[inline]
+    fn set(&mut self, read: bool, held: bool) -> Option<(bool, bool)> {
+        let before = (self.reading && !self.held, self.writing);
+        (self.reading, self.writing, self.held) = (read, !self.is_clear(), held);
+        let after = (read && !held, self.writing);
+        (before != after).then_some(after)
     }
 
     /// After a move to another worker: a connection starts there with reading only.
     pub fn restart(&mut self) {
         debug_assert!(self.is_clear(), "only a connection without a backlog moves");
-        (self.reading, self.writing) = (true, false);
+        (self.reading, self.writing, self.held) = (true, false, false);
     }
 }
 
@@ -129,5 +149,19 @@ mod tests {
         assert_eq!(flow.watch(false), None);
         flow.keep(b"unsent", Vec::new);
         assert_eq!(flow.watch(false), Some((false, true)));
+    }
+
+    #[test]
+    fn a_held_connection_is_written_and_not_read_until_it_is_let_go() {
+        let mut flow = Flow::default();
+        assert_eq!((flow.hold(true), flow.hold(true)), (Some((false, false)), None));
+        assert_eq!(flow.watch(true), None);
+        flow.keep(b"unsent", Vec::new);
+        assert_eq!(flow.watch(true), Some((false, true)));
+        assert!(flow.is_reading() && flow.is_held());
+        assert!(flow.drained(6).is_some());
+        assert_eq!(flow.hold(false), Some((true, false)));
+        flow.watch(false);
+        assert_eq!((flow.hold(true), flow.hold(false)), (None, None), "back-pressure holds it anyway");
     }
 }

@@ -22,8 +22,6 @@ pub enum Command {
         key: String,
         value: String,
     },
-    /// A command of PgBouncer that is not supported yet, with its name for the error.
-    NotYet(&'static str),
 }
 
 /// What is ordered for one database (`Some`) or for all.
@@ -31,6 +29,7 @@ pub enum Command {
 pub enum Order {
     Pause(Option<String>),
     Resume(Option<String>),
+    Suspend,
     Disable(String),
     Enable(String),
     Reconnect(Option<String>),
@@ -47,6 +46,7 @@ impl Order {
         match self {
             Order::Pause(_) => "PAUSE",
             Order::Resume(_) => "RESUME",
+            Order::Suspend => "SUSPEND",
             Order::Disable(_) => "DISABLE",
             Order::Enable(_) => "ENABLE",
             Order::Reconnect(_) => "RECONNECT",
@@ -63,7 +63,7 @@ impl Order {
             Order::Disable(name) | Order::Enable(name) => Some(name),
             Order::Pause(name) | Order::Resume(name) | Order::Reconnect(name) => name.as_deref(),
             Order::Kill(name) | Order::WaitClose(name) => name.as_deref(),
-            Order::KillClient(_) => None,
+            Order::KillClient(_) | Order::Suspend => None,
         }
     }
 
@@ -71,6 +71,8 @@ impl Order {
         Some(match word.to_ascii_uppercase().as_str() {
             "PAUSE" => Order::Pause(argument),
             "RESUME" => Order::Resume(argument),
+            // It is for all databases.
+            "SUSPEND" if argument.is_none() => Order::Suspend,
             // Without a name none is meant, which is told.
             "DISABLE" => Order::Disable(argument.unwrap_or_default()),
             "ENABLE" => Order::Enable(argument.unwrap_or_default()),
@@ -154,14 +156,12 @@ pub(crate) const COMMANDS: [(&str, &[(&str, Command)]); 3] = [
     ),
 ];
 
-/// Commands that are not there yet, as `SHOW HELP` has them; what follows the first word is not looked at.
-pub(crate) const NOT_YET: [&str; 1] = ["SUSPEND"];
-
 /// Orders, as `SHOW HELP` has them.
-pub(crate) const ORDERS: [&str; 9] = [
+pub(crate) const ORDERS: [&str; 10] = [
     "SET key = arg",
     "PAUSE [<db>]",
     "RESUME [<db>]",
+    "SUSPEND",
     "DISABLE <db>",
     "ENABLE <db>",
     "RECONNECT [<db>]",
@@ -192,10 +192,6 @@ impl Command {
             }
             return Order::parse(first, argument).map(Command::Order);
         }
-        let first_words = NOT_YET.iter().filter_map(|usage| usage.split(' ').next());
-        if let Some(name) = first_words.into_iter().find(|name| name.eq_ignore_ascii_case(first)) {
-            return Some(Command::NotYet(name));
-        }
         let second = words.next().unwrap_or_default();
         if let Some(third) = words.next() {
             let is_like = first.eq_ignore_ascii_case("SHOW") && third.eq_ignore_ascii_case("LIKE");
@@ -216,7 +212,7 @@ impl Command {
             Command::Show(show) | Command::ShowLike(show, _) => show.is_for_stats_users(),
             Command::Courtesy(_) => true,
             Command::Reload | Command::Shutdown(_) | Command::Order(_) => false,
-            Command::Set { .. } | Command::NotYet(_) => false,
+            Command::Set { .. } => false,
         }
     }
 }
@@ -276,7 +272,8 @@ mod tests {
             ("set a.b = 2", None),
             ("begin", Some(Command::Courtesy(Courtesy::Tag("BEGIN")))),
             ("select 1", None),
-            ("suspend", Some(Command::NotYet("SUSPEND"))),
+            ("suspend", order(Order::Suspend)),
+            ("suspend app", None),
             ("", None),
             (";", None),
             ("show", None),

@@ -43,7 +43,6 @@ pub enum Refusal {
     /// Not a command; the text as sent.
     Invalid(String),
     AdminNeeded,
-    NotYet(&'static str),
     ReloadFailed,
     SetFailed,
     /// An order that cannot be carried out, and why.
@@ -72,7 +71,6 @@ impl Refusal {
         match self {
             Refusal::Invalid(text) => format!("invalid command '{text}', use SHOW HELP;"),
             Refusal::AdminNeeded => "admin access needed".to_owned(),
-            Refusal::NotYet(name) => format!("{name} is not supported yet"),
             Refusal::Words(words) => words.clone(),
             Refusal::SetFailed => "SET failed".to_owned(),
             Refusal::ReloadFailed => "RELOAD failed, see logs for additional details".to_owned(),

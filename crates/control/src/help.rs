@@ -15,10 +15,7 @@ pub(crate) fn detail() -> String {
         second if second.is_empty() => (*first).to_owned(),
         second => format!("{first} {second}"),
     });
-    let not_yet = ["not supported yet:".to_owned()].into_iter();
-    let orders = command::ORDERS.map(str::to_owned);
-    let lines =
-        shows.chain(like).chain(commands).chain(orders).chain(not_yet).chain(command::NOT_YET.map(str::to_owned));
+    let lines = shows.chain(like).chain(commands).chain(command::ORDERS.map(str::to_owned));
     lines.fold(String::new(), |text, line| text + "\n\t" + &line)
 }
 

@@ -41,6 +41,9 @@ pub trait Plane {
         false
     }
 
+    /// Takes new clients, or lets them wait in the kernel.
+    fn accept(&mut self, accepts: bool);
+
     /// Sends wire messages to a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
 
@@ -113,12 +116,14 @@ pub struct EngineFacts {
     pub peer_pools: Vec<PeerPool>,
 }
 
-/// Clients that were not let in.
+/// Clients that were not let in, or not yet.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct DoorFacts {
     /// Because there was no file descriptor.
     pub turned_away: u64,
     pub refused: RefusedLogins,
+    /// Clients that log in at this moment.
+    pub logins: u64,
 }
 
 /// The engine's counters of a worker, for SHOW WORKERS.

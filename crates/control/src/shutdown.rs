@@ -1,7 +1,7 @@
 //! What signals and SHUTDOWN mean in each phase, as pure functions: what to do, and the log line.
 //= pgbouncer usage.md#signals
 
-use machine::{Level, Stop};
+use machine::{Level, Orders, Stop};
 
 /// A signal that has a meaning here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,25 @@ pub enum Phase {
     HandingOver,
     /// No new clients; existing work ends as the stop says.
     Ending(Stop),
+}
+
+/// What an administrator has brought to a stand, as PgBouncer's signals and SHOW STATE tell it apart.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standstill {
+    None,
+    Paused,
+    Suspended,
+}
+
+impl Standstill {
+    /// What orders have led to. What is both has been killed while it was suspended.
+    pub(crate) fn of(orders: &Orders) -> Standstill {
+        match (orders.is_suspended(), orders.only_of(None).paused) {
+            (true, _) => Standstill::Suspended,
+            (false, true) => Standstill::Paused,
+            (false, false) => Standstill::None,
+        }
+    }
 }
 
 /// What to do about a signal.
@@ -47,7 +66,7 @@ pub enum Act {
 impl Phase {
     /// What a signal means now.
     #[must_use]
-    pub(crate) fn on(self, signal: Signal, is_paused: bool) -> Verdict {
+    pub(crate) fn on(self, signal: Signal, standstill: Standstill) -> Verdict {
         let log = |text, act| Verdict { level: Level::Log, text, act };
         // A process that hands over is told to end like a running one.
         let ending = matches!(self, Phase::Ending(_));
@@ -66,11 +85,14 @@ impl Phase {
                 Act::Stop(Stop::WaitForServers),
             ),
             Signal::User1 if ending => log("got SIGUSR1 while shutting down, ignoring", Act::Nothing),
-            Signal::User1 if is_paused => log("got SIGUSR1, but already paused/suspended", Act::Nothing),
-            Signal::User1 => log("got SIGUSR1, pausing all activity", Act::Pause),
+            Signal::User1 if standstill == Standstill::None => log("got SIGUSR1, pausing all activity", Act::Pause),
+            Signal::User1 => log("got SIGUSR1, but already paused/suspended", Act::Nothing),
             Signal::User2 if ending => log("got SIGUSR2 while shutting down, ignoring", Act::Nothing),
-            Signal::User2 if is_paused => log("got SIGUSR2, continuing from PAUSE", Act::Resume),
-            Signal::User2 => log("got SIGUSR2, but not paused/suspended", Act::Nothing),
+            Signal::User2 => match standstill {
+                Standstill::None => log("got SIGUSR2, but not paused/suspended", Act::Nothing),
+                Standstill::Paused => log("got SIGUSR2, continuing from PAUSE", Act::Resume),
+                Standstill::Suspended => log("got SIGUSR2, continuing from SUSPEND", Act::Resume),
+            },
         }
     }
 
@@ -93,12 +115,12 @@ mod tests {
 
     #[test]
     fn a_second_signal_ends_at_once() {
-        let soft = Phase::Running.on(Signal::Terminate, false);
+        let soft = Phase::Running.on(Signal::Terminate, Standstill::None);
         assert_eq!(soft.act, Act::Stop(Stop::WaitForClients));
-        assert_eq!(Phase::Running.on(Signal::Interrupt, false).act, Act::Stop(Stop::WaitForServers));
+        assert_eq!(Phase::Running.on(Signal::Interrupt, Standstill::None).act, Act::Stop(Stop::WaitForServers));
         for stop in [Stop::WaitForClients, Stop::WaitForServers] {
             for signal in [Signal::Terminate, Signal::Interrupt, Signal::Quit] {
-                let verdict = Phase::Ending(stop).on(signal, false);
+                let verdict = Phase::Ending(stop).on(signal, Standstill::None);
                 assert_eq!(verdict.act, Act::Stop(Stop::Immediate), "{signal:?}");
                 assert!(verdict.text.ends_with("fast exit"), "{}", verdict.text);
             }
@@ -108,8 +130,8 @@ mod tests {
     #[test]
     fn quit_is_immediate_and_hangup_reloads_whatever_the_phase() {
         for phase in [Phase::Running, Phase::Ending(Stop::WaitForClients)] {
-            assert_eq!(phase.on(Signal::Quit, false).act, Act::Stop(Stop::Immediate));
-            assert_eq!(phase.on(Signal::Hangup, false).act, Act::Reload);
+            assert_eq!(phase.on(Signal::Quit, Standstill::None).act, Act::Stop(Stop::Immediate));
+            assert_eq!(phase.on(Signal::Hangup, Standstill::None).act, Act::Reload);
         }
     }
 
@@ -117,15 +139,17 @@ mod tests {
     fn pause_and_resume_are_for_a_running_process_that_needs_them() {
         let ending = Phase::Ending(Stop::WaitForClients);
         let table = [
-            (Phase::Running, Signal::User1, false, Act::Pause),
-            (Phase::Running, Signal::User1, true, Act::Nothing),
-            (Phase::Running, Signal::User2, true, Act::Resume),
-            (Phase::Running, Signal::User2, false, Act::Nothing),
-            (ending, Signal::User1, false, Act::Nothing),
-            (ending, Signal::User2, true, Act::Nothing),
+            (Phase::Running, Signal::User1, Standstill::None, Act::Pause),
+            (Phase::Running, Signal::User1, Standstill::Paused, Act::Nothing),
+            (Phase::Running, Signal::User1, Standstill::Suspended, Act::Nothing),
+            (Phase::Running, Signal::User2, Standstill::Paused, Act::Resume),
+            (Phase::Running, Signal::User2, Standstill::Suspended, Act::Resume),
+            (Phase::Running, Signal::User2, Standstill::None, Act::Nothing),
+            (ending, Signal::User1, Standstill::None, Act::Nothing),
+            (ending, Signal::User2, Standstill::Paused, Act::Nothing),
         ];
-        for (phase, signal, is_paused, act) in table {
-            assert_eq!(phase.on(signal, is_paused).act, act, "{phase:?} {signal:?} {is_paused}");
+        for (phase, signal, standstill, act) in table {
+            assert_eq!(phase.on(signal, standstill).act, act, "{phase:?} {signal:?} {standstill:?}");
         }
     }
 
@@ -149,7 +173,7 @@ mod tests {
             (ending, Signal::User2, "got SIGUSR2 while shutting down, ignoring"),
         ];
         for (phase, signal, text) in table {
-            let verdict = phase.on(signal, false);
+            let verdict = phase.on(signal, Standstill::None);
             assert_eq!((verdict.level, verdict.text), (Level::Log, text), "{phase:?} {signal:?}");
         }
         assert_eq!(ending.last_words(), Some("client connections dropped, exiting"));

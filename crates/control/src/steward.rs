@@ -19,13 +19,15 @@ use crate::events::Announcer;
 use crate::metrics;
 use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::ShowInput;
-use crate::shutdown::{Act, Phase, Signal};
+use crate::shutdown::{Act, Phase, Signal, Standstill};
 
 mod endings;
 mod orders;
+mod suspension;
 
 use endings::Countdown;
 use orders::Waiting;
+use suspension::Suspending;
 
 /// How often memory is given back to the system.
 const MEMORY_PERIOD: Duration = Duration::from_secs(5);
@@ -117,8 +119,10 @@ pub struct Steward<P, L> {
     ready: Arc<AtomicBool>,
     /// What was ordered at the console.
     orders: Orders,
-    /// Commands that are answered when servers are closed.
+    /// Commands that are answered when servers are closed, or all is sent.
     waiting: Vec<Waiting>,
+    /// What SUSPEND has come to, while it is in force.
+    suspending: Suspending,
     /// The end that has begun.
     end: Countdown,
 }
@@ -138,6 +142,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             phase: Phase::Running,
             ready: Arc::default(),
             waiting: Vec::new(),
+            suspending: Suspending::default(),
             end: Countdown::default(),
         }
     }
@@ -157,7 +162,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         loop {
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
             let now = Instant::now();
-            let look = if self.awaits_servers() { looks.left(orders::POLL, now) } else { Duration::MAX };
+            let look = if self.awaits_looks() { looks.left(orders::POLL, now) } else { Duration::MAX };
             let timeout = statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look);
             match events.recv_timeout(timeout.min(self.end.left(now))) {
                 Ok(event) => {
@@ -173,7 +178,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 return ending;
             }
             if looks.due(orders::POLL, now).is_some() {
-                let _ = self.review();
+                let _ = self.review(now);
             }
             if memory.due(MEMORY_PERIOD, now).is_some() {
                 self.plane.give_memory_back();
@@ -189,7 +194,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         match event {
             ControlEvent::Asked { asker, question } => self.asked(asker, &question),
             ControlEvent::Signal(signal) => {
-                let verdict = self.phase.on(signal, self.is_paused());
+                let verdict = self.phase.on(signal, Standstill::of(&self.orders));
                 self.plane.tell(verdict.level, verdict.text.to_owned());
                 match verdict.act {
                     Act::Nothing => None,
@@ -203,7 +208,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                         None
                     }
                     Act::Resume => {
-                        // The verdict is only given while it is paused.
+                        // The verdict is only given while it is paused or suspended.
                         let _ = self.resume(None);
                         None
                     }
@@ -284,7 +289,6 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Ok(Command::Set { key, value }) => self.set(&key, &value),
             // Without an answer now, it comes later.
             Ok(Command::Order(order)) => self.order(asker, &order)?,
-            Ok(Command::NotYet(name)) => Answer::Refused(Refusal::NotYet(name)),
             Err(refusal) => Answer::Refused(refusal),
         };
         if let Answer::Refused(refusal) = &answer {

@@ -37,6 +37,8 @@ impl Plane for NotingPlane {
 
     fn stop(&mut self, _stop: Stop) {}
 
+    fn accept(&mut self, _accepts: bool) {}
+
     fn answer(&mut self, _to: Asker, bytes: Vec<u8>, _close: bool) {
         self.0.borrow_mut().answer = bytes;
     }

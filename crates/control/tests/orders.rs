@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use connections::databases::{Address, Database, Host};
 use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
-use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
+use machine::snapshot::SuspendedCounts;
+use machine::{Level, Manner, Question, Settings, Snapshot, Stop, Suspension};
 use units::{ConnId, Kind, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
@@ -21,6 +23,9 @@ struct Outside {
     closing: Rc<Cell<u32>>,
     /// Workers that do not answer.
     mute: Rc<Cell<bool>>,
+    /// While SUSPEND is in force: what each worker shows of it.
+    suspended: Rc<Cell<Option<SuspendedCounts>>>,
+    logins: Rc<Cell<u64>>,
 }
 
 impl Outside {
@@ -42,12 +47,17 @@ impl Plane for Outside {
                 (pool.open_servers, pool.closing_servers) = (self.open.get(), self.closing.get());
             }
         }
+        for snapshot in &mut snapshots {
+            snapshot.suspension = self.suspended.get();
+        }
         snapshots.truncate(if self.mute.get() { 1 } else { usize::MAX });
         snapshots
     }
 
     fn counters(&mut self) -> EngineFacts {
-        EngineFacts::default()
+        let mut facts = EngineFacts::default();
+        facts.door.logins = self.logins.get();
+        facts
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
@@ -60,7 +70,16 @@ impl Plane for Outside {
         let at = host(Host::Ip([10, 0, 0, 1].into()));
         let left = settings.orders.addresses.have_left(&host(Host::Name("db.example".to_owned())), &at);
         let moved = if left { "; db.example has left 10.0.0.1" } else { "" };
-        self.note(format!("all: {}; app: {}{moved}", words(all), words(app)));
+        let suspended = match settings.orders.suspension {
+            None => "",
+            Some(Suspension::Flushing) => "; suspended",
+            Some(Suspension::Overdue) => "; suspended, overdue",
+        };
+        self.note(format!("all: {}; app: {}{moved}{suspended}", words(all), words(app)));
+    }
+
+    fn accept(&mut self, accepts: bool) {
+        self.note(format!("accept {accepts}"));
     }
 
     fn stop(&mut self, stop: Stop) {
@@ -127,6 +146,7 @@ fn loaded() -> Loaded {
 type Load = fn(Wanted<'_>) -> Result<Loaded, Vec<String>>;
 
 struct Scene {
+    began: Instant,
     outside: Outside,
     steward: Steward<Outside, Load>,
 }
@@ -135,7 +155,7 @@ impl Scene {
     fn new() -> Scene {
         let outside = Outside::default();
         let load: Load = |_| Ok(loaded());
-        Scene { steward: Steward::new(outside.clone(), load, loaded()), outside }
+        Scene { began: Instant::now(), steward: Steward::new(outside.clone(), load, loaded()), outside }
     }
 
     /// What the console of this number types leads to, but for the log.
@@ -154,8 +174,19 @@ impl Scene {
     }
 
     fn reviews(&mut self) -> Vec<String> {
-        self.steward.review();
+        self.reviews_after(0)
+    }
+}
+
+impl Scene {
+    fn reviews_after(&mut self, seconds: u64) -> Vec<String> {
+        self.steward.review(self.began + Duration::from_secs(seconds));
         self.told()
+    }
+
+    /// What each of the two workers shows.
+    fn shows(&mut self, unsent: u32, consoles: u32) {
+        self.outside.suspended.set(Some(SuspendedCounts { unsent, consoles }));
     }
 }
 
@@ -236,7 +267,7 @@ fn pause_is_answered_when_two_looks_have_found_no_server() {
     assert_eq!(scene.reviews(), NOTHING, "a worker has not answered");
     scene.outside.mute.set(false);
     assert_eq!(scene.reviews(), ["1: PAUSE"]);
-    assert!(!scene.steward.awaits_servers());
+    assert!(!scene.steward.awaits_looks());
     scene.outside.open.set(3);
     scene.types(1, "resume app");
     scene.types(1, "pause app");
@@ -302,4 +333,100 @@ fn kill_client_ends_the_one_with_this_id() {
     let killed = scene.types(1, &format!("kill_client {}", client.serial.0));
     let expected = format!("kill {:?} of {:?}, {:?}", client.conn, WorkerId(client.conn.owner()), client.serial);
     assert_eq!(killed, [expected, "1: KILL_CLIENT".to_owned()]);
+}
+
+fn suspended(overdue: &str) -> String {
+    format!("all: {CALM}; app: {CALM}; suspended{overdue}")
+}
+
+fn calm() -> String {
+    format!("all: {CALM}; app: {CALM}")
+}
+
+#[test]
+fn suspend_is_answered_when_nobody_logs_in_and_all_is_sent() {
+    let mut scene = Scene::new();
+    scene.outside.logins.set(1);
+    assert_eq!(scene.types(1, "suspend"), ["accept false".to_owned(), suspended("")]);
+    assert_eq!(scene.reviews(), NOTHING, "no worker knows of it yet");
+    scene.shows(1, 1);
+    assert_eq!(scene.reviews(), NOTHING, "two sockets have not taken everything");
+    scene.shows(0, 1);
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), Vec::new()), "somebody logs in");
+    scene.outside.logins.set(0);
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), vec!["1: SUSPEND".to_owned()]));
+    assert_eq!(scene.reviews_after(3600), NOTHING, "it has come to its end in time");
+    for text in ["suspend", "pause"] {
+        assert_eq!(scene.types(2, text), ["2: 08P01 already suspended/paused"]);
+    }
+    assert_eq!(scene.types(2, "reload"), [suspended(""), "2: RELOAD".to_owned()], "a RELOAD keeps it");
+    scene.steward.serve(ControlEvent::Signal(Signal::User1));
+    assert_eq!(scene.told(), NOTHING);
+    let resumed = scene.types(2, "resume");
+    assert_eq!(resumed, [calm(), "accept true".to_owned(), "2: RESUME".to_owned()]);
+    assert_eq!(scene.types(2, "resume"), ["2: 08P01 pooler is not paused/suspended"]);
+}
+
+#[test]
+fn suspend_waits_no_longer_than_suspend_timeout() {
+    let mut scene = Scene::new();
+    scene.types(1, "suspend");
+    scene.shows(1, 1);
+    assert_eq!(scene.reviews_after(0), NOTHING);
+    assert_eq!(scene.reviews_after(9), NOTHING);
+    assert_eq!(scene.reviews_after(10), [suspended(", overdue")]);
+    assert_eq!(scene.reviews_after(10), ["1: SUSPEND"], "whoever was waited for is closed");
+    assert_eq!(scene.types(1, "resume").last().expect("an answer"), "1: RESUME");
+    // The next one has its own time.
+    scene.types(1, "suspend");
+    assert_eq!(scene.reviews_after(60), NOTHING);
+    assert_eq!(scene.reviews_after(69), NOTHING);
+    assert_eq!(scene.reviews_after(70), [suspended(", overdue")]);
+}
+
+#[test]
+fn whatever_ends_suspend_answers_it() {
+    let began = |scene: &mut Scene| {
+        scene.shows(1, 1);
+        assert_eq!(scene.types(1, "suspend").len(), 2);
+    };
+    let mut scene = Scene::new();
+    began(&mut scene);
+    let resumed = scene.types(2, "resume");
+    assert_eq!(resumed[2..], ["1: 08P01 RESUME came before all was sent", "2: RESUME"]);
+    began(&mut scene);
+    scene.steward.serve(ControlEvent::Signal(Signal::User2));
+    assert_eq!(scene.told().last().expect("an answer"), "1: 08P01 RESUME came before all was sent");
+    began(&mut scene);
+    scene.shows(1, 0);
+    assert_eq!(scene.reviews(), NOTHING, "it may be on its way between workers");
+    let resumed = scene.reviews();
+    assert_eq!(resumed.last().expect("an answer"), "1: 08P01 RESUME came before all was sent", "no console is left");
+    began(&mut scene);
+    let ended = scene.types(2, "shutdown wait_for_clients");
+    let expected = ["2: SHUTDOWN", &calm(), "accept true", "1: 08P01 pooler is shutting down", "stop WaitForClients"];
+    assert_eq!(ended, expected, "clients are to finish what they have begun");
+    assert_eq!(scene.types(3, "suspend"), ["3: 08P01 pooler is shutting down"]);
+}
+
+#[test]
+fn what_was_killed_while_it_was_suspended_is_resumed_with_it() {
+    let mut scene = Scene::new();
+    scene.types(1, "suspend");
+    let killed = "all: paused=1 disabled=0 reconnects=0 kills=1";
+    assert_eq!(scene.types(1, "kill"), [format!("{killed}; app: {CALM}; suspended"), "1: KILL".to_owned()]);
+    let calm = format!("all: paused=0 disabled=0 reconnects=0 kills=1; app: {CALM}");
+    assert_eq!(scene.types(1, "resume")[0], calm);
+}
+
+#[test]
+fn a_process_that_is_suspended_does_not_hand_over() {
+    let mut scene = Scene::new();
+    scene.types(1, "suspend");
+    let (to, answer) = std::sync::mpsc::channel();
+    scene.steward.serve(ControlEvent::UpgradeAsked(7, to));
+    assert_eq!(answer.recv().expect("an answer"), Err("it is suspended".to_owned()));
+    // It was asked before SUSPEND came.
+    scene.steward.serve(ControlEvent::UpgradeBegun(7));
+    assert_eq!(scene.told()[..2], [calm(), "accept true".to_owned()]);
 }

@@ -53,6 +53,10 @@ impl Plane for FakePlane {
         self.note(format!("stop {stop:?}"));
     }
 
+    fn accept(&mut self, accepts: bool) {
+        self.note(format!("accept {accepts}"));
+    }
+
     fn kill_client(&mut self, worker: WorkerId, conn: ConnId, _serial: Serial) {
         self.note(format!("kill {conn:?} at {worker:?}"));
     }
@@ -178,7 +182,6 @@ fn errors_are_protocol_violations_and_leave_the_client_ready() {
         ("reload", false, "admin access needed"),
         ("shutdown", false, "admin access needed"),
         ("show fds", false, "admin access needed"),
-        ("suspend", true, "SUSPEND is not supported yet"),
     ];
     for (text, admin, expected) in table {
         let (diary, ending) = after(vec![asked(text, admin)], no_reload());

@@ -47,7 +47,7 @@ use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker}
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
-use machine::{CancelSecret, Proved, Settings};
+use machine::{CancelSecret, Proved, Settings, Suspension};
 use method::Method;
 pub use method::SystemUsers;
 use outward::Outward;
@@ -543,6 +543,14 @@ impl Door {
                 self.strangers.configure(&self.settings, self.outward.lookups.kinds());
                 self.system_users.configure(&self.settings);
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
+                let is_over = self.settings.orders.suspension == Some(Suspension::Overdue);
+                for conn in self.logins.ids().into_iter().filter(|_| is_over) {
+                    if !matches!(self.logins[conn].phase, Phase::Leaving) {
+                        self.withdraw(conn, actions);
+                        let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "suspend_timeout".to_owned());
+                        self.refuse(now, conn, &refused, actions);
+                    }
+                }
             }
             ToDoor::Stop(_) => actions.push(Action::Finished),
         }

@@ -159,6 +159,13 @@ impl Actions {
         }
     }
 
+    /// Holds a connection, so that it is not read, or lets it go.
+    pub fn hold(&mut self, conn: ConnId, flow: &mut Flow, held: bool) {
+        if let Some((read, write)) = flow.hold(held) {
+            self.push(Action::Interest { conn, read, write });
+        }
+    }
+
     /// Empty again, keeping the memory. Buffers that were kept go to `recycle`.
     pub fn clear(&mut self, mut recycle: impl FnMut(Vec<u8>)) {
         self.list.clear();

@@ -49,11 +49,13 @@ pub enum Sabotage {
     RemoveSilently,
     /// A cancel request is passed on to its peer twice (breaks I4).
     PassOnTwice,
+    /// Servers are read although SUSPEND is in force (breaks I16).
+    ReadSuspended,
 }
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
-    pub const ALL: [Sabotage; 22] = [
+    pub const ALL: [Sabotage; 23] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -76,6 +78,7 @@ impl Sabotage {
         Sabotage::ForgiveIdleTransactions,
         Sabotage::RemoveSilently,
         Sabotage::PassOnTwice,
+        Sabotage::ReadSuspended,
     ];
 }
 
@@ -99,4 +102,5 @@ pub enum Fault {
     ForgiveIdleTransactions,
     RemoveSilently,
     PassOnTwice,
+    ReadSuspended,
 }

@@ -39,7 +39,7 @@ pub use encryption::{CertificateNames, Secure, Secured};
 pub use event::{Event, Hangup};
 pub use mail::{Exchange, Lost, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 pub use observe::{About, Ends, Fact, Level, LogFilter, Peer, SlowStatement, Topic};
-pub use orders::{DatabaseOrders, Orders};
+pub use orders::{DatabaseOrders, Orders, Suspension};
 pub use proved::{Marks, Proved};
 pub use replication::{NoReplicationKind, Replication, ReplicationKind};
 pub use settings::Settings;

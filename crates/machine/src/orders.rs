@@ -8,6 +8,7 @@
 //!   DISABLE, ENABLE        disabled    nobody logs in
 //!   RECONNECT              reconnects  servers that are older than the last one are closed when they are free
 //!   KILL                   kills       clients and servers from before the last one are closed
+//!   SUSPEND, RESUME        suspension  nobody is read but consoles, and nothing times out
 //! ```
 //!
 //! //= pgbouncer usage.md#process-controlling-commands
@@ -27,11 +28,23 @@ pub struct DatabaseOrders {
     pub kills: u32,
 }
 
+/// SUSPEND, which is for all databases, while it is in force.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Suspension {
+    /// What was received already goes on to whom it is for.
+    Flushing,
+    /// `suspend_timeout` is over: whoever has not taken all that was sent to it is closed.
+    Overdue,
+}
+
 /// All orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Orders {
     all: DatabaseOrders,
     databases: BTreeMap<String, DatabaseOrders>,
+    /// It goes to no other process: one that is suspended does not hand over.
+    #[serde(skip)]
+    pub suspension: Option<Suspension>,
     /// Where names of hosts have moved to: nobody's order, but what has to reach everybody in the same way.
     pub addresses: Addresses,
 }
@@ -64,16 +77,22 @@ impl Orders {
         }
     }
 
-    /// Takes back every PAUSE and what KILL has paused.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspension.is_some()
+    }
+
+    /// Takes back SUSPEND, every PAUSE and what KILL has paused.
     pub fn resume_all(&mut self) {
+        self.suspension = None;
         self.all.paused = false;
         self.databases.values_mut().for_each(|orders| orders.paused = false);
     }
 
-    /// Whether anything is paused.
+    /// Whether anything is suspended or paused.
     #[must_use]
     pub fn pause_anything(&self) -> bool {
-        self.all.paused || self.databases.values().any(|orders| orders.paused)
+        self.is_suspended() || self.all.paused || self.databases.values().any(|orders| orders.paused)
     }
 
     /// Forgets the orders for databases that are not there any more.
@@ -98,8 +117,9 @@ mod tests {
         orders.change(None, |all| all.paused = true);
         orders.change(Some("app"), |own| own.paused = false);
         assert!(orders.of("app").paused && orders.of("other").paused && !orders.only_of(Some("app")).paused);
+        orders.suspension = Some(Suspension::Flushing);
         orders.resume_all();
-        assert!(!orders.pause_anything());
+        assert!(!orders.pause_anything() && !orders.is_suspended());
         orders.retain(|name| name != "app");
         assert_eq!(orders.of("app").reconnects, 1);
     }

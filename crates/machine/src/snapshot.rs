@@ -40,6 +40,17 @@ pub struct Snapshot {
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
     pub sizes: ObjectSizes,
+    /// While SUSPEND is in force.
+    pub suspension: Option<SuspendedCounts>,
+}
+
+/// What SUSPEND waits for on one worker, and who may end it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuspendedCounts {
+    /// Connections whose sockets have not taken all that was sent to them.
+    pub unsent: u32,
+    /// Clients at the console.
+    pub consoles: u32,
 }
 
 /// One limit of a class on one worker; counts since the start, or since there is such a limit.

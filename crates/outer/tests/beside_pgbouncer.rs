@@ -174,10 +174,9 @@ const COMMANDS: [&str; 59] = [
 ];
 
 /// What is answered otherwise, and why.
-const OTHERWISE: [(&str, &str); 3] = [
+const OTHERWISE: [(&str, &str); 2] = [
     ("enable pgbouncer", "PgBouncer says that it cannot be disabled, which nobody has asked for"),
     ("show clients like 'x'", "pgweir's own"),
-    ("suspend nonsense", "there is no SUSPEND yet"),
 ];
 
 #[test]

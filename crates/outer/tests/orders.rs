@@ -194,3 +194,48 @@ fn set_holds_for_live_pools_until_a_reload() {
     }
     stage.assert_healthy();
 }
+
+/// SUSPEND under load: nobody is accepted or read, and nothing fails. The console that gave it goes on working.
+#[test]
+fn suspend_brings_everything_to_a_stand_and_nobody_notices() {
+    const CLIENTS: usize = 20;
+    let settings = vec![("default_pool_size", "5".to_owned()), ("query_timeout", "2".to_owned())];
+    let stage = Stage::set(&Wishes { settings, ..Wishes::default() });
+    let load = Load::start(&stage, CLIENTS);
+    let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
+    let mut type_it = |text: &str| console.query(text).unwrap_or_else(|gone| panic!("{text}: {gone}"));
+    for _ in 0..3 {
+        load.goes_on();
+        let suspended = type_it("suspend");
+        assert_eq!((suspended.tags.join(" ").as_str(), suspended.errors.len()), ("SUSPEND", 0), "{suspended:?}");
+        assert_eq!(type_it("show state").lines(), ["active no", "paused no", "suspended yes"]);
+        assert_eq!(type_it("pause").errors.len(), 1);
+        let done = load.done.load(Ordering::Relaxed);
+        let latecomer = {
+            let address = stage.pooler.address();
+            thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))
+        };
+        // Longer than query_timeout.
+        let until = Instant::now() + std::time::Duration::from_millis(2_500);
+        while Instant::now() < until {
+            assert_eq!(type_it("show version").errors.len(), 0);
+            thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let more = load.done.load(Ordering::Relaxed) - done;
+        assert!(more <= CLIENTS as u64, "{more} transfers went on, whose last answers were on their way at most");
+        assert!(!latecomer.is_finished(), "nobody is accepted");
+        assert_eq!(type_it("resume").tags, ["RESUME"]);
+        latecomer.join().expect("no panic").expect("it is let in now");
+    }
+    load.goes_on();
+    // The last console leaves.
+    assert_eq!(type_it("suspend").tags, ["SUSPEND"]);
+    drop(console);
+    eventually("it resumes", || stage.pooler.log().contains("admin disappeared when suspended, doing RESUME"));
+    load.goes_on();
+    let done = load.end();
+    let sums = stage.direct("select sum(amount), count(*) from ledger").lines();
+    assert_eq!(sums, [format!("{} {}", 100 * (CLIENTS + 1), CLIENTS + 1)]);
+    let bank = stage.direct("select amount from ledger where id = 0").lines();
+    assert_eq!(bank, [(100 - i64::try_from(done).expect("a count")).to_string()]);
+}

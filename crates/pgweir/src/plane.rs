@@ -49,7 +49,7 @@ impl Plane for EnginePlane {
         threads.iter().for_each(|thread| sum.add(&thread.counters));
         let workers = threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect();
         let peer_pools = threads.iter().flat_map(|thread| thread.peer_pools.iter().copied()).collect();
-        let door = DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins };
+        let door = DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins, logins: sum.logins };
         EngineFacts { workers, door, peer_pools }
     }
 
@@ -60,6 +60,10 @@ impl Plane for EnginePlane {
     fn stop(&mut self, stop: Stop) {
         self.supervisor.stopping();
         self.handle.stop(stop);
+    }
+
+    fn accept(&mut self, accepts: bool) {
+        self.handle.accept(accepts);
     }
 
     fn hand_over(&mut self) {

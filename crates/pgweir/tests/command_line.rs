@@ -119,13 +119,13 @@ fn check_names_file_line_key_and_what_was_expected() {
 fn import_says_whether_pgweir_can_serve_a_file_and_what_differs() {
     let ini = Ini::new(
         "import",
-        "[databases]\napp = host=127.0.0.1\n[pgbouncer]\npool_mode = transaction\nsuspend_timeout = 3\n",
+        "[databases]\napp = host=127.0.0.1\n[pgbouncer]\npool_mode = transaction\nadmin_users = adm, misspelt\n",
     );
     let output = run(&["import", ini.path()]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.starts_with("pgweir can serve this file.\n") && text.contains("pool_fidelity = classic"), "{text}");
-    assert!(stderr(&output).contains("suspend_timeout: found \"3\""));
+    assert!(stderr(&output).contains("\"misspelt\""), "{}", stderr(&output));
     let ini = Ini::new("import-bad", "[databases]\n[pgbouncer]\nchaos_poison = 1\n");
     let output = run(&["import", ini.path()]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));

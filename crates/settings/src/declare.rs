@@ -16,8 +16,6 @@ pub enum Effect {
     Works,
     /// Accepted, and nothing is missing: there is nothing here that it could change.
     Unneeded,
-    /// Accepted, but without effect so far: a value other than the default gives a warning.
-    NotYet,
     /// Some values work, others would be unsafe to pass over and are refused: see `support` in `config`.
     Partly,
 }

@@ -143,7 +143,7 @@ settings! {
         http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses for Prometheus and probes, as 127.0.0.1:9127 or unix:/run/pgweir/http: /metrics, /live and /ready by HTTP. Empty: none.";
         stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "Over how long averages are taken, and how often log_stats writes.";
         stats_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run SHOW commands on the console.";
-        suspend_timeout: Duration = Seconds, Some("10"), Yes, NotYet, PgBouncer, "How long SUSPEND waits for buffers to empty.";
+        suspend_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long SUSPEND waits until all that was received has gone on, and logins are over; then whoever it still waits for is closed. 0: it waits as long as that takes.";
     }
 
     Tls tls: TlsSettings, "TLS" {

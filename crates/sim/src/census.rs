@@ -42,6 +42,9 @@ census! {
         reviews = "reviews",
         /// Times that PAUSE was answered.
         pauses = "pauses",
+        /// Times that SUSPEND was, and how often it had to close whoever did not take what was sent to it.
+        suspensions = "suspensions",
+        suspend_timeouts = "suspend_timeouts",
         /// Times that it was checked, a second after RESUME, that who waits has a server.
         reliefs = "reliefs",
         /// Hosts that went down while another one of their database lived.

@@ -12,9 +12,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts};
+use control::{
+    Asker, ControlEvent, DoorFacts, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts,
+};
 use jiff::Zoned;
 use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
@@ -27,6 +29,8 @@ type Load = Box<dyn FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>>;
 
 /// The control plane, and the commands that wait for snapshots.
 pub(crate) struct Desk {
+    /// What the clock of the process showed when the world's was at 0.
+    began: Instant,
     steward: Steward<Counter, Load>,
     tray: Rc<RefCell<Tray>>,
     open: VecDeque<Open>,
@@ -36,7 +40,7 @@ pub(crate) struct Desk {
 /// A command, and the snapshots that have come for it so far.
 pub(crate) struct Open {
     ticket: u64,
-    /// `None`: it is looked whether servers are closed.
+    /// `None`: it is a review.
     asked: Option<(Asker, Question)>,
     snapshots: Vec<Snapshot>,
 }
@@ -48,6 +52,8 @@ pub(crate) struct Served {
     pub(crate) configured: Option<Arc<Settings>>,
     pub(crate) killed: Vec<(WorkerId, ConnId, Serial)>,
     pub(crate) stop: Option<Stop>,
+    /// Whether clients are accepted from now on.
+    pub(crate) accepts: Option<bool>,
     /// The control plane has ended.
     pub(crate) ends: bool,
 }
@@ -60,13 +66,20 @@ struct Tray {
     /// The settings that are to be put in force.
     configured: Option<Arc<Settings>>,
     stop: Option<Stop>,
+    accepts: Option<bool>,
     killed: Vec<(WorkerId, ConnId, Serial)>,
+    /// Clients that log in.
+    logins: u64,
     /// The settings that a reload will read; `None`: a mistake in the file.
     file: Option<Arc<Settings>>,
 }
 
+/// `stays`: whoever gives orders has a console, on no worker. Otherwise it is gone as soon as it has given one.
 #[derive(Debug)]
-struct Counter(Rc<RefCell<Tray>>);
+struct Counter {
+    tray: Rc<RefCell<Tray>>,
+    stays: bool,
+}
 
 impl Plane for Counter {
     fn wall_clock(&self) -> Zoned {
@@ -74,7 +87,10 @@ impl Plane for Counter {
     }
 
     fn look(&mut self, detail: bool) -> Vec<Snapshot> {
-        let mut snapshots = self.0.borrow().snapshots.clone();
+        let mut snapshots = self.tray.borrow().snapshots.clone();
+        if self.stays {
+            snapshots.iter_mut().filter_map(|shown| shown.suspension.as_mut()).for_each(|counts| counts.consoles += 1);
+        }
         if !detail {
             for snapshot in &mut snapshots {
                 snapshot.clients.clear();
@@ -85,23 +101,28 @@ impl Plane for Counter {
     }
 
     fn counters(&mut self) -> EngineFacts {
-        EngineFacts { workers: vec![WorkerFacts::default()], ..EngineFacts::default() }
+        let door = DoorFacts { logins: self.tray.borrow().logins, ..DoorFacts::default() };
+        EngineFacts { workers: vec![WorkerFacts::default()], door, ..EngineFacts::default() }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
-        self.0.borrow_mut().configured = Some(settings);
+        self.tray.borrow_mut().configured = Some(settings);
     }
 
     fn stop(&mut self, stop: Stop) {
-        self.0.borrow_mut().stop = Some(stop);
+        self.tray.borrow_mut().stop = Some(stop);
+    }
+
+    fn accept(&mut self, accepts: bool) {
+        self.tray.borrow_mut().accepts = Some(accepts);
     }
 
     fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
-        self.0.borrow_mut().killed.push((worker, conn, serial));
+        self.tray.borrow_mut().killed.push((worker, conn, serial));
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
-        self.0.borrow_mut().answers.push((to, bytes, close));
+        self.tray.borrow_mut().answers.push((to, bytes, close));
     }
 
     fn give_memory_back(&mut self) {}
@@ -131,15 +152,16 @@ fn loaded(settings: Arc<Settings>) -> Loaded {
 }
 
 impl Desk {
-    pub(crate) fn new(settings: &Arc<Settings>) -> Desk {
+    /// `stays`: see [`Counter`].
+    pub(crate) fn new(settings: &Arc<Settings>, stays: bool) -> Desk {
         let tray = Rc::new(RefCell::new(Tray::default()));
         let shared = Rc::clone(&tray);
         let load: Load = Box::new(move |_| {
             let found = shared.borrow_mut().file.take();
             found.map(loaded).ok_or_else(|| vec!["a mistake".to_owned()])
         });
-        let steward = Steward::new(Counter(Rc::clone(&tray)), load, loaded(Arc::clone(settings)));
-        Desk { steward, tray, open: VecDeque::new(), next_ticket: 0 }
+        let steward = Steward::new(Counter { tray: Rc::clone(&tray), stays }, load, loaded(Arc::clone(settings)));
+        Desk { began: Instant::now(), steward, tray, open: VecDeque::new(), next_ticket: 0 }
     }
 
     /// A command has come: requests a snapshot from every worker. Returns their ticket.
@@ -158,16 +180,25 @@ impl Desk {
         ticket
     }
 
-    /// Whether a command waits until servers are closed.
-    pub(crate) fn awaits_servers(&self) -> bool {
-        self.steward.awaits_servers()
+    /// Whether a command waits until servers are closed, or all is sent.
+    pub(crate) fn awaits_looks(&self) -> bool {
+        self.steward.awaits_looks()
     }
 
-    /// The snapshots for a review have come. Besides, the databases (`None`: all) for which PAUSE is answered.
-    pub(crate) fn review(&mut self, open: &Open) -> (Served, Vec<Option<String>>) {
-        self.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
-        let paused = self.steward.review();
-        (self.served(false), paused)
+    /// The snapshots for a review have come, at a time in microseconds. Besides, the commands that are answered, and for which database
+    /// (`None`: all).
+    pub(crate) fn review(
+        &mut self,
+        open: &Open,
+        logins: usize,
+        now: u64,
+    ) -> (Served, Vec<(&'static str, Option<String>)>) {
+        let mut tray = self.tray.borrow_mut();
+        tray.snapshots.clone_from(&open.snapshots);
+        tray.logins = logins as u64;
+        drop(tray);
+        let answered = self.steward.review(self.began + Duration::from_micros(now));
+        (self.served(false), answered)
     }
 
     /// New settings are in the file: the control plane reads them, and adds the orders that hold.
@@ -220,8 +251,8 @@ impl Desk {
     }
 
     fn served(&self, ends: bool) -> Served {
-        let Tray { answers, configured, stop, killed, .. } = std::mem::take(&mut *self.tray.borrow_mut());
-        Served { answers, configured, stop, killed, ends }
+        let Tray { answers, configured, stop, killed, accepts, .. } = std::mem::take(&mut *self.tray.borrow_mut());
+        Served { answers, configured, stop, killed, accepts, ends }
     }
 }
 
@@ -235,10 +266,10 @@ impl Open {
         self.asked.is_none()
     }
 
-    /// Whether it is PAUSE or WAIT_CLOSE.
+    /// Whether it is PAUSE, SUSPEND or WAIT_CLOSE.
     fn waits(&self) -> bool {
         let text = self.text().to_ascii_lowercase();
-        text.starts_with("pause") || text.starts_with("wait_close")
+        ["pause", "suspend", "wait_close"].iter().any(|word| text.starts_with(word))
     }
 
     pub(crate) fn is_by_an_admin(&self) -> bool {

@@ -278,6 +278,14 @@ impl Machines {
         self.worker_node(worker)?.worker()
     }
 
+    /// Clients that log in.
+    pub(crate) fn logins(&self) -> usize {
+        match &self.node(DOOR).machinery {
+            Machinery::Door(door) => door.logins(),
+            Machinery::Coordinator(_) | Machinery::Worker(_) => unreachable!("the first node is the door's"),
+        }
+    }
+
     pub(crate) fn coordinator(&self) -> &Coordinator {
         match &self.node(COORDINATOR).machinery {
             Machinery::Coordinator(coordinator) => coordinator,

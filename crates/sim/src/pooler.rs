@@ -18,11 +18,13 @@ use crate::secret::Secret;
 pub(crate) struct Pooler {
     pub(crate) machines: Machines,
     pub(crate) network: Network,
+    /// Connections that the kernel has taken and the door has not: SUSPEND is in force. `None`: it accepts.
+    unaccepted: Option<Vec<LinkId>>,
 }
 
 impl Pooler {
     pub(crate) fn new(course: &mut Course) -> Pooler {
-        Pooler { machines: Machines::new(course), network: Network::default() }
+        Pooler { machines: Machines::new(course), network: Network::default(), unaccepted: None }
     }
 
     /// The connection with this id at a machine.
@@ -183,20 +185,38 @@ impl Pooler {
     pub(crate) fn connect_to_door(&mut self, course: &mut Course, peer: Peer) -> LinkId {
         let (up, down) = (course.room(), course.room());
         let id = self.network.open(peer, up, down);
+        if let Some(link) = self.network.get_mut(id) {
+            link.stands = true;
+        }
+        match &mut self.unaccepted {
+            Some(unaccepted) => unaccepted.push(id),
+            None => self.accept(course, id),
+        }
+        id
+    }
+
+    /// The door accepts those who come, and those who have waited for that; or it lets them wait.
+    pub(crate) fn set_accepting(&mut self, course: &mut Course, accepts: bool) {
+        if !accepts {
+            self.unaccepted.get_or_insert_default();
+            return;
+        }
+        for id in self.unaccepted.take().into_iter().flatten() {
+            self.accept(course, id);
+            self.update_link(course, id);
+        }
+    }
+
+    fn accept(&mut self, course: &mut Course, id: LinkId) {
         let address = Address::Tcp {
             from: std::net::SocketAddr::from(([10, 0, 0, 1], 1000)),
             to: std::net::SocketAddr::from(([10, 0, 0, 2], 6432)),
         };
         let Some((node, conn)) = self.machines.accept(course.now(), address) else {
-            course.fail(8, "the door takes nobody any more");
-            return id;
+            return course.fail(8, "the door takes nobody any more");
         };
         self.adopt(node, conn, id);
-        if let Some(link) = self.network.get_mut(id) {
-            link.stands = true;
-        }
         self.machines.wake(course, node, course.now() + 1);
-        id
     }
 
     /// A machine adopts a connection under this id.

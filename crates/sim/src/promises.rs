@@ -16,6 +16,8 @@ const DAWDLE_US: (u64, u64) = (3_000_000, 6_000_000);
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Orders {
     pub are_given: bool,
+    /// Whoever gives them has a console all the time.
+    pub operator_stays: bool,
     /// Something that changes what the pooler does.
     pub changes: bool,
     /// Servers were closed that listened for clients.
@@ -23,6 +25,17 @@ pub struct Orders {
     pub kills: bool,
     pub client_kills: bool,
     pub disables: bool,
+    /// SUSPEND has closed whoever did not take what was sent to it.
+    pub suspended_too_long: bool,
+    /// No timeout ends anything before this time, in microseconds: SUSPEND was taken back.
+    pub spared_until: u64,
+}
+
+impl Orders {
+    fn draw(seed: u64) -> Orders {
+        let mut random = stream(seed, b"operator");
+        Orders { are_given: random.chance(200), operator_stays: random.chance(800), ..Orders::default() }
+    }
 }
 
 /// What this world tests in addition to what all worlds test.
@@ -100,7 +113,7 @@ impl Promises {
             leaves_copies,
             last_words,
             replicas: replicas(wishes, often),
-            orders: Orders { are_given: stream(wishes.seed, b"operator").chance(200), ..Orders::default() },
+            orders: Orders::draw(wishes.seed),
             seed: wishes.seed,
         }
     }

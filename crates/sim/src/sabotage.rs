@@ -26,6 +26,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::WithholdNews => &[9],
         Sabotage::ReadOn => &[10],
         Sabotage::LeaveReserve => &[6],
+        Sabotage::ReadSuspended => &[16],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

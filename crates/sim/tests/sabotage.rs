@@ -18,7 +18,7 @@ const WORLDS: u64 = 2_000;
 const OPEN: [Sabotage; 1] = [Sabotage::KeepStatements];
 
 /// Faults in the features of `promises`, which most worlds seldom use.
-const PROMISED: [Sabotage; 12] = [
+const PROMISED: [Sabotage; 13] = [
     Sabotage::LinkBeforeFatal,
     Sabotage::LeaveCopyOpen,
     Sabotage::HalfASecret,
@@ -31,6 +31,7 @@ const PROMISED: [Sabotage; 12] = [
     Sabotage::RejuvenateLent,
     Sabotage::ForgiveIdleTransactions,
     Sabotage::RemoveSilently,
+    Sabotage::ReadSuspended,
 ];
 
 fn is_caught_by(fault: Sabotage, seed: u64) -> bool {

@@ -31,6 +31,7 @@ impl Default for Armed {
 #[derive(Debug, Default)]
 pub struct Deadlines {
     heap: BinaryHeap<Reverse<(Time, Owner)>>,
+    spared_until: Time,
 }
 
 impl Deadlines {
@@ -40,6 +41,15 @@ impl Deadlines {
             armed.0 = at;
             self.heap.push(Reverse((at, owner)));
         }
+    }
+
+    /// No deadline is to be before this: whoever computes one takes the later of the two.
+    pub fn spared_until(&self) -> Time {
+        self.spared_until
+    }
+
+    pub fn spare_until(&mut self, at: Time) {
+        self.spared_until = at;
     }
 
     pub fn next(&self) -> Option<Time> {

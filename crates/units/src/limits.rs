@@ -157,6 +157,9 @@ pub const STALL: Duration = Duration::from_secs(300);
 /// How long a closed client may take to read what it is still owed.
 pub const FAREWELL: Duration = Duration::from_secs(10);
 
+/// How long after RESUME what came during SUSPEND may be read before a timeout ends anything.
+pub const RESUME_GRACE: Duration = Duration::from_secs(1);
+
 /// How long a wish for more servers is outstanding before somebody in a hurry is told that none will come: an exchange of
 /// mailboxes, and then some.
 pub const GRANT: Duration = Duration::from_millis(5);

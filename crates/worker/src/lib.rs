@@ -52,7 +52,7 @@ use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
 use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, timers};
+use crate::tables::{Tables, suspension, timers};
 
 pub use tables::view::View;
 
@@ -140,6 +140,7 @@ impl Worker {
             past: self.tables.pools.past().collect(),
             steps: self.tables.counts.steps,
             sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
+            suspension: suspension::counts(&self.tables),
         }
     }
 
@@ -385,6 +386,9 @@ impl Worker {
             closed_servers::close_fast(&mut self.tables, step, conn);
             self.follow_up_all(step);
         }
+        orders::suspend_or_resume(&mut self.tables, step, before.orders.suspension);
+        self.follow_up_all(step);
+        orders::close_servers_unsent(&mut self.tables, step);
         for conn in self.tables.servers.ids() {
             timers::arm_server(&mut self.tables, conn);
         }
@@ -440,6 +444,9 @@ impl machine::Machine for Worker {
     }
 
     fn next_deadline(&self) -> Option<Time> {
+        if self.tables.settings.orders.is_suspended() {
+            return None;
+        }
         let next = self.tables.deadlines.next();
         match self.limiters.next_at() {
             None => next,

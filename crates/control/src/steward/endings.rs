@@ -58,6 +58,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Whether another process may take our place now, and what was ordered here.
     pub(super) fn may_hand_over(&mut self, pid: u32) -> Result<Orders, String> {
         let answer = match self.phase {
+            Phase::Running if self.orders.is_suspended() => Err("it is suspended".to_owned()),
             Phase::Running => Ok(self.orders.clone()),
             Phase::HandingOver => Err("it is handing over to another process already".to_owned()),
             Phase::Ending(_) => Err("it is shutting down".to_owned()),
@@ -73,6 +74,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Another process has started to take our place.
     pub(super) fn hand_over(&mut self, pid: u32) {
         self.plane.tell(Level::Log, format!("handing over to process {pid}"));
+        if self.orders.is_suspended() {
+            // SUSPEND has come since that process asked.
+            let _ = self.resume(None);
+        }
         self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::HandingOver;
         self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);

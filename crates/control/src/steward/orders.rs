@@ -1,9 +1,9 @@
-//! PAUSE, RESUME, DISABLE, ENABLE, RECONNECT, KILL, KILL_CLIENT, WAIT_CLOSE: what changes the orders, and what is answered only when
-//! servers are closed.
+//! PAUSE, RESUME, DISABLE, ENABLE, RECONNECT, KILL, KILL_CLIENT, WAIT_CLOSE, SUSPEND: what changes the orders, and what is answered only
+//! when servers are closed, or all is sent.
 //!
 //! ```text
 //!   order ─► orders ─► configure: every machine
-//!     └ PAUSE, WAIT_CLOSE ─► waits ─ every POLL: look ─► twice in a row nothing is left ─► answered
+//!     └ PAUSE, WAIT_CLOSE, SUSPEND ─► waits ─ every POLL: look ─► twice in a row nothing is left ─► answered
 //! ```
 //!
 //! Twice, since a server may be on its way from one worker that has been looked at to one that has not. Promises that no order waits for
@@ -13,18 +13,19 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use connections::databases::CONSOLE_DATABASE;
 use machine::snapshot::{ClientSnapshot, PoolSnapshot};
-use machine::{Level, Settings};
+use machine::{Level, Settings, Suspension};
 use units::WorkerId;
 
 use super::Steward;
+use super::suspension::{Suspending, unsent};
 use crate::command::Order;
 use crate::console::{Answer, Refusal};
 use crate::plane::{Asker, Loaded, Plane, Wanted};
-use crate::shutdown::Phase;
+use crate::shutdown::{Phase, Standstill};
 
 /// How often it is looked whether servers are closed.
 pub(super) const POLL: Duration = Duration::from_millis(50);
@@ -32,7 +33,7 @@ pub(super) const POLL: Duration = Duration::from_millis(50);
 /// So many looks in a row have to find nothing left.
 const LOOKS: u32 = 2;
 
-/// A command that is answered when servers are closed.
+/// A command that is answered when servers are closed, or all is sent.
 #[derive(Debug)]
 pub(super) struct Waiting {
     asker: Asker,
@@ -49,6 +50,8 @@ enum Awaited {
     NoServer,
     /// WAIT_CLOSE: no server is left that is to be closed when it is free.
     NoneClosing,
+    /// SUSPEND: nobody logs in, and every socket has taken what was sent to it.
+    NothingUnsent,
 }
 
 impl Awaited {
@@ -56,13 +59,17 @@ impl Awaited {
         match self {
             Awaited::NoServer => "PAUSE",
             Awaited::NoneClosing => "WAIT_CLOSE",
+            Awaited::NothingUnsent => "SUSPEND",
         }
     }
 
-    fn left(self, pool: &PoolSnapshot) -> u32 {
+    /// How much there is still of it in these pools.
+    fn left<'a>(self, pools: impl Iterator<Item = &'a PoolSnapshot>) -> u64 {
         match self {
-            Awaited::NoServer => pool.open_servers,
-            Awaited::NoneClosing => pool.closing_servers,
+            Awaited::NoServer => pools.map(|pool| u64::from(pool.open_servers)).sum(),
+            Awaited::NoneClosing => pools.map(|pool| u64::from(pool.closing_servers)).sum(),
+            // It is no matter of pools.
+            Awaited::NothingUnsent => 0,
         }
     }
 }
@@ -88,10 +95,19 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.check_database(order.tag(), database)?;
         let is_ending = self.phase != Phase::Running;
         match order {
-            Order::Pause(_) | Order::Resume(None) | Order::Kill(_) if is_ending => {
+            Order::Pause(_) | Order::Resume(None) | Order::Kill(_) | Order::Suspend if is_ending => {
                 return Err("pooler is shutting down".to_owned());
             }
-            Order::Pause(None) if self.orders.only_of(None).paused => return Err("already suspended/paused".to_owned()),
+            Order::Pause(None) | Order::Suspend if Standstill::of(&self.orders) != Standstill::None => {
+                return Err("already suspended/paused".to_owned());
+            }
+            Order::Suspend => {
+                self.suspending = Suspending::default();
+                self.plane.accept(false);
+                self.give(|orders| orders.suspension = Some(Suspension::Flushing));
+                self.wait_for(asker, Awaited::NothingUnsent, None);
+                return Ok(false);
+            }
             Order::Pause(_) => {
                 self.give(|orders| orders.change(database, |own| own.paused = true));
                 self.wait_for(asker, Awaited::NoServer, database);
@@ -137,31 +153,42 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.give(|orders| orders.change(None, |all| all.paused = true));
     }
 
-    /// Takes back PAUSE, or what KILL has paused, and answers the PAUSE that still waits.
+    /// Takes back PAUSE, or what KILL has paused, and SUSPEND, and answers those that still wait.
     pub(super) fn resume(&mut self, database: Option<&str>) -> Result<(), String> {
-        if !self.orders.only_of(database).paused {
+        let is_suspended = database.is_none() && self.orders.is_suspended();
+        if !is_suspended && !self.orders.only_of(database).paused {
             return Err(match database {
                 Some(name) => format!("database {name} is not paused"),
                 None => "pooler is not paused/suspended".to_owned(),
             });
         }
-        self.give(|orders| orders.change(database, |own| own.paused = false));
-        let is_over =
-            |waiting: &mut Waiting| waiting.what == Awaited::NoServer && waiting.database.as_deref() == database;
-        let over: Vec<Waiting> = self.waiting.extract_if(.., is_over).collect();
-        for waiting in over {
-            let words = "RESUME came before all servers were closed".to_owned();
-            self.plane.answer(waiting.asker, Answer::Refused(Refusal::Words(words)).encode(), false);
+        self.give(|orders| {
+            orders.suspension = orders.suspension.filter(|_| !is_suspended);
+            orders.change(database, |own| own.paused = false);
+        });
+        if is_suspended {
+            self.plane.accept(true);
+        }
+        let is_of_it = |waiting: &Waiting| waiting.database.as_deref() == database;
+        self.refuse_waiting("RESUME came before all servers were closed", |waiting| {
+            waiting.what == Awaited::NoServer && is_of_it(waiting)
+        });
+        if is_suspended {
+            self.refuse_waiting("RESUME came before all was sent", |waiting| waiting.what == Awaited::NothingUnsent);
         }
         Ok(())
     }
 
-    pub(super) fn is_paused(&self) -> bool {
-        self.orders.only_of(None).paused
+    /// Answers commands that wait for what will not come.
+    fn refuse_waiting(&mut self, words: &str, is_over: impl Fn(&Waiting) -> bool) {
+        for waiting in self.waiting.extract_if(.., |waiting| is_over(waiting)) {
+            let refusal = Refusal::Words(words.to_owned());
+            self.plane.answer(waiting.asker, Answer::Refused(refusal).encode(), false);
+        }
     }
 
     /// Changes the orders, and has them carried out.
-    fn give(&mut self, change: impl FnOnce(&mut machine::Orders)) {
+    pub(super) fn give(&mut self, change: impl FnOnce(&mut machine::Orders)) {
         change(&mut self.orders);
         let settings = Settings { orders: self.orders.clone(), ..Settings::clone(&self.loaded.settings) };
         self.loaded.settings = Arc::new(settings);
@@ -186,19 +213,30 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     fn wait_for(&mut self, asker: Asker, what: Awaited, database: Option<&str>) {
         self.waiting.push(Waiting { asker, what, database: database.map(str::to_owned), looks: 0 });
-        self.review();
+        self.look_around();
     }
 
-    /// Whether a command waits until servers are closed.
+    /// Whether [`Steward::review`] is to be called.
     #[must_use]
-    pub fn awaits_servers(&self) -> bool {
-        !self.waiting.is_empty()
+    pub fn awaits_looks(&self) -> bool {
+        !self.waiting.is_empty() || self.orders.is_suspended()
     }
 
-    /// Looks whether what commands wait for has come. To be called again and again while one waits. Returns the databases (`None`: all)
-    /// for which PAUSE is answered.
-    pub fn review(&mut self) -> Vec<Option<String>> {
-        if self.waiting.is_empty() {
+    /// Looks whether what commands wait for has come. To be called again and again while one waits. Returns the commands that are
+    /// answered, and for which database (`None`: all).
+    pub fn review(&mut self, now: Instant) -> Vec<(&'static str, Option<String>)> {
+        let awaits_sending = self.waiting.iter().any(|waiting| waiting.what == Awaited::NothingUnsent);
+        let timeout = self.loaded.settings.global.console.suspend_timeout;
+        let is_flushing = self.orders.suspension == Some(Suspension::Flushing) && awaits_sending;
+        if is_flushing && self.suspending.lasts(now, timeout) {
+            self.plane.tell(Level::Log, "suspend_timeout is over, closing whoever was waited for".to_owned());
+            self.give(|orders| orders.suspension = Some(Suspension::Overdue));
+        }
+        self.look_around()
+    }
+
+    fn look_around(&mut self) -> Vec<(&'static str, Option<String>)> {
+        if !self.awaits_looks() {
             return Vec::new();
         }
         let snapshots = self.plane.look(false);
@@ -206,18 +244,29 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             // A worker has not answered in time.
             return Vec::new();
         }
+        if self.orders.is_suspended() && self.suspending.is_deserted(&snapshots) {
+            self.plane.tell(Level::Log, "admin disappeared when suspended, doing RESUME".to_owned());
+            // It is suspended.
+            let _ = self.resume(None);
+            return Vec::new();
+        }
+        let unsent = match self.orders.suspension {
+            Some(Suspension::Flushing) => unsent(&snapshots) + self.plane.counters().door.logins,
+            // Whoever has not taken everything is closed.
+            Some(Suspension::Overdue) | None => 0,
+        };
         for waiting in &mut self.waiting {
             let concerns =
                 |pool: &&PoolSnapshot| waiting.database.as_deref().is_none_or(|name| name == &*pool.key.database);
             let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools).filter(concerns);
-            let left: u32 = pools.map(|pool| waiting.what.left(pool)).sum();
+            let left = if waiting.what == Awaited::NothingUnsent { unsent } else { waiting.what.left(pools) };
             waiting.looks = if left == 0 { waiting.looks + 1 } else { 0 };
         }
         let over: Vec<Waiting> = self.waiting.extract_if(.., |waiting| waiting.looks >= LOOKS).collect();
         for waiting in &over {
             self.plane.answer(waiting.asker, Answer::done(waiting.what.tag()).encode(), false);
         }
-        over.into_iter().filter(|waiting| waiting.what == Awaited::NoServer).map(|waiting| waiting.database).collect()
+        over.into_iter().map(|waiting| (waiting.what.tag(), waiting.database)).collect()
     }
 
     fn kill_client(&mut self, id: &str) -> Result<(), String> {
@@ -230,16 +279,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         Ok(())
     }
 
-    /// A shutdown begins: takes back what is paused, since nobody could later, and clients are to finish what they have begun.
+    /// A shutdown begins: takes back what is paused or suspended, since nobody could later, and clients are to finish what they have begun.
     pub(super) fn resume_for_shutdown(&mut self) {
+        let was_suspended = self.orders.is_suspended();
         if self.orders.pause_anything() {
             self.give(machine::Orders::resume_all);
         }
-        let is_over = |waiting: &mut Waiting| waiting.what == Awaited::NoServer;
-        let over: Vec<Waiting> = self.waiting.extract_if(.., is_over).collect();
-        for waiting in over {
-            let words = "pooler is shutting down".to_owned();
-            self.plane.answer(waiting.asker, Answer::Refused(Refusal::Words(words)).encode(), false);
+        if was_suspended {
+            // Who comes by the Unix socket is told that a shutdown has begun.
+            self.plane.accept(true);
         }
+        self.refuse_waiting("pooler is shutting down", |waiting| waiting.what != Awaited::NoneClosing);
     }
 }

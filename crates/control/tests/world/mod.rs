@@ -375,6 +375,7 @@ fn first_worker() -> Snapshot {
         tls: Some("TLSv1.3/TLS_AES_256_GCM_SHA384/X25519".into()),
     };
     Snapshot {
+        suspension: None,
         sizes: ObjectSizes { session: 500, server: 900, pool: 700, buffers: 2048 },
         worker: Some(WorkerId(0)),
         now,
@@ -427,6 +428,7 @@ fn second_worker() -> Snapshot {
         tls: None,
     };
     Snapshot {
+        suspension: None,
         sizes: ObjectSizes { session: 500, server: 900, pool: 700, buffers: 2048 },
         worker: Some(WorkerId(1)),
         now: Time(100_200_000),

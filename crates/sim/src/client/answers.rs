@@ -246,6 +246,7 @@ impl Client {
                 self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.who.name)
             }
             "database removed" => plan.is_removed(&self.who.name) || plan.promises.orders.kills,
+            "suspend_timeout" => plan.promises.orders.suspended_too_long,
             "admin forced disconnect" => plan.promises.orders.client_kills,
             _ if words.starts_with("database \"") && words.ends_with("is disabled") => plan.promises.orders.disables,
             _ if words.starts_with("the connection that listened") && plan.is_removed(&self.who.name) => true,
@@ -294,6 +295,10 @@ impl Client {
     /// There was no message with the reason.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
         if self.fatal_error.is_some() || self.cut_off || matches!(self.phase, ClientPhase::Hostile { .. }) {
+            return Ok(());
+        }
+        // SUSPEND closes clients that do not read.
+        if plan.promises.orders.suspended_too_long {
             return Ok(());
         }
         // In the middle of a message no error can be sent; a server's end may cut a message.

@@ -35,13 +35,13 @@ const QUESTIONS: [&str; 20] = [
     "show help",
     "show sockets",
     "reload",
-    "suspend",
+    "suspend now",
     "show pools; show pools",
     "no such words",
 ];
 
 /// Orders, in worlds where administrators give some.
-const ORDERS: [&str; 6] = ["pause", "resume", "reconnect", "wait_close", "kill_client 0", "kill"];
+const ORDERS: [&str; 7] = ["pause", "resume", "suspend", "reconnect", "wait_close", "kill_client 0", "kill"];
 
 /// The number of commands that a client that does not read sends at once.
 const DEAF_QUESTIONS: u64 = 60;
@@ -253,8 +253,8 @@ impl Console {
             4 if self.stops && self.admin => "shutdown wait_for_clients",
             _ if deaf => QUESTIONS[1],
             // KILL is rare: it ends everybody's work.
-            5 if orders => ORDERS[5],
-            6..=12 if orders => random.pick(&ORDERS[..5]),
+            5 if orders => ORDERS[6],
+            6..=12 if orders => random.pick(&ORDERS[..6]),
             _ => *random.pick(&QUESTIONS),
         };
         self.owed.push_back(Owed::Answer);

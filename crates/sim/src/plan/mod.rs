@@ -169,13 +169,14 @@ impl Plan {
         plan
     }
 
-    /// Whether a pool of this mode cancels overdue queries instead of closing their clients.
-    #[must_use]
     /// Whether PostgreSQL can do TLS.
+    #[must_use]
     pub fn has_tls(&self) -> bool {
         encryption(self.seed).1
     }
 
+    /// Whether a pool of this mode cancels overdue queries instead of closing their clients.
+    #[must_use]
     pub fn cancels_overdue(&self, mode: PoolMode) -> bool {
         let follows = self.settings.global.pools.pool_fidelity != Fidelity::Classic && mode != PoolMode::Session;
         follows && self.settings.global.waiting.query_timeout.is_some()
@@ -220,6 +221,12 @@ impl Plan {
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.reloads > 0 || self.promises.orders.changes
+    }
+
+    /// Whether no timeout ends anything at this time, in microseconds: SUSPEND is in force, or has just been.
+    #[must_use]
+    pub fn is_spared(&self, now: u64) -> bool {
+        self.settings.orders.is_suspended() || now < self.promises.orders.spared_until
     }
 
     /// Whether a reload has removed a database.

@@ -174,6 +174,10 @@ impl Plan {
             self.faults.every = random.skewed(5_000, 50_000);
             self.faults.late_round = 300;
         }
+        if self.promises.orders.are_given {
+            let timeout = Duration::from_millis(random.range(100, 2_000));
+            Arc::make_mut(&mut self.settings).global.console.suspend_timeout = Some(timeout);
+        }
         if dawdlers == 0 && !keeps_minimum {
             return;
         }

@@ -84,7 +84,7 @@ impl World {
             crowd,
             postgres: Postgres::new(&course.plan, &book),
             book,
-            desk: Desk::new(&course.plan.settings),
+            desk: Desk::new(&course.plan.settings, course.plan.promises.orders.operator_stays),
             siblings: Siblings::new(course.plan.seed),
             checks: Checks::default(),
             course,

@@ -4,13 +4,16 @@
 //!   Order ─► the desk ─► orders ─► every machine          Review ─► Look ─► every worker ─► the desk: PAUSE is answered
 //! ```
 //!
-//! Whoever types PAUSE must be answered, and then no server may be there (I16). What is paused is resumed within two seconds: then everybody
-//! who waits must be served, or the world does not end.
+//! Whoever types PAUSE must be answered, and then no server may be there; whoever types SUSPEND, and then nobody is read but consoles and
+//! what logs in (I16). What is paused or suspended is resumed within two seconds: then everybody who waits must be served, or the world does
+//! not end.
 
 use std::collections::BTreeMap;
 
-use machine::{Mail, Manner, Question, ToWorker, snapshot::PoolSnapshot};
-use units::{ConnId, Kind, PoolKey, Time, WorkerId};
+use connections::databases::CONSOLE_DATABASE;
+use machine::snapshot::{PoolSnapshot, ServerSnapshot};
+use machine::{Mail, Manner, Question, Settings, Suspension, ToWorker};
+use units::{ConnId, Kind, PoolKey, Time, WorkerId, limits};
 
 use super::World;
 use crate::agenda::Happening;
@@ -36,12 +39,14 @@ impl Administrator {
 }
 
 /// Orders that are given, with the most frequent more than once. `DB` stands for a database's name.
-const ORDERS: [&str; 14] = [
+const ORDERS: [&str; 16] = [
     "pause",
     "pause DB",
     "pause DB",
     "resume",
     "resume DB",
+    "suspend",
+    "suspend",
     "reconnect",
     "reconnect DB",
     "wait_close",
@@ -59,6 +64,9 @@ const PAUSED_MAX_US: u64 = 2_000_000;
 /// How long after RESUME clients that wait must have a server.
 const SERVED_US: u64 = 1_000_000;
 
+/// How long after RESUME no timeout ends anything.
+const SPARED_US: u64 = limits::RESUME_GRACE.as_micros() as u64;
+
 /// Who gives the orders: no connection has this id.
 fn nobody() -> Asker {
     Asker { worker: WorkerId(0), conn: ConnId::new(Kind::Client, 0, (1 << 20) - 1, 0) }
@@ -75,8 +83,12 @@ pub(super) fn order(world: &mut World) {
     serve_order(world, &text);
     let pause = world.orders.random.skewed(10_000, 1_000_000);
     world.course.after(pause, Happening::Order);
-    let until = world.orders.random.skewed(1_000, PAUSED_MAX_US);
-    world.course.after(until, Happening::Relief);
+    // What pauses nobody need not be taken back: whatever is paused then would be, too.
+    if ["pause", "suspend", "kill", "disable"].iter().any(|word| order.starts_with(word)) {
+        let random = &mut world.orders.random;
+        let until = if random.chance(500) { random.skewed(1_000, PAUSED_MAX_US) } else { PAUSED_MAX_US };
+        world.course.after(until, Happening::Relief);
+    }
 }
 
 /// Takes back all that keeps clients from being served.
@@ -101,7 +113,7 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
         || pools.max_server_connections > 0
         || plan.settings.users.values().any(|user| user.max_user_connections.is_some())
         || databases.into_iter().any(|database| database.settings.max_db_connections.is_some());
-    let has_changed = world.orders.at > since || world.desk.awaits_servers();
+    let has_changed = world.orders.at > since || world.desk.awaits_looks();
     let is_troubled = world.course.trouble_at().is_some() || world.course.fault_at().is_some();
     let is_slow = plan.weather.pieces > 0 || plan.weather.late > 0 || plan.weather.delay_max > 20_000;
     if is_capped || has_changed || is_troubled || is_slow || plan.is_limited() || plan.is_spread() {
@@ -155,9 +167,10 @@ pub(super) fn note_order(world: &mut World, text: &str) {
 
 /// Carries out what an order has led to, and answers whoever has waited.
 fn obey(world: &mut World, served: Served) {
+    set_accepting(world, served.accepts);
     if let Some(settings) = served.configured {
+        note_suspension(world, &settings);
         world.course.plan.settings = settings;
-        world.checks.note_reload(world.course.now());
         world.pooler.configure(&mut world.course);
     }
     for (worker, conn, serial) in served.killed {
@@ -172,9 +185,30 @@ fn obey(world: &mut World, served: Served) {
     plan_review(world);
 }
 
+pub(super) fn set_accepting(world: &mut World, accepts: Option<bool>) {
+    if let Some(accepts) = accepts {
+        world.pooler.set_accepting(&mut world.course, accepts);
+    }
+}
+
+/// What SUSPEND and RESUME may do to clients from now on: these settings come into force.
+pub(super) fn note_suspension(world: &mut World, settings: &Settings) {
+    let was_suspended = world.course.plan.settings.orders.is_suspended();
+    let now = world.course.now();
+    let is_overdue = |settings: &Settings| settings.orders.suspension == Some(Suspension::Overdue);
+    if is_overdue(settings) && !is_overdue(&world.course.plan.settings) {
+        world.course.census.world.suspend_timeouts += 1;
+    }
+    let ordered = &mut world.course.plan.promises.orders;
+    ordered.suspended_too_long |= is_overdue(settings);
+    if was_suspended && !settings.orders.is_suspended() {
+        ordered.spared_until = now + SPARED_US;
+    }
+}
+
 /// Has it looked soon whether what commands wait for has come.
 pub(super) fn plan_review(world: &mut World) {
-    if world.desk.awaits_servers() && !std::mem::replace(&mut world.orders.is_reviewing, true) {
+    if world.desk.awaits_looks() && !std::mem::replace(&mut world.orders.is_reviewing, true) {
         world.course.after(REVIEW_US, Happening::Review);
     }
 }
@@ -186,12 +220,22 @@ pub(super) fn review(world: &mut World) {
     look_for(world, ticket);
 }
 
-/// The snapshots for a review have come. For these databases (`None`: all) PAUSE is answered.
-pub(super) fn reviewed(world: &mut World, served: Served, paused: &[Option<String>]) {
+/// The snapshots for a review have come, and these commands are answered, with the database that each was for (`None`: all).
+pub(super) fn reviewed(world: &mut World, served: Served, answered: &[(&'static str, Option<String>)]) {
     world.course.census.world.reviews += 1;
-    for database in paused {
-        world.course.census.world.pauses += 1;
-        if let Err(text) = check_paused(world, database.as_deref()) {
+    for (command, database) in answered {
+        let checked = match *command {
+            "PAUSE" => {
+                world.course.census.world.pauses += 1;
+                check_paused(world, database.as_deref())
+            }
+            "SUSPEND" => {
+                world.course.census.world.suspensions += 1;
+                check_suspended(world)
+            }
+            _ => Ok(()),
+        };
+        if let Err(text) = checked {
             return world.course.fail(16, text);
         }
     }
@@ -206,6 +250,25 @@ fn check_paused(world: &World, database: Option<&str>) -> Result<(), String> {
         Some(pool) => Err(format!("PAUSE is answered, and {:?} has {} servers", pool.key, pool.open_servers)),
         None => Ok(()),
     }
+}
+
+/// I16: once SUSPEND is answered, no client is read but those of the console, and no server that a client has or could have.
+fn check_suspended(world: &World) -> Result<(), String> {
+    for worker in 0..world.course.plan.workers {
+        let Some(node) = world.pooler.machines.worker_node(worker) else { continue };
+        let Some(machine) = node.worker() else { continue };
+        let snapshot = machine.snapshot(Time(world.course.now()), true);
+        let clients = snapshot.clients.iter().filter(|client| &*client.key.database != CONSOLE_DATABASE);
+        let is_used = |server: &&ServerSnapshot| server.link.is_some() || server.state == "idle";
+        let servers = snapshot.servers.iter().filter(is_used).map(|server| server.conn);
+        for conn in clients.map(|client| client.conn).chain(servers) {
+            let link = node.find(conn).and_then(|id| world.pooler.network.get(id));
+            if link.is_some_and(|link| link.pooler.read) {
+                return Err(format!("SUSPEND is answered, and {conn:?} is read"));
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn snapshots(world: &World, detail: bool) -> impl Iterator<Item = machine::Snapshot> {

@@ -318,8 +318,9 @@ impl World {
         let workers = usize::from(self.course.plan.workers);
         let Some(open) = self.desk.report(ticket, snapshot, workers) else { return };
         if open.is_review() {
-            let (served, paused) = self.desk.review(&open);
-            return orders::reviewed(self, served, &paused);
+            let (logins, now) = (self.pooler.machines.logins(), self.course.now());
+            let (served, answered) = self.desk.review(&open, logins, now);
+            return orders::reviewed(self, served, &answered);
         }
         if open.is_by_an_admin() {
             self.orders.at = self.course.now();
@@ -329,7 +330,7 @@ impl World {
     }
 
     fn answer(&mut self, open: &Open) {
-        let World { course, desk, checks, .. } = self;
+        let World { course, desk, .. } = self;
         let before = Arc::clone(&course.plan.settings);
         let reloads = open.asks_reload() && course.is_working() && course.random.chance(500);
         if reloads {
@@ -341,7 +342,10 @@ impl World {
             course.plan.settings = before;
             course.plan.past.pop();
         }
+        orders::set_accepting(self, served.accepts);
         if let Some(settings) = &served.configured {
+            orders::note_suspension(self, settings);
+            let World { course, checks, .. } = self;
             course.plan.settings = Arc::clone(settings);
             course.plan.reloads += 1;
             if reloads {

@@ -19,7 +19,7 @@ use crate::events::loans_received;
 use crate::servers::{chores, new_pools};
 use crate::sessions::{faults, links, welcome};
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, timers};
+use crate::tables::{Tables, suspension, timers};
 
 /// Takes in what another process has handed over.
 pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrived: TakeIn) {
@@ -48,6 +48,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         }
     }
     let Some(conn) = session else { return };
+    suspension::hold_session(tables, step, conn);
     if !is_expected {
         return faults::turn_away(tables, step, conn);
     }

@@ -1,17 +1,19 @@
-//! What orders given at the console change for existing sessions and servers: PAUSE, KILL, KILL_CLIENT.
+//! What orders given at the console change for existing sessions and servers: PAUSE, KILL, KILL_CLIENT, SUSPEND when it is overdue.
 //!
 //! RECONNECT is carried out as a reload is that changes the database. What a free server is closed for is in `idle_servers`, what is not
 //! opened in `server_logins`.
 
 use connections::server::{Group, State as ServerState};
-use machine::{DatabaseOrders, Step};
+use link::session::State;
+use machine::{DatabaseOrders, Step, Suspension};
 use units::{ConnId, PoolId, Serial};
-use wire::sqlstate::ADMIN_SHUTDOWN;
+use wire::sqlstate::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION};
 
 use crate::servers::closed_servers;
 use crate::servers::idle_servers::PAUSED;
-use crate::tables::Tables;
-use crate::tables::notices::{CLIENT_KILLED, DATABASE_REMOVED};
+use crate::tables::followups::SessionEnd;
+use crate::tables::notices::{CLIENT_KILLED, DATABASE_REMOVED, SUSPEND_TIMEOUT};
+use crate::tables::{Tables, suspension};
 
 /// Whether KILL was ordered for a pool's database since orders were `before`.
 pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> bool {
@@ -56,5 +58,51 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn kill_client(tables: &mut Tables, conn: ConnId, serial: Serial) {
     if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
         tables.agenda.refuse(conn, ADMIN_SHUTDOWN, CLIENT_KILLED);
+    }
+}
+
+/// Carries out SUSPEND and RESUME since suspension was `before`. Sessions that end because `suspend_timeout` is over have to be gone before
+/// [`close_servers_unsent`].
+pub(crate) fn suspend_or_resume(tables: &mut Tables, step: &mut Step<'_>, before: Option<Suspension>) {
+    let now = tables.settings.orders.suspension;
+    if now == before {
+        return;
+    }
+    match now {
+        None => suspension::end(tables, step),
+        Some(_) if before.is_none() => suspension::begin(tables, step),
+        Some(_) => {}
+    }
+    if now == Some(Suspension::Overdue) {
+        end_sessions_unsent(tables);
+    }
+}
+
+/// Sessions end whose clients have not taken what was sent to them, or whose servers have not.
+fn end_sessions_unsent(tables: &mut Tables) {
+    for conn in tables.sessions.ids() {
+        let session = &tables.sessions[conn];
+        let server = session.server().and_then(|server| tables.servers.get(server));
+        if matches!(session.state(), State::Console { .. }) {
+            continue;
+        }
+        if !session.flow.is_clear() {
+            // It would not take an error either.
+            tables.agenda.end(conn, SessionEnd::Left(SUSPEND_TIMEOUT));
+        } else if server.is_some_and(|server| !server.flow.is_clear()) {
+            tables.agenda.refuse(conn, PROTOCOL_VIOLATION, SUSPEND_TIMEOUT);
+        }
+    }
+}
+
+/// Once `suspend_timeout` is over, closes servers that have not taken what was sent to them. Their sessions have ended.
+pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>) {
+    if tables.settings.orders.suspension != Some(Suspension::Overdue) {
+        return;
+    }
+    for conn in tables.servers.ids() {
+        if tables.servers.get(conn).is_some_and(|server| !server.flow.is_clear()) {
+            closed_servers::close_server(tables, step, conn, SUSPEND_TIMEOUT);
+        }
     }
 }

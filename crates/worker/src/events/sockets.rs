@@ -9,7 +9,7 @@ use units::{ConnId, Kind};
 use crate::limits::limiters::Limiters;
 use crate::servers::{free_servers, listener};
 use crate::sessions::{cancel_requests, console, ends, lost_servers};
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure, suspension, timers};
 
 pub(crate) fn hung_up(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: Hangup) {
     match conn.kind() {
@@ -61,4 +61,7 @@ pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, co
         }
     }
     blocked(tables, step, conn);
+    if conn.kind() == Kind::Server {
+        suspension::hold_server(tables, step, conn);
+    }
 }

@@ -12,7 +12,7 @@ use units::ConnId;
 
 use crate::servers::{chores, disturbances};
 use crate::tables::followups::Followup;
-use crate::tables::{Tables, backpressure};
+use crate::tables::{Tables, backpressure, suspension};
 
 /// A clean server has lost its client: it is reset if need be, and then free.
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
@@ -83,6 +83,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         step.actions.watch(server_id, &mut server.flow, true);
     }
     chores::turn_server(tables, step, server_id, Server::free);
+    suspension::hold_server(tables, step, server_id);
     tables.agenda.place(server_id);
 }
 

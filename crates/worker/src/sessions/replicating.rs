@@ -30,7 +30,7 @@ use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::lost_servers;
 use crate::tables::notices::write_notice;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure, suspension, timers};
 
 /// A session that replicates has arrived.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
@@ -73,6 +73,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     let id = session.pool;
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
     chores::turn_server(tables, step, server_id, |server| server.join(conn));
+    suspension::hold_server(tables, step, server_id);
     tables.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, &reported);
     tables.agenda.go_on(conn);

@@ -26,7 +26,7 @@ use crate::servers::{disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure, suspension, timers};
 
 /// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
 const NAME_LEN_MAX: usize = 63;
@@ -96,6 +96,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     } else {
         welcome_or_wait(tables, step, conn, pool, arrival.stable_backend_pid);
     }
+    suspension::hold_session(tables, step, conn);
 }
 
 /// `stable_pid`: the client's own choice, if it made one.

@@ -87,7 +87,7 @@ impl View<'_> {
             // A stream may be silent for as long as PostgreSQL lets it.
             State::Replicating { .. } | State::Console { .. } => {}
         }
-        earliest.0
+        earliest.0.map(|(at, due)| (at.max(self.spared_until), due))
     }
 
     pub(crate) fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
@@ -135,6 +135,10 @@ impl View<'_> {
     }
 
     pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
+        self.server_due(conn).map(|(at, why)| (at.max(self.spared_until), why))
+    }
+
+    fn server_due(&self, conn: ConnId) -> Option<(Time, &'static str)> {
         let server = self.servers.get(conn)?;
         let rules = &self.pools.get(server.pool)?.rules;
         match *server.state() {

@@ -30,6 +30,7 @@ pub(crate) mod pools;
 pub(crate) mod scene;
 pub(crate) mod showing;
 pub(crate) mod stopping;
+pub(crate) mod suspension;
 pub(crate) mod timers;
 pub(crate) mod view;
 
@@ -140,6 +141,7 @@ impl Tables {
             servers: &self.servers,
             pools: &self.pools,
             stopping: &self.stopping,
+            spared_until: self.deadlines.spared_until(),
         }
     }
 

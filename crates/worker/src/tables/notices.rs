@@ -18,6 +18,9 @@ pub(crate) const ADDRESS_LEFT: &str = "obsolete connection";
 /// For a client that KILL_CLIENT ends, as in PgBouncer.
 pub(crate) const CLIENT_KILLED: &str = "admin forced disconnect";
 
+/// Why SUSPEND closes a connection whose socket does not take what was sent to it, as in PgBouncer.
+pub(crate) const SUSPEND_TIMEOUT: &str = "suspend_timeout";
+
 /// Why a session waits to be pinned.
 pub(crate) const PINNED: &str = "as many clients of this pool as max_pinned allows keep a server";
 

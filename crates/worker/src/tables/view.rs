@@ -30,6 +30,8 @@ pub struct View<'a> {
     pub(crate) servers: &'a Table<Server>,
     pub(crate) pools: &'a Pools,
     pub(crate) stopping: &'a Stopping,
+    /// No timeout ends anything before this: RESUME has just ended SUSPEND.
+    pub(crate) spared_until: Time,
 }
 
 impl View<'_> {

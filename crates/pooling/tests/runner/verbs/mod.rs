@@ -24,7 +24,7 @@
 //! after 10s                                  every deadline on the way is reached
 //! reload pool|database|user|secret|peer …    stop wait_for_clients|wait_for_servers|wait_for_transactions|immediate
 //! upgrade [showing all]                      another process takes over, and is played from now on
-//! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a
+//! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a      order suspend [overdue]
 //! name db.example moves to 10.0.0.2 10.0.0.3
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use machine::{DatabaseOrders, Event, Mail, Stop, ToWorker, Verdict};
+use machine::{DatabaseOrders, Event, Mail, Stop, Suspension, ToWorker, Verdict};
 use session_state::state::Pins;
 use units::{PoolKey, WorkerId};
 
@@ -179,7 +179,14 @@ fn order(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
         world.run_until_idle();
         return words.end();
     }
-    let change: fn(&mut DatabaseOrders) = match words.bare("the order")? {
+    if words.eat("suspend") {
+        let suspension = if words.eat("overdue") { Suspension::Overdue } else { Suspension::Flushing };
+        world.settings.orders.suspension = Some(suspension);
+        return reload(world, words);
+    }
+    let word = words.bare("the order")?;
+    let is_resume = word == "resume";
+    let change: fn(&mut DatabaseOrders) = match word {
         "pause" => |orders| orders.paused = true,
         "resume" => |orders| orders.paused = false,
         "disable" => |orders| orders.disabled = true,
@@ -190,6 +197,9 @@ fn order(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     };
     let database = (!words.is_empty()).then(|| words.bare("the database")).transpose()?;
     world.settings.orders.change(database, change);
+    if is_resume && database.is_none() {
+        world.settings.orders.suspension = None;
+    }
     reload(world, words)
 }
 

@@ -1,0 +1,87 @@
+//! SUSPEND: which connections are not read while it is in force, and from when.
+//!
+//! ```text
+//!   a client                                 at once; at the console, never
+//!   a server that a session has, or an idle one   once its socket has taken what was sent to it: it may be waiting for us to read
+//!   a server that logs in, or is checked     when it is free
+//! ```
+//!
+//! Timeouts do not end anything meanwhile. What a timeout would have ended gets [`limits::RESUME_GRACE`] after RESUME, in which what has
+//! come is read first.
+//!
+//! //= pgbouncer usage.md#process-controlling-commands
+
+use connections::server::State as ServerState;
+use link::session::State;
+use machine::Step;
+use machine::sabotage::{Fault, does};
+use machine::snapshot::SuspendedCounts;
+use units::{ConnId, limits};
+
+use crate::tables::Tables;
+
+/// SUSPEND has been ordered.
+pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>) {
+    for conn in tables.sessions.ids() {
+        hold_session(tables, step, conn);
+    }
+    for conn in tables.servers.ids() {
+        hold_server(tables, step, conn);
+    }
+}
+
+/// RESUME has been.
+pub(crate) fn end(tables: &mut Tables, step: &mut Step<'_>) {
+    tables.deadlines.spare_until(step.now + limits::RESUME_GRACE);
+    for conn in tables.sessions.ids().into_iter().chain(tables.servers.ids()) {
+        if let Some(flow) = tables.flow_mut(conn) {
+            step.actions.hold(conn, flow, false);
+        }
+    }
+}
+
+/// A session has just come, or SUSPEND has been ordered.
+pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let is_suspended = tables.settings.orders.is_suspended();
+    // It may have ended since it was asked for.
+    let Some(session) = tables.sessions.get_mut(conn).filter(|_| is_suspended) else { return };
+    if !matches!(session.state(), State::Console { .. }) {
+        step.actions.hold(conn, &mut session.flow, true);
+    }
+}
+
+/// A server has become free, its socket has taken everything, or SUSPEND has been ordered.
+#[inline]
+pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    if !tables.settings.orders.is_suspended() {
+        return;
+    }
+    // It may have been closed in this step.
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let is_used = match server.state() {
+        ServerState::Linked(_) | ServerState::Own(_) | ServerState::Idle | ServerState::Listening => true,
+        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(_) => false,
+        ServerState::Draining { .. } | ServerState::Held => false,
+    };
+    if is_used && server.flow.is_clear() && !does(&tables.settings, Fault::ReadSuspended) {
+        step.actions.hold(conn, &mut server.flow, true);
+    }
+}
+
+/// What SUSPEND waits for here. Who is being closed is not waited for.
+pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
+    if !tables.settings.orders.is_suspended() {
+        return None;
+    }
+    let mut counts = SuspendedCounts::default();
+    for (_, session) in tables.sessions.iter() {
+        match session.state() {
+            State::Console { .. } => counts.consoles += 1,
+            State::Leaving { .. } => {}
+            _ => counts.unsent += u32::from(!session.flow.is_clear()),
+        }
+    }
+    let unsent = tables.servers.iter().filter(|(_, server)| !server.flow.is_clear()).count();
+    counts.unsent += unsent as u32;
+    Some(counts)
+}
