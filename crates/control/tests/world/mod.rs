@@ -12,7 +12,7 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
+use control::{Detail, DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
@@ -73,6 +73,7 @@ impl World {
             rows: &self.rows,
             listen_port: 6999,
             snapshots: &self.snapshots,
+            detail: Detail::Connections,
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
