@@ -196,6 +196,8 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     for (count, more) in counts {
         *count = count.saturating_add(more);
     }
+    sum.open_servers = sum.open_servers.saturating_add(part.open_servers);
+    sum.closing_servers = sum.closing_servers.saturating_add(part.closing_servers);
     sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
     sum.totals.add(&part.totals);
     sum.spans.add(&part.spans);

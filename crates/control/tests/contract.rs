@@ -142,5 +142,5 @@ fn lists_counts_no_client_where_detailed_snapshots_show_none() {
         (item("used_clients"), item("used_servers"))
     };
     assert_eq!(used(Detail::Connections), (Some(0), Some(0)));
-    assert_eq!(used(Detail::Pools), (Some(5), Some(0)), "counted by the pools");
+    assert_eq!(used(Detail::Pools), (Some(5), Some(7)), "counted by the pools");
 }

@@ -327,6 +327,7 @@ fn first_worker() -> Snapshot {
     let app = PoolSnapshot {
         clients: ClientCounts { active: 2, waiting: 1, active_cancel_req: 1, waiting_cancel_req: 0 },
         servers: ServerCounts { active: 1, idle: 2, login: 1, ..ServerCounts::default() },
+        open_servers: 4,
         maxwait_us: 1_500_000,
         totals: totals(1),
         spans: spans(1),
@@ -398,6 +399,7 @@ fn second_worker() -> Snapshot {
     let app = PoolSnapshot {
         clients: ClientCounts { active: 1, ..ClientCounts::default() },
         servers: ServerCounts { used: 1, tested: 1, ..ServerCounts::default() },
+        open_servers: 2,
         maxwait_us: 200_000,
         totals: totals(2),
         spans: spans(2),
@@ -407,6 +409,7 @@ fn second_worker() -> Snapshot {
     };
     let made = PoolSnapshot {
         servers: ServerCounts { idle: 1, ..ServerCounts::default() },
+        open_servers: 1,
         ..pool(2, key("made_on_demand", "alice"), PoolMode::Session)
     };
     let idle = ServerSnapshot {
