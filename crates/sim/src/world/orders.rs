@@ -156,8 +156,8 @@ pub(super) fn note_order(world: &mut World, text: &str) {
 /// Carries out what an order has led to, and answers whoever has waited.
 fn obey(world: &mut World, served: Served) {
     if let Some(settings) = served.configured {
-        world.course.plan.settings = settings;
-        world.checks.note_reload(world.course.now());
+        let before = std::mem::replace(&mut world.course.plan.settings, settings);
+        world.checks.note_reload(world.course.now(), before);
         world.pooler.configure(&mut world.course);
     }
     for (worker, conn, serial) in served.killed {
