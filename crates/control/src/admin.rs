@@ -34,7 +34,7 @@ mod show_version;
 mod show_workers;
 mod socket;
 
-use crate::show_input::ShowInput;
+use crate::show_input::{Detail, ShowInput};
 use crate::table::Table;
 
 /// One `SHOW`.
@@ -152,13 +152,4 @@ impl Show {
     pub(crate) fn detail(self) -> Detail {
         self.shown().looks_at
     }
-}
-
-/// How detailed the workers' snapshots must be for a `SHOW`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Detail {
-    Nothing,
-    Pools,
-    /// Each client and server.
-    Connections,
 }

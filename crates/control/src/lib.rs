@@ -44,6 +44,6 @@ pub use command::Command;
 pub use plane::{
     Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Loaded, Plane, SettingRow, Wanted, WorkerFacts,
 };
-pub use show_input::ShowInput;
+pub use show_input::{Detail, ShowInput};
 pub use shutdown::Signal;
 pub use steward::{ControlEvent, Ending, Steward};

@@ -17,14 +17,25 @@ use units::{ConnId, PoolId, PoolKey};
 use crate::averages::Averages;
 use crate::plane::{DoorFacts, KnownNames, SettingRow, WorkerFacts};
 
+/// How detailed the workers' snapshots are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Detail {
+    Nothing,
+    Pools,
+    /// Each client and server.
+    Connections,
+}
+
 /// Everything a `SHOW` may use.
 #[derive(Debug)]
 pub struct ShowInput<'a> {
     pub settings: &'a Settings,
     pub rows: &'a [SettingRow],
     pub listen_port: u16,
-    /// As detailed as the `SHOW` needs ([`crate::Show::detail`]).
     pub snapshots: &'a [Snapshot],
+    /// How detailed the snapshots are. It cannot be told from them: the lists of detailed snapshots are empty, too,
+    /// where there is no client and no server.
+    pub detail: Detail,
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
     /// Names of servers' hosts that are known.
@@ -42,12 +53,7 @@ pub struct ShowInput<'a> {
 }
 
 impl ShowInput<'_> {
-    /// Whether each client and server was looked at.
-    pub(crate) fn is_detailed(&self) -> bool {
-        self.snapshots.iter().any(|snapshot| !snapshot.clients.is_empty() || !snapshot.servers.is_empty())
-    }
-
-    /// How many clients and servers there are, where each was looked at.
+    /// How many clients and servers there are, if the snapshots list each connection ([`Detail::Connections`]).
     pub(crate) fn connections(&self) -> (usize, usize) {
         let clients = self.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
         (clients, self.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum())
@@ -190,6 +196,8 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     for (count, more) in counts {
         *count = count.saturating_add(more);
     }
+    sum.open_servers = sum.open_servers.saturating_add(part.open_servers);
+    sum.closing_servers = sum.closing_servers.saturating_add(part.closing_servers);
     sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
     sum.totals.add(&part.totals);
     sum.spans.add(&part.spans);

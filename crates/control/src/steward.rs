@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
 
-use crate::admin::{Detail, Show};
+use crate::admin::Show;
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
@@ -18,7 +18,7 @@ use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
 use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
-use crate::show_input::ShowInput;
+use crate::show_input::{Detail, ShowInput};
 use crate::shutdown::{Act, Phase, Signal, Standstill};
 
 mod endings;
@@ -62,6 +62,7 @@ pub enum ControlEvent {
 /// What the data plane was seen to have, for one answer.
 struct Seen {
     snapshots: Vec<Snapshot>,
+    detail: Detail,
     counters: EngineFacts,
     names: KnownNames,
 }
@@ -306,12 +307,18 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             _ => return Answer::Columns(None),
         };
         // Columns do not depend on what there is to show.
-        let nothing = Seen { snapshots: Vec::new(), counters: EngineFacts::default(), names: KnownNames::default() };
+        let nothing = Seen {
+            snapshots: Vec::new(),
+            detail: Detail::Nothing,
+            counters: EngineFacts::default(),
+            names: KnownNames::default(),
+        };
         Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
     }
 
     fn show(&mut self, show: Show, admin: bool) -> Answer {
-        let snapshots = match show.detail() {
+        let detail = show.detail();
+        let snapshots = match detail {
             Detail::Nothing => Vec::new(),
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
@@ -320,13 +327,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
         let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
-        let seen = Seen { snapshots, counters, names };
+        let seen = Seen { snapshots, detail, counters, names };
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }
 
     fn metrics(&mut self, format: metrics::Format) -> String {
-        let seen =
-            Seen { snapshots: self.plane.look(false), counters: self.plane.counters(), names: self.plane.names() };
+        let seen = Seen {
+            snapshots: self.plane.look(false),
+            detail: Detail::Pools,
+            counters: self.plane.counters(),
+            names: self.plane.names(),
+        };
         self.with_input(&seen, false, |input| metrics::text(input, format))
     }
 
@@ -337,6 +348,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             rows: &self.loaded.rows,
             listen_port: self.loaded.listen_port,
             snapshots: &seen.snapshots,
+            detail: seen.detail,
             workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,

@@ -4,8 +4,8 @@
 
 mod world;
 
-use control::Show;
 use control::table::Type;
+use control::{Detail, Show, ShowInput};
 
 /// Of SHOW CLIENTS, SERVERS, SOCKETS and ACTIVE_SOCKETS.
 const SOCKET: &str = "type:t user:t database:t replication:t state:t addr:t port:i local_addr:t local_port:i connect_time:t request_time:t \
@@ -125,4 +125,22 @@ fn lists_has_the_rows_of_pgbouncer_in_its_order() {
     let expected = "databases users peers pools peer_pools free_clients used_clients login_clients free_servers used_servers dns_names \
         dns_zones dns_queries dns_pending";
     assert_eq!(found, expected.split_ascii_whitespace().collect::<Vec<_>>());
+}
+
+/// The client that asked may be gone by then: its worker has panicked, or it has hung up.
+#[test]
+fn lists_counts_no_client_where_detailed_snapshots_show_none() {
+    let mut world = world::World::new();
+    for snapshot in &mut world.snapshots {
+        snapshot.clients.clear();
+        snapshot.servers.clear();
+    }
+    let used = |detail: Detail| {
+        let table = Show::Lists.table(&ShowInput { detail, ..world.show_input() }).expect("a table");
+        let item =
+            |name: &str| table.rows().find(|row| row[0] == Some(name)).and_then(|row| row[1]?.parse::<u32>().ok());
+        (item("used_clients"), item("used_servers"))
+    };
+    assert_eq!(used(Detail::Connections), (Some(0), Some(0)));
+    assert_eq!(used(Detail::Pools), (Some(5), Some(7)), "counted by the pools");
 }

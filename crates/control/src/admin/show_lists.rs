@@ -7,7 +7,7 @@
 //= pgbouncer usage.md#show-lists
 
 use super::show_users;
-use crate::show_input::ShowInput;
+use crate::show_input::{Detail, ShowInput};
 use crate::table::{Column, Table, count, int, text, words};
 
 const COLUMNS: &[Column] = &[text("list"), int("items")];
@@ -22,7 +22,10 @@ fn counted(input: &ShowInput<'_>) -> (usize, usize) {
 }
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    let (clients, servers) = if input.is_detailed() { input.connections() } else { counted(input) };
+    let (clients, servers) = match input.detail {
+        Detail::Connections => input.connections(),
+        Detail::Pools | Detail::Nothing => counted(input),
+    };
     let items = [
         ("databases", input.databases().len()),
         ("users", show_users::names(input).len()),

@@ -12,7 +12,7 @@ use ::settings::Over;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
+use control::{Detail, DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
@@ -73,6 +73,7 @@ impl World {
             rows: &self.rows,
             listen_port: 6999,
             snapshots: &self.snapshots,
+            detail: Detail::Connections,
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
@@ -326,6 +327,7 @@ fn first_worker() -> Snapshot {
     let app = PoolSnapshot {
         clients: ClientCounts { active: 2, waiting: 1, active_cancel_req: 1, waiting_cancel_req: 0 },
         servers: ServerCounts { active: 1, idle: 2, login: 1, ..ServerCounts::default() },
+        open_servers: 4,
         maxwait_us: 1_500_000,
         totals: totals(1),
         spans: spans(1),
@@ -398,6 +400,7 @@ fn second_worker() -> Snapshot {
     let app = PoolSnapshot {
         clients: ClientCounts { active: 1, ..ClientCounts::default() },
         servers: ServerCounts { used: 1, tested: 1, ..ServerCounts::default() },
+        open_servers: 2,
         maxwait_us: 200_000,
         totals: totals(2),
         spans: spans(2),
@@ -407,6 +410,7 @@ fn second_worker() -> Snapshot {
     };
     let made = PoolSnapshot {
         servers: ServerCounts { idle: 1, ..ServerCounts::default() },
+        open_servers: 1,
         ..pool(2, key("made_on_demand", "alice"), PoolMode::Session)
     };
     let idle = ServerSnapshot {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use machine::Settings;
 
+use super::Replaced;
 use crate::course::Finding;
 use crate::plan::Plan;
 use crate::process::Process;
@@ -47,7 +48,7 @@ impl Counts {
     pub(super) fn started(
         &mut self,
         plan: &Plan,
-        reloaded_at: &[u64],
+        replaced: &[Replaced],
         process: &Process,
         opened_at: u64,
     ) -> Result<(), Finding> {
@@ -67,7 +68,7 @@ impl Counts {
         if limit > 0 && total > limit {
             return Err((5, format!("{name} has {total} connections, max_db_connections is {limit}")));
         }
-        let limit = user_limit(plan, reloaded_at, &process.user, opened_at);
+        let limit = user_limit(plan, replaced, &process.user, opened_at);
         let users = self.by_pool.iter().filter(|((_, user), _)| *user == process.user);
         let total: u32 = users.map(|(_, count)| count).sum();
         if limit > 0 && total > limit {
@@ -91,13 +92,13 @@ impl Counts {
 
 /// The limit for a connection that was opened at that time. A worker that opened one just after a reload may not know
 /// the reload yet.
-fn user_limit(plan: &Plan, reloaded_at: &[u64], user: &str, opened_at: u64) -> u32 {
+fn user_limit(plan: &Plan, replaced: &[Replaced], user: &str, opened_at: u64) -> u32 {
     let of = |settings: &Settings| {
         let own = settings.users.get(user).and_then(|user| user.max_user_connections);
         own.unwrap_or(settings.global.pools.max_user_connections)
     };
-    let recent = reloaded_at.iter().zip(&plan.past).filter(|(at, _)| opened_at < *at + RELOAD_US);
-    let limits: Vec<u32> = recent.map(|(_, before)| of(before)).chain([of(&plan.settings)]).collect();
+    let recent = replaced.iter().filter(|replaced| opened_at < replaced.at + RELOAD_US);
+    let limits: Vec<u32> = recent.map(|replaced| of(&replaced.settings)).chain([of(&plan.settings)]).collect();
     // 0 is no limit.
     if limits.contains(&0) { 0 } else { limits.into_iter().max().unwrap_or(0) }
 }

@@ -9,8 +9,8 @@ use crate::course::Finding;
 /// For so long after a reload a worker may not know of it, or be late.
 const RELOAD_US: u64 = 200_000;
 
-pub(crate) fn check(view: &WorldView<'_>, reloaded_at: Option<&u64>, snapshot: &Snapshot) -> Result<(), Finding> {
-    let Some(&at) = reloaded_at else { return Ok(()) };
+pub(crate) fn check(view: &WorldView<'_>, reloaded_at: Option<u64>, snapshot: &Snapshot) -> Result<(), Finding> {
+    let Some(at) = reloaded_at else { return Ok(()) };
     if view.now < at + RELOAD_US {
         return Ok(());
     }

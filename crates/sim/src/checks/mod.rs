@@ -40,8 +40,10 @@ pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
 mod world_view;
 
+use std::sync::Arc;
+
 use machine::snapshot::ClientSnapshot;
-use machine::{Place, Snapshot};
+use machine::{Place, Settings, Snapshot};
 use units::Time;
 
 use crate::census::CheckCounts;
@@ -50,6 +52,13 @@ use crate::machines::Machinery;
 use crate::plan::Plan;
 use crate::process::Process;
 pub(crate) use world_view::WorldView;
+
+/// Settings that were replaced, and when.
+#[derive(Debug)]
+struct Replaced {
+    at: u64,
+    settings: Arc<Settings>,
+}
 
 /// The state that checks keep between two runs.
 #[derive(Debug, Default)]
@@ -64,8 +73,8 @@ pub(crate) struct Checks {
     sizes: i15_sizes::Sizes,
     minimum: i12_minimum::Minimum,
     statistics: i12_statistics::Statistics,
-    /// When settings changed, each time.
-    reloaded_at: Vec<u64>,
+    /// Settings that were in force before, in the order in which they were replaced.
+    replaced: Vec<Replaced>,
     /// How much was checked.
     counts: CheckCounts,
 }
@@ -75,14 +84,14 @@ impl Checks {
         &self.counts
     }
 
-    /// A reload has added the settings before it to the plan's past.
-    pub(crate) fn note_reload(&mut self, now: u64) {
-        self.reloaded_at.push(now);
+    /// A reload or an order changes the settings; `before`: the ones that are replaced.
+    pub(crate) fn note_reload(&mut self, now: u64, before: Arc<Settings>) {
+        self.replaced.push(Replaced { at: now, settings: before });
     }
 
     /// A server's startup packet has come: the connection counts for its pool and its user.
     pub(crate) fn started(&mut self, plan: &Plan, process: &Process, opened_at: u64) -> Result<(), Finding> {
-        self.limits.started(plan, &self.reloaded_at, process, opened_at)
+        self.limits.started(plan, &self.replaced, process, opened_at)
     }
 
     /// A server has had a message, perhaps a client's.
@@ -143,7 +152,7 @@ impl Checks {
         i05_lifetime::check(view, worker, snapshot)?;
         i08_deadlines::check(view, snapshot)?;
         i08_idle_transactions::check(view)?;
-        i08_removed::check(view, self.reloaded_at.last(), snapshot)?;
+        i08_removed::check(view, self.replaced.last().map(|replaced| replaced.at), snapshot)?;
         i10_memory::check(view, worker, snapshot)?;
         i12_copies::check(view, worker, snapshot)?;
         self.statistics.check(view, worker, snapshot)?;

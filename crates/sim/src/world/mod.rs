@@ -18,6 +18,7 @@ mod siblings;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::agenda::Happening;
 use crate::book::Book;
@@ -229,10 +230,11 @@ impl World {
             return;
         }
         course.census.world.reloads += 1;
-        let before = course.plan.settings.databases.len();
+        let before = Arc::clone(&course.plan.settings);
         course.plan.reload(&mut course.random);
-        course.census.world.databases_removed += (before - course.plan.settings.databases.len()) as u64;
-        self.checks.note_reload(course.now());
+        let removed = before.databases.len() - course.plan.settings.databases.len();
+        course.census.world.databases_removed += removed as u64;
+        self.checks.note_reload(course.now(), before);
         self.desk.read_again(&mut course.plan.settings);
         self.pooler.configure(&mut self.course);
     }

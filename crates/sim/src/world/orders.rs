@@ -170,7 +170,8 @@ fn obey(world: &mut World, served: Served) {
     set_accepting(world, served.accepts);
     if let Some(settings) = served.configured {
         note_suspension(world, &settings);
-        world.course.plan.settings = settings;
+        let before = std::mem::replace(&mut world.course.plan.settings, settings);
+        world.checks.note_reload(world.course.now(), before);
         world.pooler.configure(&mut world.course);
     }
     for (worker, conn, serial) in served.killed {

@@ -339,7 +339,7 @@ impl World {
         let served = desk.serve(open, reloads.then(|| Arc::clone(&course.plan.settings)));
         if reloads && served.configured.is_none() {
             // The client had no right to change settings.
-            course.plan.settings = before;
+            course.plan.settings = Arc::clone(&before);
             course.plan.past.pop();
         }
         orders::set_accepting(self, served.accepts);
@@ -349,7 +349,7 @@ impl World {
             course.plan.settings = Arc::clone(settings);
             course.plan.reloads += 1;
             if reloads {
-                checks.note_reload(course.now());
+                checks.note_reload(course.now(), before);
             }
             self.pooler.configure(&mut self.course);
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use connections::server::Server;
+use connections::server::{Server, State as ServerState};
+use link::relaying::has_said_goodbye;
 use link::session::{Session, State};
 use machine::Step;
 use machine::action::Action;
@@ -26,6 +27,18 @@ pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     tables.agenda.end(conn, SessionEnd::Left("client unexpected eof"));
 }
 
+/// Whether the client of this server's session can be sent an error: not within a message of the server, nor after the
+/// server's own last message. The severity of errors of a session's own server is not read, so each of them counts as
+/// the last message until another follows.
+pub(crate) fn leaves_room_for_error(server: &Server) -> bool {
+    let is_within = server.incoming.skip > 0 && server.incoming.skip_forward;
+    let has_ended = match server.state() {
+        ServerState::Own(_) => has_said_goodbye(server),
+        _ => server.end.fatal_error_forwarded,
+    };
+    !is_within && !has_ended
+}
+
 /// Ends a session, unless it has ended already.
 pub(crate) fn end_session(
     tables: &mut Tables,
@@ -37,10 +50,8 @@ pub(crate) fn end_session(
 ) {
     // The first reason counts.
     let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
-    // Within a server's message no other can be sent, and after its FATAL none is expected.
     let server = session.server().and_then(|id| tables.servers.get(id));
-    let is_within = |server: &Server| server.incoming.skip > 0 && server.incoming.skip_forward;
-    let speakable = server.is_none_or(|server| !server.end.fatal_error_forwarded && !is_within(server));
+    let speakable = server.is_none_or(leaves_room_for_error);
     let why = match &end {
         SessionEnd::Left(why) => why,
         SessionEnd::Dismissed(why) => why.as_str(),

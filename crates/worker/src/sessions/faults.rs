@@ -1,7 +1,6 @@
 //! The error for clients whose worker has panicked, like PostgreSQL's after a crash, and the choice of the clients that
 //! can be sent it.
 
-use connections::server::Server;
 use link::session::Session;
 use machine::Step;
 use machine::action::Action;
@@ -10,6 +9,7 @@ use units::ConnId;
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
+use crate::sessions::ends::leaves_room_for_error;
 use crate::tables::Tables;
 
 const WORDS: &str = "terminating connection because of a fault in the pooler";
@@ -39,14 +39,11 @@ pub(crate) fn clients_to_notify(tables: &Tables, asked: &[Action], served: Optio
     let is_whole = |conn: ConnId, session: &Session| {
         let server = session.server();
         let is_touched = Some(conn) == served || server.is_some() && server == served;
-        let is_cut = |server: &Server| {
-            server.end.fatal_error_forwarded || server.incoming.skip > 0 && server.incoming.skip_forward
-        };
         !session.is_leaving()
             && session.flow.is_clear()
             && !is_touched
             && !asked.iter().any(|action| sends_to(action, conn))
-            && !server.and_then(|server| tables.servers.get(server)).is_some_and(is_cut)
+            && server.and_then(|server| tables.servers.get(server)).is_none_or(leaves_room_for_error)
     };
     tables.sessions.iter().filter(|(conn, session)| is_whole(*conn, session)).map(|(conn, _)| conn).collect()
 }
