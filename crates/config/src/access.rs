@@ -60,6 +60,7 @@ pub(crate) fn read(
     });
     problems.extend(without_rules(settings, values));
     problems.extend(without_maps(settings, values));
+    problems.extend(unsupported(settings));
 }
 
 /// Takes `auth_ldap_options` and `auth_oauth_options` into the settings.
@@ -131,6 +132,18 @@ fn without_maps(settings: &Settings, values: &Values) -> Vec<Problem> {
         Problem::warning(&place, Key::auth_hba_file.name(), format!("map={}", quoted(map)), expected)
     };
     unknown.map(problem).collect()
+}
+
+/// Lines whose method is not supported. They decide as in PostgreSQL for whom they are, and refuse: to pass one over might let in by a later
+/// line whoever it was to keep out.
+fn unsupported(settings: &Settings) -> Vec<Problem> {
+    let problem = |rule: &hba::Rule| {
+        let Method::Unsupported(method) = rule.method else { return None };
+        let place = Place { file: rule.file.clone(), line: rule.line };
+        let expected = "another method: this one is not supported, and whoever comes by this line is refused".to_owned();
+        Some(Problem::warning(&place, Key::auth_hba_file.name(), quoted(method), expected))
+    };
+    settings.hba.as_slice().iter().filter_map(problem).collect()
 }
 
 /// What there is to check logins with, besides passwords.

@@ -98,7 +98,7 @@ impl Facts<'_> {
         match rule.method {
             hba::Method::Cert => self.by_certificate(options.map.as_deref(), options.client_name),
             hba::Method::Trust => Ok(Method::Trust),
-            hba::Method::Reject => Err(self.refused("pg_hba.conf rejects")),
+            hba::Method::Reject | hba::Method::Unsupported(_) => Err(self.refused("pg_hba.conf rejects")),
             hba::Method::Password => Ok(Method::Clear),
             hba::Method::Md5 => Ok(Method::Md5),
             hba::Method::Scram => Ok(Method::Scram),

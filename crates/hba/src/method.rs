@@ -24,6 +24,8 @@ pub enum Method {
     Pam,
     OAuth,
     Gss,
+    /// One of PostgreSQL's that is not supported: who comes by such a line is refused, as by `reject`.
+    Unsupported(&'static str),
 }
 
 impl Method {
@@ -37,17 +39,12 @@ impl Method {
     pub(crate) fn read(word: &str) -> Result<Method, Wrong> {
         named(&METHODS, word).ok_or_else(|| {
             let known = "trust, reject, md5, scram-sha-256, password, cert, peer, ldap, pam, oauth or gss";
-            match word {
-                "ident" | "sspi" | "radius" | "bsd" => {
-                    Wrong::new(quoted(word), format!("{known}: this one of PostgreSQL's is not supported"))
-                }
-                _ => Wrong::new(quoted(word), known),
-            }
+            Wrong::new(quoted(word), known)
         })
     }
 }
 
-const METHODS: [(&str, Method); 12] = [
+const METHODS: [(&str, Method); 16] = [
     ("trust", Method::Trust),
     ("reject", Method::Reject),
     ("md5", Method::Md5),
@@ -61,6 +58,10 @@ const METHODS: [(&str, Method); 12] = [
     ("pam", Method::Pam),
     ("oauth", Method::OAuth),
     ("gss", Method::Gss),
+    ("ident", Method::Unsupported("ident")),
+    ("sspi", Method::Unsupported("sspi")),
+    ("radius", Method::Unsupported("radius")),
+    ("bsd", Method::Unsupported("bsd")),
 ];
 
 /// The value of a word in a table.

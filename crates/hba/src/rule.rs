@@ -138,7 +138,11 @@ impl Rule {
             Transport::Local => Addresses::All,
             _ => Addresses::take(&mut fields, interfaces)?,
         };
-        let method = Method::read(&only(fields.next(), "a method")?.text)?;
+        let method = match Method::read(&only(fields.next(), "a method")?.text)? {
+            // As in PostgreSQL.
+            Method::Unsupported("ident") if transport == Transport::Local => Method::Peer,
+            method => method,
+        };
         match (method, transport) {
             (Method::Gss, Transport::Local) => return Err(Wrong::new("gss for local", "another method: it needs TCP")),
             (Method::Cert, Transport::Local) => return Err(Wrong::new("cert for local", "cert on hostssl lines")),
@@ -148,7 +152,11 @@ impl Rule {
         }
         // On a line for all of TCP `cert` refuses who comes without TLS; PgBouncer's files have that.
         let may_have_cert = transport == Transport::HostSsl || method == Method::Cert;
-        let options = Options::read(fields.flatten().collect(), method, may_have_cert)?;
+        let options = match method {
+            // They say nothing of which connections the line is for.
+            Method::Unsupported(_) => Options::default(),
+            _ => Options::read(fields.flatten().collect(), method, may_have_cert)?,
+        };
         let principals = (method == Method::Gss).then(|| Arc::new(Principals::new(&options)));
         let provider = None;
         Ok(Rule { file, line: number, transport, databases, users, addresses, method, options, principals, provider })
