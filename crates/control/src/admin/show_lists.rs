@@ -29,7 +29,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let items = [
         ("databases", input.databases().len()),
         ("users", show_users::names(input).len()),
-        ("peers", input.settings.others().count()),
+        ("peers", input.settings.peers.len()),
         ("pools", input.pools().len()),
         ("peer_pools", input.peer_pools.len()),
         ("free_clients", 0),

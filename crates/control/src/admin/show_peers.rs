@@ -1,4 +1,4 @@
-//! `SHOW PEERS`: the processes of `[peers]`, without this one. `SHOW PEER_POOLS`: the cancel requests on their way to them.
+//! `SHOW PEERS`: the processes of `[peers]`, this one too if it is among them. `SHOW PEER_POOLS`: the cancel requests on their way to them.
 //!
 //! A request waits until its connection stands, as in PgBouncer. The client that has sent it does not: it is gone by then.
 //= pgbouncer usage.md#show-peers
@@ -18,7 +18,7 @@ const POOLS: &[Column] = &[
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(PEERS);
-    for (id, peer) in input.settings.others() {
+    for (id, peer) in &input.settings.peers {
         let address = &peer.address;
         table.push(vec![count(id.0), words(host(&address.host)), count(address.port), count(peer.pool_size)]);
     }
