@@ -192,7 +192,9 @@ impl Wish {
     fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
         let owner = matches!(peer, Peer::Unix { uid, .. } if Some(uid) == owner_uid);
         self.trusted = owner && &*self.user == CONSOLE_DATABASE;
-        let admin = self.trusted || settings.global.console.admin_users.contains(&*self.user);
+        //= pgbouncer config.md#admin_users
+        let is_anybody = settings.auth_type(CONSOLE_DATABASE) == AuthType::Any;
+        let admin = self.trusted || is_anybody || settings.global.console.admin_users.contains(&*self.user);
         self.console = Some(if admin { ConsoleRights::Admin } else { ConsoleRights::Stats });
         self.forbidden = !admin && !settings.global.console.stats_users.contains(&*self.user);
     }

@@ -32,7 +32,7 @@ const COMMANDS: [&str; 22] = [
 /// KILL_CLIENT could be run by users who may only look. Here nothing but SHOW can be.
 #[test]
 fn cve_2026_6667_users_who_may_look_can_change_nothing() {
-    let settings = vec![("stats_users", "watcher".to_owned()), ("auth_type", "any".to_owned())];
+    let settings = vec![("stats_users", "watcher".to_owned()), ("auth_type", "trust".to_owned())];
     let stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let mut served = stage.client();
     let log_in = |user: &str| Client::login(stage.pooler.address(), user, "pgbouncer");
