@@ -140,7 +140,8 @@ fn unsupported(settings: &Settings) -> Vec<Problem> {
     let problem = |rule: &hba::Rule| {
         let Method::Unsupported(method) = rule.method else { return None };
         let place = Place { file: rule.file.clone(), line: rule.line };
-        let expected = "another method: this one is not supported, and whoever comes by this line is refused".to_owned();
+        let expected =
+            "another method: this one is not supported, and whoever comes by this line is refused".to_owned();
         Some(Problem::warning(&place, Key::auth_hba_file.name(), quoted(method), expected))
     };
     settings.hba.as_slice().iter().filter_map(problem).collect()

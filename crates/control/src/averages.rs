@@ -39,6 +39,8 @@ pub struct Averages {
     at_end: ByDatabase,
     gained: ByDatabase,
     period_us: u64,
+    /// Of periods at whose end not every worker answered: they count with the next one.
+    missed_us: u64,
 }
 
 impl Averages {
@@ -50,7 +52,13 @@ impl Averages {
             .map(|(name, now)| (Arc::clone(name), gain(now, self.at_end.get(name).unwrap_or(&nothing))))
             .collect();
         self.at_end = totals;
-        self.period_us = period_us;
+        self.period_us = period_us + std::mem::take(&mut self.missed_us);
+    }
+
+    /// A period of that many microseconds has ended, and not every worker has said what it has done: sums without it would look as if all had
+    /// begun anew.
+    pub(crate) fn period_missed(&mut self, period_us: u64) {
+        self.missed_us += period_us;
     }
 
     /// Averages of one database; zeros if nothing is known of it.
@@ -160,6 +168,17 @@ mod tests {
     fn totals(transactions: u64, transaction_us: u64, sent: u64) -> ByDatabase {
         let totals = Totals { transactions, transaction_us, sent, ..Totals::default() };
         ByDatabase::from([(Arc::from("app"), totals)])
+    }
+
+    #[test]
+    fn a_period_without_all_workers_counts_with_the_next() {
+        let mut averages = Averages::default();
+        averages.period_ended(totals(100, 0, 0), 1_000_000);
+        averages.period_missed(1_000_000);
+        averages.period_ended(totals(300, 0, 0), 1_000_000);
+        assert_eq!(averages.of("app").transactions, 100);
+        averages.period_ended(totals(400, 0, 0), 1_000_000);
+        assert_eq!(averages.of("app").transactions, 100);
     }
 
     #[test]

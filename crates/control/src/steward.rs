@@ -215,9 +215,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                     }
                 }
             }
-            // Who asked may have given up.
             ControlEvent::Scraped(format, to) => {
-                let _ = to.send(self.metrics(format));
+                // Without a page, whoever waits for it is told so. It may have given up.
+                let _ = self.metrics(format).map(|page| to.send(page));
                 None
             }
             ControlEvent::LifeAsked => {
@@ -263,13 +263,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     /// Ends a period of statistics.
     pub fn end_period(&mut self, lasted: Duration) {
+        let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
         let snapshots = self.plane.look(false);
+        if !self.is_whole(&snapshots) {
+            return self.averages.period_missed(micros);
+        }
         let turned_away = self.plane.counters().door.turned_away;
         for (level, line) in self.announcer.period_ended(&snapshots, turned_away, lasted) {
             self.plane.tell(level, line);
         }
         let totals = by_database(&snapshots);
-        let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
         self.averages.period_ended(totals, micros);
         if self.loaded.log_stats {
             self.plane.tell(Level::Log, self.averages.overall().log_line());
@@ -331,14 +334,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
     }
 
-    fn metrics(&mut self, format: metrics::Format) -> String {
-        let seen = Seen {
-            snapshots: self.plane.look(false),
-            detail: Detail::Pools,
-            counters: self.plane.counters(),
-            names: self.plane.names(),
-        };
-        self.with_input(&seen, false, |input| metrics::text(input, format))
+    /// `None`: not every worker has answered. Sums that fall and rise again would look like a restart.
+    fn metrics(&mut self, format: metrics::Format) -> Option<String> {
+        let snapshots = self.plane.look(false);
+        if !self.is_whole(&snapshots) {
+            return None;
+        }
+        let (counters, names) = (self.plane.counters(), self.plane.names());
+        let seen = Seen { snapshots, detail: Detail::Pools, counters, names };
+        Some(self.with_input(&seen, false, |input| metrics::text(input, format)))
+    }
+
+    /// Whether every worker has answered in time.
+    fn is_whole(&self, snapshots: &[Snapshot]) -> bool {
+        snapshots.len() >= usize::from(self.loaded.settings.workers)
     }
 
     fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {

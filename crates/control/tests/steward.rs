@@ -312,3 +312,20 @@ fn set_changes_one_setting_and_a_refused_one_changes_nothing() {
     let (diary, _) = after(vec![asked("set auth_ldap_options = 'ldapbindpasswd=x'", true)], Ok(found));
     assert_eq!(diary[0], "Log: SET auth_ldap_options=… command issued", "what SHOW CONFIG hides is not logged");
 }
+
+/// Sums without one worker's part fall, and rise again when it answers: as if all had begun anew.
+#[test]
+fn what_a_worker_that_does_not_answer_has_done_is_not_left_out() {
+    let diary = Diary::default();
+    let mut snapshots = world::World::new().snapshots;
+    snapshots.truncate(1);
+    let mut known = loaded(20);
+    known.settings = Arc::new(Settings { workers: 2, ..Settings::clone(&known.settings) });
+    let plane = FakePlane { diary: Rc::clone(&diary), snapshots };
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), known);
+    steward.end_period(10 * world::SECOND);
+    assert_eq!(diary.take(), ["look detail=false"], "no line, and no averages");
+    let (to, page) = std::sync::mpsc::channel();
+    steward.serve(ControlEvent::Scraped(control::metrics::Format::Text, to));
+    assert!(page.recv().is_err(), "no page");
+}

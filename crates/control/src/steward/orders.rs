@@ -240,8 +240,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             return Vec::new();
         }
         let snapshots = self.plane.look(false);
-        if snapshots.len() < usize::from(self.loaded.settings.workers) {
-            // A worker has not answered in time.
+        if !self.is_whole(&snapshots) {
             return Vec::new();
         }
         if self.orders.is_suspended() && self.suspending.is_deserted(&snapshots) {

@@ -377,7 +377,6 @@ fn first_worker() -> Snapshot {
         tls: Some("TLSv1.3/TLS_AES_256_GCM_SHA384/X25519".into()),
     };
     Snapshot {
-        suspension: None,
         sizes: ObjectSizes { session: 500, server: 900, pool: 700, buffers: 2048 },
         worker: Some(WorkerId(0)),
         now,
@@ -390,8 +389,8 @@ fn first_worker() -> Snapshot {
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
         refusals: refusals(),
-        past: Vec::new(),
         steps: 1234,
+        ..Snapshot::default()
     }
 }
 
