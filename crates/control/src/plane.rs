@@ -30,8 +30,8 @@ pub trait Plane {
     /// Another process has started to take our place: takes no more clients, and hands over what can move.
     fn hand_over(&mut self) {}
 
-    /// Sessions end at the end of their transactions, with 57P01; the process goes on.
-    fn end_sessions(&mut self) {}
+    /// What has not been handed over by now ends at the end of its transaction, with 57P01, unless [`Plane::take_back`] comes first.
+    fn end_what_stays(&mut self) {}
 
     /// It is gone: everything is ours again.
     fn take_back(&mut self) {}

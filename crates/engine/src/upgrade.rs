@@ -15,8 +15,7 @@ use std::sync::mpsc::Sender;
 use machine::action::Placed;
 use machine::mail::TakeIn;
 use machine::upgrade::{Luggage, ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
-use machine::{Mail, Stop, ToCoordinator, ToWorker};
-use units::WorkerId;
+use machine::{Mail, ToCoordinator, ToWorker};
 
 use crate::connections::Parcel;
 use crate::handle::Handle;
@@ -121,11 +120,9 @@ impl Handle {
         self.turn(Turn::GoOn);
     }
 
-    /// Sessions end at the end of their transactions. The machines go on.
-    pub fn end_sessions(&self) {
-        for worker in 0..self.shared.workers {
-            self.post(Mail::ToWorker(WorkerId(worker), ToWorker::Stop(Stop::WaitForTransactions)));
-        }
+    /// What has not moved by now ends between two transactions, until [`Handle::go_on`]. The machines go on.
+    pub fn end_what_stays(&self) {
+        self.turn(Turn::EndWhatStays);
     }
 
     /// The process that takes our place says this.

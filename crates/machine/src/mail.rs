@@ -368,7 +368,9 @@ pub enum ToWorker {
     // In an online upgrade.
     /// Hand over what can move, as soon as it can.
     HandOver,
-    /// No more.
+    /// What has not moved by now ends between two transactions.
+    EndWhatStays,
+    /// Neither any more: the other process is gone.
     GoOn,
     /// From another process, with its sockets.
     TakeIn(Box<TakeIn>),
@@ -422,6 +424,7 @@ impl ToWorker {
             | ToWorker::Noted { .. }
             | ToWorker::Settled { .. }
             | ToWorker::HandOver
+            | ToWorker::EndWhatStays
             | ToWorker::GoOn
             | ToWorker::TakeIn(_)
             | ToWorker::Configure(_)

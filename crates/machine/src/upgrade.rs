@@ -216,6 +216,8 @@ pub enum ToOther {
 pub enum Turn {
     /// Another process takes our place.
     HandOver,
+    /// It has taken too long: what has not moved by now ends between two transactions.
+    EndWhatStays,
     /// It has not, or is gone: everything is ours again.
     GoOn,
     /// The process whose place we take says this.

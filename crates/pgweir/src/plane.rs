@@ -72,8 +72,8 @@ impl Plane for EnginePlane {
         self.handle.hand_over();
     }
 
-    fn end_sessions(&mut self) {
-        self.handle.end_sessions();
+    fn end_what_stays(&mut self) {
+        self.handle.end_what_stays();
     }
 
     fn take_back(&mut self) {

@@ -211,7 +211,7 @@ impl Worker {
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
-                if self.tables.stopping.hands_over {
+                if self.tables.stopping.hands_over() {
                     departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step);
                 }
                 if self.tables.stopping.ends_sessions() {
@@ -261,8 +261,9 @@ impl Worker {
             ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
             ToWorker::Configure(settings) => self.configure(step, settings),
-            ToWorker::HandOver => self.tables.stopping.hands_over = true,
-            ToWorker::GoOn => self.tables.stopping.hands_over = false,
+            ToWorker::HandOver => self.tables.stopping.hand_over(),
+            ToWorker::EndWhatStays => self.tables.stopping.end_what_stays(),
+            ToWorker::GoOn => self.tables.stopping.go_on(),
             ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
@@ -455,7 +456,7 @@ impl machine::Machine for Worker {
     }
 
     fn awaits_round_end(&self) -> bool {
-        let looks = self.tables.stopping.hands_over || self.tables.stopping.ends_sessions();
+        let looks = self.tables.stopping.hands_over() || self.tables.stopping.ends_sessions();
         looks || !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
     }
 

@@ -103,7 +103,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let name = if self.phase == Phase::HandingOver { "upgrade_timeout" } else { "shutdown_timeout" };
             self.plane.tell(Level::Log, format!("{name} is over, waiting for transactions only"));
             if self.phase == Phase::HandingOver {
-                self.plane.end_sessions();
+                self.plane.end_what_stays();
             } else {
                 self.phase = Phase::Ending(Stop::WaitForTransactions);
                 self.plane.stop(Stop::WaitForTransactions);

@@ -39,6 +39,15 @@ impl Coordinator {
         (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::HandOver));
     }
 
+    /// `upgrade_timeout` is over.
+    pub(super) fn end_what_stays(&mut self, actions: &mut Actions) {
+        // The other process may have died just before.
+        if self.is_leaving() {
+            (0..self.homes.workers())
+                .for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::EndWhatStays));
+        }
+    }
+
     /// The other process is gone: we grant again by ourselves.
     pub(super) fn go_on(&mut self, now: Time, actions: &mut Actions) {
         let Some(leaving) = self.upgrade.leaving.take() else { return };

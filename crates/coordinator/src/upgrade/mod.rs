@@ -30,6 +30,7 @@ impl Coordinator {
     pub(crate) fn turn(&mut self, now: Time, turn: Turn, actions: &mut Actions) {
         match turn {
             Turn::HandOver => self.hand_over(actions),
+            Turn::EndWhatStays => self.end_what_stays(actions),
             Turn::GoOn => self.go_on(now, actions),
             Turn::FromPredecessor(told) => self.hear_predecessor(now, told, actions),
             Turn::FromSuccessor(told) => self.hear_successor(now, told, actions),
