@@ -264,6 +264,21 @@ impl Limits {
         post_allowances(limit, vec![free], actions);
     }
 
+    /// A worker has got so many that were not requested here: another process has granted them.
+    pub(crate) fn note_given(
+        &mut self,
+        now: Time,
+        settings: &Settings,
+        limit: &Limit,
+        (worker, count): (WorkerId, u32),
+    ) {
+        if let Some(rate_source) = self.rate_sources.get_mut(limit) {
+            rate_source.note_given(now, count);
+        } else if let Some(permits) = self.permits_of(limit, settings).filter(|_| count > 0) {
+            permits.note_given(worker, count);
+        }
+    }
+
     /// A worker gives some back; of those it was called for, so many it has no more.
     pub(crate) fn unspent(
         &mut self,

@@ -121,8 +121,10 @@ impl Coordinator {
                 self.request_allowance_elsewhere(limit, worker, count, actions);
                 return None;
             }
-            ToCoordinator::Unspent { limit, worker: _, count, missing } => {
-                ToSuccessor::Unspent { limit, count, missing }
+            ToCoordinator::Unspent { ref limit, worker: _, count, missing } => {
+                let limit = limit.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::Unspent { limit, count, missing }));
+                return Some(mail);
             }
             ToCoordinator::NothingIdle { pool, worker: _, busy } => {
                 ToSuccessor::NothingIdle { key: self.pools[pool].key.clone(), busy }
@@ -184,7 +186,7 @@ impl Coordinator {
             }
             ToPredecessor::Allow { limit, granted, answered, remaining, next_at } => {
                 let answer = Allowance { worker: WorkerId(0), granted, answered, remaining, next_at };
-                self.allowed_elsewhere(&limit, answer, actions);
+                self.allowed_elsewhere(now, &limit, answer, actions);
             }
             ToPredecessor::Cancel { pid, secret } => {
                 // Whichever worker knows it.
@@ -244,7 +246,7 @@ impl Coordinator {
     }
 
     /// The oldest requests get what was granted.
-    pub(super) fn allowed_elsewhere(&mut self, limit: &Limit, answer: Allowance, actions: &mut Actions) {
+    pub(super) fn allowed_elsewhere(&mut self, now: Time, limit: &Limit, answer: Allowance, actions: &mut Actions) {
         // It may have gone back to granting by itself meanwhile.
         let Some(asked) = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.allowances.get_mut(limit)) else {
             return;
@@ -256,6 +258,8 @@ impl Coordinator {
             // What is granted beyond what was requested is given ahead: to the last one.
             let given = if is_last { granted } else { granted.min(of_this) };
             (granted, answered) = (granted - given, answered - of_this);
+            // If the other process dies, we grant again, and have to know what is out.
+            self.limits.note_given(now, &self.settings, limit, (worker, given));
             let share = Allowance { worker, granted: given, answered: of_this, ..answer.clone() };
             actions.post_to_worker(worker, ToWorker::Allow(Box::new((limit.clone(), share))));
             if of_this < count {

@@ -10,6 +10,8 @@
 mod leaving;
 mod state;
 mod succeeding;
+#[cfg(test)]
+mod tests;
 
 use machine::action::{Action, Actions};
 use machine::upgrade::Turn;

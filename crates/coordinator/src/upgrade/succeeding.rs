@@ -105,7 +105,8 @@ impl Coordinator {
             sizes::resize(pool, entry, actions);
         }
         for (limit, count) in inventory.permits {
-            self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+            // Not as a request: the answer would be taken for that to one that the other process makes.
+            self.limits.note_given(now, &self.settings, &limit, (worker, count));
         }
     }
 

@@ -108,6 +108,12 @@ impl PermitSource {
         changes
     }
 
+    /// A worker was given so many without a request here: another process decides, or has decided until now.
+    pub fn note_given(&mut self, worker: WorkerId, count: u32) {
+        let held = &mut self.held[usize::from(worker.0)];
+        *held = held.saturating_add(count);
+    }
+
     /// So many come back; of those that it was called for, so many do not.
     pub fn returned(&mut self, worker: WorkerId, count: u32, missing: u32) -> PermitChanges {
         let index = usize::from(worker.0);

@@ -1,0 +1,175 @@
+//! Two coordinators, one of which takes the place of the other, with mail that arrives at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use machine::Machine;
+use machine::Settings;
+use machine::action::{Action, Actions};
+use machine::event::Event;
+use machine::mail::{Mail, ToCoordinator, ToWorker};
+use machine::upgrade::{ToOther, Turn};
+use queueing::board::Board;
+use queueing::classes::{Class, Classes, LimitKind, Rate};
+use queueing::limiting::{Allowance, Limit};
+use settings::Over;
+use units::{Time, WorkerId};
+
+use crate::Coordinator;
+
+const WORKER: WorkerId = WorkerId(0);
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Side {
+    Old,
+    New,
+}
+use Side::{New, Old};
+
+/// The two processes, each with one worker.
+struct Pair {
+    old: Coordinator,
+    new: Coordinator,
+    now: Time,
+    /// What they have sent to their workers and doors.
+    posted: Vec<(Side, Mail)>,
+}
+
+impl Pair {
+    fn new(change: impl FnOnce(&mut Settings)) -> Pair {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let coordinator = || Coordinator::new(1, Arc::new(settings.clone()));
+        Pair { old: coordinator(), new: coordinator(), now: Time(1_000_000), posted: Vec::new() }
+    }
+
+    fn side(&mut self, side: Side) -> &mut Coordinator {
+        match side {
+            Old => &mut self.old,
+            New => &mut self.new,
+        }
+    }
+
+    /// Tells one of them something, and both what follows from it.
+    fn tell(&mut self, side: Side, mail: ToCoordinator) {
+        self.see_through(side, Event::Mail(Mail::ToCoordinator(mail)));
+    }
+
+    fn turn(&mut self, side: Side, turn: Turn) {
+        self.tell(side, ToCoordinator::Upgrade(Box::new(turn)));
+    }
+
+    fn see_through(&mut self, side: Side, event: Event<'_>) {
+        let mut under_way = self.step(side, event);
+        while let Some((side, turn)) = under_way.pop_front() {
+            let mail = Mail::ToCoordinator(ToCoordinator::Upgrade(Box::new(turn)));
+            under_way.extend(self.step(side, Event::Mail(mail)));
+        }
+    }
+
+    /// What the two tell each other in a step.
+    fn step(&mut self, side: Side, event: Event<'_>) -> VecDeque<(Side, Turn)> {
+        let (now, mut actions) = (self.now, Actions::new());
+        let coordinator = self.side(side);
+        coordinator.step(now, &Board::new(1), event, &mut actions);
+        assert_eq!(coordinator.check(), Ok(()));
+        let mut told = VecDeque::new();
+        for action in actions.take() {
+            match action {
+                Action::TellOther(other) => match *other {
+                    ToOther::Successor(told_new) => told.push_back((New, Turn::FromPredecessor(told_new))),
+                    ToOther::Predecessor(told_old) => told.push_back((Old, Turn::FromSuccessor(told_old))),
+                    ToOther::Moved(..) => panic!("a coordinator moves nothing"),
+                },
+                Action::Post { mail, .. } => self.posted.push((side, mail)),
+                Action::Tell(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        told
+    }
+
+    /// So much was allowed to the worker since the last time.
+    fn allowed(&mut self) -> u32 {
+        let allowed = self.posted.drain(..).filter_map(|(_, mail)| match mail {
+            Mail::ToWorker(_, ToWorker::Allow(allowed)) => Some(allowed.1),
+            _ => None,
+        });
+        allowed.map(|Allowance { granted, .. }| granted).sum()
+    }
+
+    fn request(&mut self, limit: &Limit, count: u32) {
+        self.tell(Old, ToCoordinator::RequestAllowance { limit: limit.clone(), worker: WORKER, count });
+    }
+
+    fn give_back(&mut self, limit: &Limit, count: u32) {
+        self.tell(Old, ToCoordinator::Unspent { limit: limit.clone(), worker: WORKER, count, missing: 0 });
+    }
+}
+
+/// A class with limits, and these.
+fn limited(change: impl FnOnce(&mut Class)) -> impl FnOnce(&mut Settings) {
+    move |settings| {
+        let mut class = Class::new("default");
+        change(&mut class);
+        settings.classes = Arc::new(Classes { all: vec![class], ..Classes::default() });
+    }
+}
+
+fn limit(kind: LimitKind) -> Limit {
+    Limit::Class("default".into(), kind)
+}
+
+#[test]
+fn permits_that_came_back_while_another_process_decided_are_free_when_that_one_dies() {
+    let mut pair = Pair::new(limited(|class| class.limits.active = Some(3)));
+    let active = limit(LimitKind::Active);
+    pair.request(&active, 3);
+    assert_eq!(pair.allowed(), 3);
+    pair.turn(Old, Turn::HandOver);
+    assert_eq!(pair.new.remaining(&active), Some(0), "those that are out count there");
+    pair.give_back(&active, 2);
+    assert_eq!(pair.new.remaining(&active), Some(2));
+    pair.turn(Old, Turn::GoOn);
+    assert_eq!(pair.old.remaining(&active), Some(2));
+}
+
+#[test]
+fn what_another_process_has_allowed_counts_when_that_one_dies() {
+    let rate = Rate { per_second: 1, burst: 3 };
+    let mut pair = Pair::new(limited(|class| {
+        (class.limits.active, class.limits.transactions) = (Some(3), Some(rate));
+    }));
+    pair.turn(Old, Turn::HandOver);
+    for limit in [limit(LimitKind::Active), limit(LimitKind::Transactions)] {
+        pair.request(&limit, 3);
+        let mut allowed = pair.allowed();
+        while pair.new.remaining(&limit).is_some_and(|left| left > 0) {
+            pair.request(&limit, 1);
+            allowed += pair.allowed();
+        }
+        assert_eq!(allowed, 3, "{limit:?}");
+    }
+    pair.turn(Old, Turn::GoOn);
+    for limit in [limit(LimitKind::Active), limit(LimitKind::Transactions)] {
+        assert_eq!(pair.old.remaining(&limit), Some(0), "{limit:?}");
+        pair.request(&limit, 1);
+        assert_eq!(pair.allowed(), 0, "{limit:?} is exceeded");
+    }
+}
+
+#[test]
+fn a_request_that_waits_during_the_hand_over_is_not_answered_with_what_is_out_already() {
+    for over in [Over::Delay, Over::Reject] {
+        let mut pair = Pair::new(limited(|class| (class.limits.active, class.limits.over) = (Some(1), over)));
+        let active = limit(LimitKind::Active);
+        pair.request(&active, 1);
+        assert_eq!(pair.allowed(), 1);
+        pair.request(&active, 1);
+        assert_eq!(pair.allowed(), 0);
+        pair.turn(Old, Turn::HandOver);
+        assert_eq!(pair.allowed(), 0, "{over:?}: two transactions at a time");
+        pair.give_back(&active, 1);
+        assert_eq!(pair.allowed(), u32::from(over == Over::Delay), "{over:?}: the one that waits goes on");
+    }
+}
