@@ -12,14 +12,16 @@ use std::time::Duration;
 use ::settings::Over;
 use machine::Settings;
 use machine::action::Actions;
-use machine::mail::{Application, Refusal, ToDoor, ToWorker};
+use machine::mail::{Applicant, Application, Refusal, ToWorker};
 use machine::snapshot::LimitCounts;
 use queueing::classes::{Class, LimitKind, Rate};
 use queueing::limiting::bucket::Bucket;
 use queueing::limiting::permit_source::PermitSource;
 use queueing::limiting::rate_source::RateSource;
 use queueing::limiting::{Allowance, Limit, TICK, permit_source};
-use units::{ConnId, Time, WorkerId, limits};
+use units::{Time, WorkerId, limits};
+
+use crate::applicants::refuse;
 
 /// How often what came of logins is reported.
 const TELL: Duration = Duration::from_millis(100);
@@ -53,7 +55,7 @@ struct Logins {
 #[derive(Debug, Default)]
 struct LoginQueue {
     by_ticket: BTreeMap<u64, Application>,
-    tickets: BTreeMap<ConnId, u64>,
+    tickets: BTreeMap<Applicant, u64>,
     next_ticket: u64,
 }
 
@@ -67,7 +69,7 @@ impl LoginQueue {
     }
 
     fn join(&mut self, application: Application) {
-        self.tickets.insert(application.login, self.next_ticket);
+        self.tickets.insert(application.applicant, self.next_ticket);
         self.by_ticket.insert(self.next_ticket, application);
         self.next_ticket += 1;
         debug_assert_eq!(self.tickets.len(), self.by_ticket.len(), "everybody has one place");
@@ -75,14 +77,20 @@ impl LoginQueue {
 
     fn first(&mut self) -> Option<Application> {
         let (_, application) = self.by_ticket.pop_first()?;
-        self.tickets.remove(&application.login);
+        self.tickets.remove(&application.applicant);
         Some(application)
     }
 
     /// Whether it was there.
-    fn leave(&mut self, login: ConnId) -> bool {
-        let ticket = self.tickets.remove(&login);
+    fn leave(&mut self, applicant: Applicant) -> bool {
+        let ticket = self.tickets.remove(&applicant);
         ticket.and_then(|ticket| self.by_ticket.remove(&ticket)).is_some()
+    }
+
+    /// All that are the other process's leave.
+    fn drop_elsewhere(&mut self) {
+        self.tickets.retain(|applicant, _| !matches!(applicant, Applicant::Elsewhere { .. }));
+        self.by_ticket.retain(|_, application| !matches!(application.applicant, Applicant::Elsewhere { .. }));
     }
 }
 
@@ -320,8 +328,7 @@ impl Limits {
         }
         if logins.over == Over::Reject || logins.is_full(now, settings.global.waiting.client_login_timeout) {
             logins.rejected += 1;
-            let refused = ToDoor::NotPlaced { login: application.login, why: logins.refusal(now) };
-            actions.post_to_door(application.door, refused);
+            refuse(application.applicant, logins.refusal(now), actions);
             return None;
         }
         logins.delayed += 1;
@@ -341,8 +348,16 @@ impl Limits {
     }
 
     /// An applicant has gone. It may have been answered meanwhile.
-    pub(crate) fn login_withdrawn(&mut self, login: ConnId) {
-        if self.logins.values_mut().any(|logins| logins.waiting.leave(login)) {
+    pub(crate) fn login_withdrawn(&mut self, applicant: Applicant) {
+        if self.logins.values_mut().any(|logins| logins.waiting.leave(applicant)) {
+            self.report_at.get_or_insert(self.reported_at + TELL);
+        }
+    }
+
+    /// The process whose place we take is gone, and with it all who log in there.
+    pub(crate) fn drop_applications_elsewhere(&mut self) {
+        self.logins.values_mut().for_each(|logins| logins.waiting.drop_elsewhere());
+        if !self.logins.is_empty() {
             self.report_at.get_or_insert(self.reported_at + TELL);
         }
     }

@@ -147,7 +147,7 @@ pub enum ToCoordinator {
     Apply(Box<Application>),
     /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in the queue.
     Withdrawn {
-        login: ConnId,
+        applicant: Applicant,
     },
 
     // Capacity is tokens, one a server connection.
@@ -502,11 +502,19 @@ pub struct Failure {
     pub lines: Vec<String>,
 }
 
+/// Who has applied for a home, and gets the answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Applicant {
+    /// A client at a door of this process.
+    Login { door: DoorId, login: ConnId },
+    /// A client that stays in the process whose place we take: the number that that one has given it.
+    Elsewhere { ticket: u64 },
+}
+
 /// An authenticated client that needs a home.
 #[derive(Clone, Debug)]
 pub struct Application {
-    pub login: ConnId,
-    pub door: DoorId,
+    pub applicant: Applicant,
     pub key: PoolKey,
     /// The user that logged in, before forcing: what max_user_client_connections counts.
     pub user: Arc<str>,

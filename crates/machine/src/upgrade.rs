@@ -128,6 +128,10 @@ pub enum ToSuccessor {
         class: Arc<str>,
         peer: Peer,
     },
+    /// That client has left before there was an answer, which may be on its way.
+    Withdrawn {
+        ticket: u64,
+    },
     Departed {
         key: PoolKey,
         user: Arc<str>,
@@ -165,9 +169,15 @@ pub enum ToSuccessor {
 /// From the process that takes the place of the one that leaves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToPredecessor {
-    Answer {
+    /// The answer to `Apply`: it may stay, and counts as a session of this pool and user from now on.
+    Admitted {
         ticket: u64,
-        refusal: Option<Refusal>,
+        key: PoolKey,
+        user: Arc<str>,
+    },
+    NotAdmitted {
+        ticket: u64,
+        why: Refusal,
     },
     Granted {
         key: PoolKey,

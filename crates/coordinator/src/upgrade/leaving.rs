@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use machine::action::{Actions, Placed};
-use machine::mail::{Application, Refusal, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, ToCoordinator, ToWorker};
 use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::limiting::{Allowance, Limit};
 use units::{Life, PoolId, PoolKey, Time, WorkerId};
 
+use crate::applicants::refuse;
 use crate::server_requests::ServerRequest;
 use crate::{CONSOLE, Coordinator};
 
@@ -106,12 +107,12 @@ impl Coordinator {
                 self.apply_elsewhere(*application, actions);
                 return None;
             }
-            ToCoordinator::Withdrawn { login } => {
-                // If the other process lets it in, it has left again.
-                if let Some(leaving) = &mut self.upgrade.leaving {
-                    leaving.applications.retain(|_, application| application.login != login);
-                }
-                return None;
+            ToCoordinator::Withdrawn { applicant } => {
+                let leaving = self.upgrade.leaving.as_mut()?;
+                let mut all = leaving.applications.iter();
+                let (&ticket, _) = all.find(|(_, application)| application.applicant == applicant)?;
+                leaving.applications.remove(&ticket);
+                ToSuccessor::Withdrawn { ticket }
             }
             ToCoordinator::RequestServer { pool, worker, reserve, classes: _ } => {
                 self.request_elsewhere(pool, worker, reserve, actions);
@@ -160,7 +161,12 @@ impl Coordinator {
             return;
         }
         match told {
-            ToPredecessor::Answer { ticket, refusal } => self.answered_elsewhere(ticket, refusal, actions),
+            ToPredecessor::Admitted { ticket, key, user } => self.admitted(ticket, key, user, actions),
+            ToPredecessor::NotAdmitted { ticket, why } => {
+                if let Some(application) = self.applied_elsewhere(ticket) {
+                    refuse(application.applicant, why, actions);
+                }
+            }
             ToPredecessor::Granted { key } => self.granted_elsewhere(now, &key, actions),
             ToPredecessor::Dropped { key, count, reserve } => {
                 for worker in self.dropped_elsewhere(&key, count) {
@@ -201,20 +207,19 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn answered_elsewhere(&mut self, ticket: u64, refusal: Option<Refusal>, actions: &mut Actions) {
-        let application = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.applications.remove(&ticket));
-        match (application, refusal) {
-            (Some(Application { login, door, .. }), Some(why)) => {
-                actions.post_to_door(door, ToDoor::NotPlaced { login, why });
-            }
-            (Some(application), None) => {
-                let (key, user) = (application.key.clone(), Arc::clone(&application.user));
-                if !self.place_admitted(application, actions) {
-                    actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
-                }
-            }
-            (None, _) => {}
+    /// The other process counts a client that has applied there, which may have left meanwhile.
+    fn admitted(&mut self, ticket: u64, key: PoolKey, user: Arc<str>, actions: &mut Actions) {
+        let is_placed = match self.applied_elsewhere(ticket) {
+            Some(application) => self.place_admitted(application, actions),
+            None => false,
+        };
+        if !is_placed {
+            actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
         }
+    }
+
+    fn applied_elsewhere(&mut self, ticket: u64) -> Option<Application> {
+        self.upgrade.leaving.as_mut()?.applications.remove(&ticket)
     }
 
     pub(super) fn granted_elsewhere(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {

@@ -20,7 +20,6 @@ use units::{Time, WorkerId};
 use crate::Coordinator;
 
 pub(crate) use state::Upgrade;
-pub(crate) use succeeding::is_elsewhere;
 
 impl Coordinator {
     /// The worker that stands for the process whose place we take.

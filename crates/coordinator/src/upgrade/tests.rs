@@ -7,13 +7,14 @@ use machine::Machine;
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::event::Event;
-use machine::mail::{Mail, ToCoordinator, ToWorker};
+use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
+use machine::observe::Peer;
 use machine::upgrade::{ToOther, Turn};
 use queueing::board::Board;
-use queueing::classes::{Class, Classes, LimitKind, Rate};
+use queueing::classes::{Class, Classes, DEFAULT, LimitKind, Rate};
 use queueing::limiting::{Allowance, Limit};
 use settings::Over;
-use units::{Time, WorkerId};
+use units::{ConnId, DoorId, Kind, PoolKey, Time, WorkerId};
 
 use crate::Coordinator;
 
@@ -98,6 +99,43 @@ impl Pair {
         allowed.map(|Allowance { granted, .. }| granted).sum()
     }
 
+    /// A client logs in.
+    fn applies(&mut self, side: Side, number: u32) {
+        let application = Application {
+            applicant: applicant(number),
+            key: PoolKey { database: "db".into(), user: "u".into() },
+            user: "u".into(),
+            console: false,
+            exempt: false,
+            peer: Peer::Unix { pid: 1, uid: 1 },
+            class: DEFAULT,
+            proved: Arc::default(),
+        };
+        self.tell(side, ToCoordinator::Apply(Box::new(application)));
+    }
+
+    fn withdraws(&mut self, side: Side, number: u32) {
+        self.tell(side, ToCoordinator::Withdrawn { applicant: applicant(number) });
+    }
+
+    /// So many were let in since the last time.
+    fn placed(&mut self) -> usize {
+        let is_placed = |(_, mail): &(Side, Mail)| matches!(mail, Mail::ToDoor(_, ToDoor::Placed { .. }));
+        self.posted.drain(..).filter(is_placed).count()
+    }
+
+    /// All deadlines are reached that are so near.
+    fn wait(&mut self, ms: u64) {
+        let until = Time(self.now.0 + ms * 1000);
+        for side in [New, Old] {
+            while let Some(at) = self.side(side).next_deadline().filter(|at| *at <= until) {
+                self.now = self.now.max(at);
+                self.see_through(side, Event::DeadlineReached);
+            }
+        }
+        self.now = until;
+    }
+
     fn request(&mut self, limit: &Limit, count: u32) {
         self.tell(Old, ToCoordinator::RequestAllowance { limit: limit.clone(), worker: WORKER, count });
     }
@@ -105,6 +143,17 @@ impl Pair {
     fn give_back(&mut self, limit: &Limit, count: u32) {
         self.tell(Old, ToCoordinator::Unspent { limit: limit.clone(), worker: WORKER, count, missing: 0 });
     }
+}
+
+fn applicant(number: u32) -> Applicant {
+    Applicant::Login { door: DoorId(0), login: ConnId::new(Kind::Login, 0, number, 0) }
+}
+
+/// One login a second, after the first.
+fn with_slow_logins(settings: &mut Settings) {
+    let host = connections::databases::Address { host: connections::databases::Host::Unix("/tmp".to_owned()), port: 1 };
+    settings.databases.insert("db".to_owned(), Arc::new(connections::databases::Database::new("db", vec![host])));
+    limited(|class| class.limits.logins = Some(Rate { per_second: 1, burst: 1 }))(settings);
 }
 
 /// A class with limits, and these.
@@ -172,4 +221,52 @@ fn a_request_that_waits_during_the_hand_over_is_not_answered_with_what_is_out_al
         pair.give_back(&active, 1);
         assert_eq!(pair.allowed(), u32::from(over == Over::Delay), "{over:?}: the one that waits goes on");
     }
+}
+
+#[test]
+fn clients_that_leave_while_their_login_waits_count_nowhere() {
+    let mut pair = Pair::new(with_slow_logins);
+    (0..4).for_each(|number| pair.applies(Old, number));
+    assert_eq!(pair.placed(), 1);
+    pair.turn(Old, Turn::HandOver);
+    // One that comes to the new process stands behind them, and has an id as theirs.
+    pair.applies(New, 2);
+    (2..4).for_each(|number| pair.withdraws(Old, number));
+    pair.wait(10_000);
+    assert_eq!((pair.placed(), pair.old.clients(), pair.new.clients()), (2, 2, 3));
+}
+
+#[test]
+fn a_client_that_leaves_while_its_admission_is_on_its_way_counts_nowhere() {
+    let mut pair = Pair::new(with_slow_logins);
+    pair.turn(Old, Turn::HandOver);
+    pair.applies(Old, 0);
+    assert_eq!((pair.placed(), pair.new.clients()), (1, 1));
+    pair.applies(Old, 1);
+    pair.now = Time(pair.now.0 + 2_000_000);
+    let answer = pair.step(New, Event::DeadlineReached);
+    assert_eq!((answer.len(), pair.new.clients()), (1, 2), "it is admitted");
+    let withdrawn = Mail::ToCoordinator(ToCoordinator::Withdrawn { applicant: applicant(1) });
+    let told = pair.step(Old, Event::Mail(withdrawn));
+    for (side, turn) in told.into_iter().chain(answer) {
+        pair.turn(side, turn);
+    }
+    assert_eq!((pair.placed(), pair.old.clients(), pair.new.clients()), (0, 1, 1));
+}
+
+#[test]
+fn logins_that_wait_for_a_process_that_is_gone_are_forgotten() {
+    let mut pair = Pair::new(with_slow_logins);
+    pair.applies(Old, 0);
+    (1..4).for_each(|number| pair.applies(Old, number));
+    pair.turn(Old, Turn::HandOver);
+    pair.applies(New, 9);
+    let _ = pair.placed();
+    pair.turn(New, Turn::PredecessorGone);
+    pair.wait(10_000);
+    let placed = pair
+        .posted
+        .iter()
+        .filter(|(side, mail)| *side == New && matches!(mail, Mail::ToDoor(_, ToDoor::Placed { .. })));
+    assert_eq!((placed.count(), pair.new.clients()), (1, 1), "only its own client is left");
 }
