@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Zoned;
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
-use machine::{Level, Settings, Snapshot, Stop};
+use machine::upgrade::ServersLeft;
+use machine::{Level, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 /// The data plane, as the control plane uses it.
@@ -35,6 +36,22 @@ pub trait Plane {
 
     /// It is gone: everything is ours again.
     fn take_back(&mut self) {}
+
+    /// The process whose place we take, if it is still there, is to do what is ordered here.
+    fn order_predecessor(&mut self, _orders: &Orders) {}
+
+    /// Whether that process is still there.
+    fn has_predecessor(&mut self) -> bool {
+        false
+    }
+
+    /// The servers that that process still has; `None`: that is not known now.
+    fn servers_elsewhere(&mut self) -> Option<Vec<ServersLeft>> {
+        Some(Vec::new())
+    }
+
+    /// Answers the process that takes our place, which has asked which servers are left here.
+    fn tell_servers(&mut self, _servers: Vec<ServersLeft>) {}
 
     /// Whether anybody is left here that has not been handed over: clients, those that log in, and the process before this one.
     fn is_left(&mut self) -> bool {

@@ -51,6 +51,10 @@ pub enum ControlEvent {
     UpgradeAsked(u32, Sender<Result<Orders, String>>),
     /// It has started.
     UpgradeBegun(u32),
+    /// It was given orders: they hold here, too.
+    Ordered(Orders),
+    /// It asks which servers are left here.
+    ServersAsked,
     /// It is gone.
     SuccessorGone,
     /// The process whose place we take has ended.
@@ -240,6 +244,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::UpgradeBegun(pid) => {
                 self.hand_over(pid);
+                None
+            }
+            ControlEvent::Ordered(orders) => {
+                self.follow_orders(orders);
+                None
+            }
+            ControlEvent::ServersAsked => {
+                self.tell_servers();
                 None
             }
             ControlEvent::SuccessorGone => {

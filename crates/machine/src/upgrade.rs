@@ -26,6 +26,7 @@ use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
 use crate::observe::Peer;
+use crate::orders::Orders;
 use crate::proved::Proved;
 use crate::refusal::Refusal;
 
@@ -33,6 +34,8 @@ use crate::refusal::Refusal;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Luggage {
     pub key: PoolKey,
+    /// How often KILL had been ordered for its database when it left.
+    pub kills: u32,
     pub session: Option<MovedSession>,
     pub server: Option<MovedServer>,
     /// What the pool's servers report at login.
@@ -112,6 +115,17 @@ pub struct Inventory {
     pub permits: Vec<(Limit, u32)>,
     /// The last number that was given to a client or a server.
     pub serial: Serial,
+    /// What is ordered: from now on the new process takes orders, and tells this one.
+    pub orders: Orders,
+}
+
+/// The servers of one database that a process has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServersLeft {
+    pub database: Arc<str>,
+    pub open: u32,
+    /// Of these, those that are closed when they are free.
+    pub closing: u32,
 }
 
 /// From the process that leaves to the one that takes its place.

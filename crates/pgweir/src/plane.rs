@@ -6,7 +6,8 @@ use std::time::Duration;
 use control::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
-use machine::{Level, Settings, Snapshot, Stop};
+use machine::upgrade::ServersLeft;
+use machine::{Level, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
@@ -80,6 +81,22 @@ impl Plane for EnginePlane {
         self.handle.go_on();
         self.handle.keep_socket_files(false);
         self.handle.accept(true);
+    }
+
+    fn order_predecessor(&mut self, orders: &Orders) {
+        self.handle.order_predecessor(orders.clone());
+    }
+
+    fn has_predecessor(&mut self) -> bool {
+        self.handle.has_predecessor()
+    }
+
+    fn servers_elsewhere(&mut self) -> Option<Vec<ServersLeft>> {
+        self.handle.servers_elsewhere()
+    }
+
+    fn tell_servers(&mut self, servers: Vec<ServersLeft>) {
+        self.handle.tell_servers(servers);
     }
 
     fn is_left(&mut self) -> bool {

@@ -80,6 +80,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
         self.ready.store(false, Ordering::Relaxed);
         self.phase = Phase::HandingOver;
+        self.refuse_all_waiting();
         self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
         self.plane.hand_over();
     }

@@ -25,7 +25,8 @@ impl Coordinator {
             size: entry.auto.as_ref().map(|_| entry.size),
         });
         let (permits, pending) = self.limits.hand_over();
-        let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial };
+        let orders = self.settings.orders.clone();
+        let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial, orders };
         actions.tell_other(ToOther::Successor(ToSuccessor::Begun(inventory)));
         self.upgrade.leaving = Some(Box::default());
         for request in self.requests.take() {

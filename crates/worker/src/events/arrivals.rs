@@ -16,8 +16,9 @@ use session_state::parameters::{Parameters, Reported};
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
-use crate::servers::{chores, new_pools};
+use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
+use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, suspension, timers};
 
@@ -35,11 +36,14 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             learn_report(tables, step, pool, reported);
         }
     }
+    // KILL was ordered while it was on its way.
+    let is_killed = tables.settings.orders.of(&luggage.key.database).kills != luggage.kills;
     let session = luggage.session.map(|session| arrive(tables, step, pool, session));
     if let Some(server) = luggage.server {
         // A reload has removed its database, or not brought it: it is closed.
         let server_id = is_known.then(|| arrive_server(tables, step, pool, server, session));
         match server_id {
+            Some(server_id) if is_killed => closed_servers::close_server(tables, step, server_id, DATABASE_REMOVED),
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
                 let (worker, fresh) = (tables.id, false);
@@ -54,6 +58,9 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
     if !is_known {
         return tables.agenda.refuse(conn, wire::sqlstate::INVALID_CATALOG_NAME, "no such database");
+    }
+    if is_killed && !is_console {
+        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
     }
     timers::arm_session(tables, conn);
     match tables.sessions[conn].state() {
@@ -113,11 +120,11 @@ fn arrive_server(
     companion: Option<ConnId>,
 ) -> ConnId {
     let pool = &mut tables.pools[id];
-    let (database, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
+    let database = Arc::clone(&pool.database);
     pool.servers.enter(Group::Recovering);
     let tracked = &tables.caches.tracked;
     let make = |name| {
-        let arrived = Arrived { pool: id, name, companion, database, reconnects };
+        let arrived = Arrived { pool: id, name, companion, database };
         Server::of_moved(moved, arrived, tracked)
     };
     let conn = tables.servers.insert_with(make);

@@ -134,8 +134,10 @@ fn luggage(
     let pool = tables.pools.get(pool);
     let report = pool.and_then(|pool| pool.welcome.report.as_ref());
     let proved = pool.map(|pool| (*pool.opening.proved).clone());
+    let kills = tables.settings.orders.of(&key.database).kills;
     Luggage {
         key,
+        kills,
         session,
         server,
         report: report.map(|report| report.reported.clone()),
