@@ -100,13 +100,13 @@ impl Plane for EnginePlane {
     }
 
     fn is_left(&mut self) -> bool {
-        let snapshots = self.handle.look(true, LOOK);
+        let snapshots = self.handle.look(false, LOOK);
         let threads = self.handle.counters(LOOK);
         let logins: u64 = threads.iter().map(|thread| thread.counters.logins).sum();
         snapshots.len() < usize::from(self.handle.workers())
             || threads.is_empty()
             || logins > 0
-            || snapshots.iter().any(|snapshot| !snapshot.clients.is_empty())
+            || snapshots.iter().any(|snapshot| snapshot.sessions > 0)
             || self.handle.has_unwritten()
             || self.handle.has_predecessor()
     }

@@ -391,6 +391,7 @@ fn first_worker() -> Snapshot {
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
         refusals: refusals(),
         past: Vec::new(),
+        sessions: 0,
         steps: 1234,
     }
 }
@@ -446,6 +447,7 @@ fn second_worker() -> Snapshot {
         statements: vec![statement(0xfeed, 2)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
         past: vec![("app".into(), totals(3))],
+        sessions: 0,
         steps: 99,
     }
 }
