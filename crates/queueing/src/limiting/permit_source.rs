@@ -161,9 +161,9 @@ impl PermitSource {
     /// For each worker that waits one permit at most is on its way from one that has more.
     fn call_from_the_rich(&mut self, changes: &mut PermitChanges) {
         let called: u32 = self.called.iter().sum();
-        let currval_callers: Vec<WorkerId> =
+        let requesters: Vec<WorkerId> =
             self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
-        for asker in currval_callers {
+        for asker in requesters {
             let own = self.held[usize::from(asker.0)];
             let others = (0..self.held.len()).filter(|&worker| worker != usize::from(asker.0));
             let richest = others.max_by_key(|&worker| self.held[worker] - self.called[worker]);
@@ -187,8 +187,8 @@ impl PermitSource {
         let requested: u32 = self.requests.iter().map(|&(_, requested)| requested).sum();
         let answered = std::mem::take(&mut self.inquired_all);
         if !answered {
-            let currval_callers: Vec<usize> = self.requests.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
-            for worker in (0..self.held.len()).filter(|worker| !currval_callers.contains(worker)) {
+            let requesters: Vec<usize> = self.requests.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
+            for worker in (0..self.held.len()).filter(|worker| !requesters.contains(worker)) {
                 self.inquire(worker, self.held[worker].min(requested), changes);
             }
             self.inquired_all = self.inquired.iter().any(|&asked| asked > 0);
