@@ -29,7 +29,8 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let is_console = luggage.session.as_ref().is_some_and(|session| session.console.is_some());
     let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
     if let Some(entry) = tables.pools.get_mut(pool) {
-        if !luggage.proved.is_empty() {
+        // A client that has logged in here has proved the newer password.
+        if entry.opening.proved.is_empty() && !luggage.proved.is_empty() {
             entry.opening.proved = Arc::new(luggage.proved);
         }
         if let Some(reported) = luggage.report {
@@ -147,5 +148,30 @@ fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion
     let session = &mut tables.sessions[conn];
     if let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.pinning.is_pinned()) {
         count_pinned(tracker, &mut tables.pools[session.pool]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::Secret;
+    use machine::Proved;
+    use machine::upgrade::Luggage;
+    use units::Life;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    #[test]
+    fn a_password_that_arrives_is_older_than_one_that_was_proved_here() {
+        let of = |password| Proved { keys: None, secret: Some(Secret::parse(password)) };
+        for (known, expected) in [(Proved::default(), of("old")), (of("new"), of("new"))] {
+            let mut scene = Scene::new(|_| ());
+            scene.tables.pools[POOL].opening.proved = Arc::new(known);
+            let key = scene.tables.pools[POOL].key.clone();
+            let luggage = Luggage { key, kills: 0, session: None, server: None, report: None, proved: of("old") };
+            let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
+            scene.run(|tables, step| take_in(tables, &mut OpenDefinitions::default(), step, arrived));
+            assert_eq!(scene.tables.pools[POOL].opening.proved.marks(), expected.marks());
+        }
     }
 }
