@@ -34,8 +34,8 @@ pub trait Plane {
     /// What has not been handed over by now ends at the end of its transaction, with 57P01, unless [`Plane::take_back`] comes first.
     fn end_what_stays(&mut self) {}
 
-    /// It is gone: everything is ours again.
-    fn take_back(&mut self) {}
+    /// It is gone: everything is ours again. `accepts`: new clients are, too.
+    fn take_back(&mut self, _accepts: bool) {}
 
     /// The process whose place we take, if it is still there, is to do what is ordered here.
     fn order_predecessor(&mut self, _orders: &Orders) {}

@@ -130,6 +130,8 @@ pub struct Steward<P, L> {
     suspending: Suspending,
     /// The end that has begun.
     end: Countdown,
+    /// Another process takes our place, whatever else has been ordered since.
+    has_successor: bool,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -149,6 +151,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             waiting: Vec::new(),
             suspending: Suspending::default(),
             end: Countdown::default(),
+            has_successor: false,
         }
     }
 

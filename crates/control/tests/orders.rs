@@ -119,6 +119,10 @@ impl Plane for Outside {
         self.note(format!("the other process is told: {}", sum.join(", ")));
     }
 
+    fn take_back(&mut self, accepts: bool) {
+        self.note(format!("taken back, accepts={accepts}"));
+    }
+
     fn stop(&mut self, stop: Stop) {
         self.note(format!("stop {stop:?}"));
     }
@@ -515,6 +519,19 @@ fn a_process_that_hands_over_takes_orders_from_the_other_one_alone() {
     assert_eq!(scene.told(), ["the other process is told: app 0 of 1, app 0 of 1"]);
     // They hold when that process dies.
     scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), ["taken back, accepts=true"]);
     let told = scene.types(1, "disable app");
     assert!(told[0].contains("app: paused=0 disabled=1 reconnects=0 kills=1"), "{told:?}");
+}
+
+#[test]
+fn a_process_that_shuts_down_serves_whoever_is_left_when_its_successor_dies() {
+    let mut scene = Scene::new();
+    scene.steward.serve(ControlEvent::UpgradeBegun(7));
+    scene.steward.serve(ControlEvent::Signal(Signal::Terminate));
+    assert_eq!(scene.told(), ["stop WaitForClients"]);
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), ["taken back, accepts=false"]);
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), NOTHING);
 }

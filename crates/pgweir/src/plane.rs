@@ -77,10 +77,12 @@ impl Plane for EnginePlane {
         self.handle.end_what_stays();
     }
 
-    fn take_back(&mut self) {
+    fn take_back(&mut self, accepts: bool) {
         self.handle.go_on();
         self.handle.keep_socket_files(false);
-        self.handle.accept(true);
+        if accepts {
+            self.handle.accept(true);
+        }
     }
 
     fn order_predecessor(&mut self, orders: &Orders) {

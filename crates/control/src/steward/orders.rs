@@ -98,7 +98,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let database = order.database();
         self.check_database(order.tag(), database)?;
         let is_ending = self.phase != Phase::Running;
-        if self.phase == Phase::HandingOver && !matches!(order, Order::KillClient(_)) {
+        if self.has_successor && !matches!(order, Order::KillClient(_)) {
             return Err(TAKEN_OVER.to_owned());
         }
         match order {
