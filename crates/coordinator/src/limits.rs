@@ -336,6 +336,12 @@ impl Limits {
         None
     }
 
+    /// The permits that a worker has.
+    pub(crate) fn permits_of_worker(&self, worker: WorkerId) -> Vec<(Limit, u32)> {
+        let all = self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.of(worker)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// A worker has panicked: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
     pub(crate) fn worker_lost(&mut self, worker: WorkerId, actions: &mut Actions) {
         self.rate_sources.values_mut().for_each(|rate_source| rate_source.worker_lost(worker));

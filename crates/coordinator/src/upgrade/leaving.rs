@@ -44,9 +44,28 @@ impl Coordinator {
     /// `upgrade_timeout` is over.
     pub(super) fn end_what_stays(&mut self, actions: &mut Actions) {
         // The other process may have died just before.
-        if self.is_leaving() {
+        if let Some(leaving) = &mut self.upgrade.leaving {
+            leaving.is_late = true;
             (0..self.homes.workers())
                 .for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::EndWhatStays));
+        }
+    }
+
+    /// A worker is in the place of one that has panicked: it hands over too, and what that one had the other process counts no more.
+    pub(crate) fn hand_over_again(&mut self, worker: WorkerId, actions: &mut Actions) {
+        let Some(leaving) = &self.upgrade.leaving else { return };
+        actions.post_to_worker(worker, ToWorker::HandOver);
+        if leaving.is_late {
+            actions.post_to_worker(worker, ToWorker::EndWhatStays);
+        }
+        for (_, entry) in self.pools.live() {
+            for user in entry.users_of(worker) {
+                let key = entry.key.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+            }
+        }
+        for (limit, count) in self.limits.permits_of_worker(worker) {
+            actions.tell_other(ToOther::Successor(ToSuccessor::Unspent { limit, count, missing: 0 }));
         }
     }
 
@@ -67,7 +86,7 @@ impl Coordinator {
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
-        self.upgrade.leaving.is_some()
+        self.upgrade.is_leaving()
     }
 
     /// A client that logs in while we leave: the other process says whether it may.

@@ -37,7 +37,7 @@ impl Coordinator {
             Turn::FromSuccessor(told) => self.hear_successor(now, told, actions),
             Turn::PredecessorGone => self.predecessor_gone(now, actions),
             Turn::Place(moved) => {
-                let place = if moved.is_ours { self.place_again(now, &moved) } else { self.place_moved(&moved) };
+                let place = if moved.is_ours { self.place_again(now, &moved) } else { self.place_moved(now, &moved) };
                 actions.push(Action::Placed { ticket: moved.ticket, place });
             }
             Turn::MovedAway { pool, worker, life, session, server } => {

@@ -46,7 +46,9 @@ impl Coordinator {
             ToSuccessor::Withdrawn { ticket } => {
                 ToCoordinator::Withdrawn { applicant: Applicant::Elsewhere { ticket } }
             }
+            // There was no room for its pool when it was counted.
             ToSuccessor::Departed { key, user } => match self.pools.id_of(&key) {
+                Some(pool) if !self.pools[pool].has_session(worker, &user) => return,
                 Some(pool) => ToCoordinator::Departed { pool, worker, life: Life::default(), user },
                 None => return,
             },
@@ -61,6 +63,10 @@ impl Coordinator {
             | ToSuccessor::Opened { ref key }
             | ToSuccessor::Freed { ref key, .. } => {
                 let Some(pool) = self.pools.id_of(key) else { return };
+                // There was no room for its pool when it was counted.
+                if matches!(told, ToSuccessor::Freed { .. }) && self.pools[pool].held.of(worker) == 0 {
+                    return;
+                }
                 match told {
                     ToSuccessor::StillNeeded { count, .. } => {
                         ToCoordinator::StillNeeded { pool, worker, count, classes: Default::default() }
@@ -90,14 +96,11 @@ impl Coordinator {
             for (user, count) in sessions {
                 (0..count).for_each(|_| self.came_elsewhere(pool, &user));
             }
-            let entry = &mut self.pools[pool];
             if let Some(size) = size {
-                entry.start_with(size);
+                self.pools[pool].start_with(size);
             }
-            for _ in 0..tokens {
-                entry.held.granted(now, worker);
-                self.tokens.held_elsewhere(pool, &entry.key);
-            }
+            (0..tokens).for_each(|_| self.hold_elsewhere(now, pool));
+            let entry = &mut self.pools[pool];
             self.unused.comes_into_use(pool, entry);
             sizes::resize(pool, entry, actions);
         }
@@ -105,6 +108,14 @@ impl Coordinator {
             // Not as a request: the answer would be taken for that to one that the other process makes.
             self.limits.note_given(now, &self.settings, &limit, (worker, count));
         }
+    }
+
+    /// The other process has one server more.
+    fn hold_elsewhere(&mut self, now: Time, pool: PoolId) {
+        let worker = self.elsewhere();
+        let entry = &mut self.pools[pool];
+        entry.held.granted(now, worker);
+        self.tokens.held_elsewhere(pool, &entry.key);
     }
 
     pub(super) fn came_elsewhere(&mut self, pool: PoolId, user: &Arc<str>) {
@@ -116,9 +127,16 @@ impl Coordinator {
     }
 
     /// A home for what comes from the other process, whose it is no more.
-    pub(super) fn place_moved(&mut self, moved: &ToPlace) -> Option<Placed> {
+    pub(super) fn place_moved(&mut self, now: Time, moved: &ToPlace) -> Option<Placed> {
         let from = self.elsewhere();
-        let pool = if moved.console { CONSOLE } else { self.pools.id_of(&moved.key)? };
+        let pool = if moved.console { CONSOLE } else { self.pool_of(&moved.key)? };
+        // There was no room for its pool when it was counted.
+        if let Some(user) = moved.session.as_ref().filter(|user| !self.pools[pool].has_session(from, user)) {
+            self.came_elsewhere(pool, user);
+        }
+        if moved.server && self.pools[pool].held.of(from) == 0 {
+            self.hold_elsewhere(now, pool);
+        }
         let entry = &mut self.pools[pool];
         let worker = match &moved.session {
             Some(user) => {

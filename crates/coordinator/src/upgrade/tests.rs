@@ -9,12 +9,12 @@ use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::Peer;
-use machine::upgrade::{ToOther, Turn};
+use machine::upgrade::{ToOther, ToPlace, ToSuccessor, Turn};
 use queueing::board::Board;
 use queueing::classes::{Class, Classes, DEFAULT, LimitKind, Rate};
 use queueing::limiting::{Allowance, Limit};
 use settings::Over;
-use units::{ConnId, DoorId, Kind, PoolKey, Time, WorkerId};
+use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Time, WorkerId};
 
 use crate::Coordinator;
 
@@ -269,4 +269,52 @@ fn logins_that_wait_for_a_process_that_is_gone_are_forgotten() {
         .iter()
         .filter(|(side, mail)| *side == New && matches!(mail, Mail::ToDoor(_, ToDoor::Placed { .. })));
     assert_eq!((placed.count(), pair.new.clients()), (1, 1), "only its own client is left");
+}
+
+#[test]
+fn a_worker_that_was_renewed_hands_over_too_and_what_it_had_counts_nowhere() {
+    let mut pair = Pair::new(|settings| {
+        with_slow_logins(settings);
+        limited(|class| class.limits.active = Some(3))(settings);
+    });
+    let active = limit(LimitKind::Active);
+    pair.applies(Old, 0);
+    pair.request(&active, 2);
+    let pool = PoolId(1);
+    pair.tell(Old, ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() });
+    pair.turn(Old, Turn::HandOver);
+    pair.turn(Old, Turn::EndWhatStays);
+    assert_eq!((pair.new.clients(), pair.new.held(pool), pair.new.remaining(&active)), (1, 1, Some(1)));
+    pair.posted.clear();
+    pair.tell(Old, ToCoordinator::Renewed { worker: WORKER, life: Life::default().next() });
+    let told = pair.posted.iter().filter_map(|(side, mail)| match mail {
+        Mail::ToWorker(WORKER, mail) if *side == Old => Some(mail),
+        _ => None,
+    });
+    let told: Vec<&ToWorker> = told.collect();
+    assert!(
+        matches!(told[..], [ToWorker::RenewalNoted { .. }, ToWorker::HandOver, ToWorker::EndWhatStays]),
+        "{told:?}"
+    );
+    assert_eq!((pair.new.clients(), pair.new.held(pool), pair.new.remaining(&active)), (0, 0, Some(3)));
+}
+
+/// A pool for which there was no room in the new process at first.
+#[test]
+fn what_was_not_counted_leaves_without_being_missed() {
+    let mut pair = Pair::new(with_slow_logins);
+    pair.applies(New, 0);
+    let key = PoolKey { database: "db".into(), user: "u".into() };
+    for told in [
+        ToSuccessor::Departed { key: key.clone(), user: "u".into() },
+        ToSuccessor::Freed { key: key.clone(), fresh: false },
+    ] {
+        pair.turn(New, Turn::FromPredecessor(told));
+    }
+    assert_eq!(pair.new.clients(), 1);
+    let mut moved = ToPlace { ticket: 1, key, session: Some("u".into()), console: false, server: true, is_ours: false };
+    assert!(pair.new.place_moved(pair.now, &moved).is_some());
+    (moved.session, moved.ticket) = (None, 2);
+    assert!(pair.new.place_moved(pair.now, &moved).is_some());
+    assert_eq!((pair.new.clients(), pair.new.held(PoolId(1)), pair.new.check()), (2, 2, Ok(())));
 }

@@ -82,6 +82,12 @@ impl PermitSource {
         self.held.iter().sum()
     }
 
+    /// How many a worker has.
+    #[must_use]
+    pub fn of(&self, worker: WorkerId) -> u32 {
+        self.held[usize::from(worker.0)]
+    }
+
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit
@@ -161,8 +167,7 @@ impl PermitSource {
     /// For each worker that waits one permit at most is on its way from one that has more.
     fn call_from_the_rich(&mut self, changes: &mut PermitChanges) {
         let called: u32 = self.called.iter().sum();
-        let requesters: Vec<WorkerId> =
-            self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
+        let requesters: Vec<WorkerId> = self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
         for asker in requesters {
             let own = self.held[usize::from(asker.0)];
             let others = (0..self.held.len()).filter(|&worker| worker != usize::from(asker.0));
