@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use machine::action::{Actions, Placed};
-use machine::mail::{Application, ToCoordinator, ToWorker};
+use machine::mail::{Applicant, Application, ToCoordinator, ToWorker};
 use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::limiting::{Allowance, Limit};
 use units::{Life, PoolId, PoolKey, Time, WorkerId};
@@ -120,60 +120,79 @@ impl Coordinator {
         actions.tell_other(ToOther::Successor(ToSuccessor::RequestAllowance { limit, count }));
     }
 
-    /// What a worker says while we leave, as far as it is the other process that decides. Returns what is left to do here.
+    /// Mail while we leave. Returns what counts here.
+    ///
+    /// | mail | goes to the other process | counts here |
+    /// |---|---|---|
+    /// | asks for something, or takes that back: the other process decides | yes | no: here it would be granted once more |
+    /// | says what a worker has or has no more | yes | yes: if the other process dies, we go on with these counts |
+    /// | is about this process alone | no | yes |
     pub(crate) fn pass_on(&mut self, mail: ToCoordinator, actions: &mut Actions) -> Option<ToCoordinator> {
-        let told = match mail {
-            ToCoordinator::Apply(application) => {
-                self.apply_elsewhere(*application, actions);
-                return None;
-            }
-            ToCoordinator::Withdrawn { applicant } => {
-                let leaving = self.upgrade.leaving.as_mut()?;
-                let mut all = leaving.applications.iter();
-                let (&ticket, _) = all.find(|(_, application)| application.applicant == applicant)?;
-                leaving.applications.remove(&ticket);
-                ToSuccessor::Withdrawn { ticket }
-            }
+        match mail {
+            ToCoordinator::Apply(application) => self.apply_elsewhere(*application, actions),
+            ToCoordinator::Withdrawn { applicant } => self.withdraw_elsewhere(applicant, actions),
             ToCoordinator::RequestServer { pool, worker, reserve, classes: _ } => {
                 self.request_elsewhere(pool, worker, reserve, actions);
-                return None;
+            }
+            ToCoordinator::StillNeeded { pool, worker: _, count, classes: _ } => {
+                let key = self.pools[pool].key.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
             }
             ToCoordinator::RequestAllowance { limit, worker, count } => {
                 self.request_allowance_elsewhere(limit, worker, count, actions);
-                return None;
             }
-            ToCoordinator::Unspent { ref limit, worker: _, count, missing } => {
-                let limit = limit.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::Unspent { limit, count, missing }));
-                return Some(mail);
-            }
-            ToCoordinator::NothingIdle { pool, worker: _, busy } => {
-                ToSuccessor::NothingIdle { key: self.pools[pool].key.clone(), busy }
-            }
-            ToCoordinator::StillNeeded { pool, worker: _, count, classes: _ } => {
-                ToSuccessor::StillNeeded { key: self.pools[pool].key.clone(), count }
-            }
-            ToCoordinator::Opened { pool, .. } => {
-                let key = self.pools[pool].key.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::Opened { key }));
-                return Some(mail);
-            }
-            ToCoordinator::Freed { pool, fresh, .. } => {
-                let key = self.pools[pool].key.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key, fresh }));
-                return Some(mail);
-            }
-            ToCoordinator::Departed { pool, worker, life, ref user } => {
-                if self.renewals.life(worker) == life {
-                    let (key, user) = (self.pools[pool].key.clone(), Arc::clone(user));
-                    actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+            ToCoordinator::NothingIdle { .. }
+            | ToCoordinator::Opened { .. }
+            | ToCoordinator::Freed { .. }
+            | ToCoordinator::Unspent { .. }
+            | ToCoordinator::Departed { .. } => {
+                if let Some(told) = self.said_elsewhere(&mail) {
+                    actions.tell_other(ToOther::Successor(told));
                 }
                 return Some(mail);
             }
-            other => return Some(other),
-        };
-        actions.tell_other(ToOther::Successor(told));
+            // What a renewed worker's predecessor had is told in `hand_over_again`, what has moved by the luggage.
+            ToCoordinator::Failed(_)
+            | ToCoordinator::Moved { .. }
+            | ToCoordinator::Renewed { .. }
+            | ToCoordinator::LoansArrived { .. }
+            | ToCoordinator::Forgotten { .. }
+            | ToCoordinator::Empty { .. }
+            | ToCoordinator::Emptied { .. }
+            | ToCoordinator::Counted(_)
+            | ToCoordinator::Refused(_)
+            | ToCoordinator::Upgrade(_)
+            | ToCoordinator::Configure(_)
+            | ToCoordinator::Stop(_) => return Some(mail),
+        }
         None
+    }
+
+    /// What a worker has or has no more, in words that both processes know.
+    fn said_elsewhere(&self, mail: &ToCoordinator) -> Option<ToSuccessor> {
+        let key = |pool: PoolId| self.pools[pool].key.clone();
+        Some(match *mail {
+            ToCoordinator::NothingIdle { pool, busy, .. } => ToSuccessor::NothingIdle { key: key(pool), busy },
+            ToCoordinator::Opened { pool, .. } => ToSuccessor::Opened { key: key(pool) },
+            ToCoordinator::Freed { pool, fresh, .. } => ToSuccessor::Freed { key: key(pool), fresh },
+            ToCoordinator::Unspent { ref limit, count, missing, .. } => {
+                ToSuccessor::Unspent { limit: limit.clone(), count, missing }
+            }
+            // Others have departed with their worker.
+            ToCoordinator::Departed { pool, worker, life, ref user } if self.renewals.life(worker) == life => {
+                ToSuccessor::Departed { key: key(pool), user: Arc::clone(user) }
+            }
+            _ => return None,
+        })
+    }
+
+    /// A client that has applied has left.
+    fn withdraw_elsewhere(&mut self, applicant: Applicant, actions: &mut Actions) {
+        let Some(leaving) = &mut self.upgrade.leaving else { return };
+        let mut all = leaving.applications.iter();
+        let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
+        leaving.applications.remove(&ticket);
+        actions.tell_other(ToOther::Successor(ToSuccessor::Withdrawn { ticket }));
     }
 
     pub(super) fn hear_successor(&mut self, now: Time, told: ToPredecessor, actions: &mut Actions) {

@@ -9,7 +9,7 @@ use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::Peer;
-use machine::upgrade::{ToOther, ToPlace, ToSuccessor, Turn};
+use machine::upgrade::{ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
 use queueing::board::Board;
 use queueing::classes::{Class, Classes, DEFAULT, LimitKind, Rate};
 use queueing::limiting::{Allowance, Limit};
@@ -317,4 +317,19 @@ fn what_was_not_counted_leaves_without_being_missed() {
     (moved.session, moved.ticket) = (None, 2);
     assert!(pair.new.place_moved(pair.now, &moved).is_some());
     assert_eq!((pair.new.clients(), pair.new.held(PoolId(1)), pair.new.check()), (2, 2, Ok(())));
+}
+
+#[test]
+fn a_worker_that_had_nothing_to_give_back_owes_nothing_when_the_other_process_dies() {
+    let mut pair = Pair::new(with_slow_logins);
+    pair.applies(Old, 0);
+    let pool = PoolId(1);
+    pair.tell(Old, ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() });
+    pair.turn(Old, Turn::HandOver);
+    let key = pair.old.pools[pool].key.clone();
+    pair.turn(Old, Turn::FromSuccessor(ToPredecessor::Recall { key, busy: true }));
+    assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (1, 0));
+    pair.tell(Old, ToCoordinator::NothingIdle { pool, worker: WORKER, busy: true });
+    pair.turn(Old, Turn::GoOn);
+    assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (0, 0));
 }
