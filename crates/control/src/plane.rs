@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Zoned;
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
-use machine::{Level, Settings, Snapshot, Stop};
+use machine::upgrade::ServersLeft;
+use machine::{Level, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 /// The data plane, as the control plane uses it.
@@ -30,11 +31,27 @@ pub trait Plane {
     /// Another process has started to take our place: takes no more clients, and hands over what can move.
     fn hand_over(&mut self) {}
 
-    /// Sessions end at the end of their transactions, with 57P01; the process goes on.
-    fn end_sessions(&mut self) {}
+    /// What has not been handed over by now ends at the end of its transaction, with 57P01, unless [`Plane::take_back`] comes first.
+    fn end_what_stays(&mut self) {}
 
-    /// It is gone: everything is ours again.
-    fn take_back(&mut self) {}
+    /// It is gone: everything is ours again. `accepts`: new clients are, too.
+    fn take_back(&mut self, _accepts: bool) {}
+
+    /// The process whose place we take, if it is still there, is to do what is ordered here.
+    fn order_predecessor(&mut self, _orders: &Orders) {}
+
+    /// Whether that process is still there.
+    fn has_predecessor(&mut self) -> bool {
+        false
+    }
+
+    /// The servers that that process still has; `None`: that is not known now.
+    fn servers_elsewhere(&mut self) -> Option<Vec<ServersLeft>> {
+        Some(Vec::new())
+    }
+
+    /// Answers the process that takes our place, which has asked which servers are left here.
+    fn tell_servers(&mut self, _servers: Vec<ServersLeft>) {}
 
     /// Whether anybody is left here that has not been handed over: clients, those that log in, and the process before this one.
     fn is_left(&mut self) -> bool {

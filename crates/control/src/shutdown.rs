@@ -85,6 +85,13 @@ impl Phase {
                 Act::Stop(Stop::WaitForServers),
             ),
             Signal::User1 if ending => log("got SIGUSR1 while shutting down, ignoring", Act::Nothing),
+            // Orders are the other process's from now on.
+            Signal::User1 if self == Phase::HandingOver => {
+                log("got SIGUSR1 while another process takes over, ignoring", Act::Nothing)
+            }
+            Signal::User2 if self == Phase::HandingOver => {
+                log("got SIGUSR2 while another process takes over, ignoring", Act::Nothing)
+            }
             Signal::User1 if standstill == Standstill::None => log("got SIGUSR1, pausing all activity", Act::Pause),
             Signal::User1 => log("got SIGUSR1, but already paused/suspended", Act::Nothing),
             Signal::User2 if ending => log("got SIGUSR2 while shutting down, ignoring", Act::Nothing),
@@ -145,6 +152,8 @@ mod tests {
             (Phase::Running, Signal::User2, Standstill::Paused, Act::Resume),
             (Phase::Running, Signal::User2, Standstill::Suspended, Act::Resume),
             (Phase::Running, Signal::User2, Standstill::None, Act::Nothing),
+            (Phase::HandingOver, Signal::User1, Standstill::None, Act::Nothing),
+            (Phase::HandingOver, Signal::User2, Standstill::Paused, Act::Nothing),
             (ending, Signal::User1, Standstill::None, Act::Nothing),
             (ending, Signal::User2, Standstill::Paused, Act::Nothing),
         ];

@@ -51,6 +51,10 @@ pub enum ControlEvent {
     UpgradeAsked(u32, Sender<Result<Orders, String>>),
     /// It has started.
     UpgradeBegun(u32),
+    /// It was given orders: they hold here, too.
+    Ordered(Orders),
+    /// It asks which servers are left here.
+    ServersAsked,
     /// It is gone.
     SuccessorGone,
     /// The process whose place we take has ended.
@@ -126,6 +130,8 @@ pub struct Steward<P, L> {
     suspending: Suspending,
     /// The end that has begun.
     end: Countdown,
+    /// Another process takes our place, whatever else has been ordered since.
+    has_successor: bool,
 }
 
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
@@ -145,6 +151,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             waiting: Vec::new(),
             suspending: Suspending::default(),
             end: Countdown::default(),
+            has_successor: false,
         }
     }
 
@@ -240,6 +247,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::UpgradeBegun(pid) => {
                 self.hand_over(pid);
+                None
+            }
+            ControlEvent::Ordered(orders) => {
+                self.follow_orders(orders);
+                None
+            }
+            ControlEvent::ServersAsked => {
+                self.tell_servers();
                 None
             }
             ControlEvent::SuccessorGone => {

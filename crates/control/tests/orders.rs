@@ -9,7 +9,8 @@ use connections::databases::{Address, Database, Host};
 use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
 use machine::snapshot::SuspendedCounts;
-use machine::{Level, Manner, Question, Settings, Snapshot, Stop, Suspension};
+use machine::upgrade::ServersLeft;
+use machine::{Level, Manner, Orders, Question, Settings, Snapshot, Stop, Suspension};
 use units::{ConnId, Kind, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
@@ -26,6 +27,17 @@ struct Outside {
     /// While SUSPEND is in force: what each worker shows of it.
     suspended: Rc<Cell<Option<SuspendedCounts>>>,
     logins: Rc<Cell<u64>>,
+    elsewhere: Rc<Cell<Elsewhere>>,
+}
+
+/// The process whose place we take.
+#[derive(Copy, Clone, Default, PartialEq)]
+enum Elsewhere {
+    #[default]
+    Nobody,
+    Silent,
+    /// It has so many servers for `app`, and so many of these are closed when they are free.
+    Has(u32, u32),
 }
 
 impl Outside {
@@ -80,6 +92,35 @@ impl Plane for Outside {
 
     fn accept(&mut self, accepts: bool) {
         self.note(format!("accept {accepts}"));
+    }
+
+    fn order_predecessor(&mut self, orders: &Orders) {
+        if self.elsewhere.get() != Elsewhere::Nobody {
+            let app = orders.of("app");
+            self.note(format!("elsewhere: paused={} kills={}", u8::from(app.paused), app.kills));
+        }
+    }
+
+    fn has_predecessor(&mut self) -> bool {
+        self.elsewhere.get() != Elsewhere::Nobody
+    }
+
+    fn servers_elsewhere(&mut self) -> Option<Vec<ServersLeft>> {
+        match self.elsewhere.get() {
+            Elsewhere::Nobody => Some(Vec::new()),
+            Elsewhere::Silent => None,
+            Elsewhere::Has(open, closing) => Some(vec![ServersLeft { database: "app".into(), open, closing }]),
+        }
+    }
+
+    fn tell_servers(&mut self, servers: Vec<ServersLeft>) {
+        let words = servers.iter().map(|left| format!("{} {} of {}", left.database, left.closing, left.open));
+        let sum: Vec<String> = words.collect();
+        self.note(format!("the other process is told: {}", sum.join(", ")));
+    }
+
+    fn take_back(&mut self, accepts: bool) {
+        self.note(format!("taken back, accepts={accepts}"));
     }
 
     fn stop(&mut self, stop: Stop) {
@@ -429,4 +470,68 @@ fn a_process_that_is_suspended_does_not_hand_over() {
     // It was asked before SUSPEND came.
     scene.steward.serve(ControlEvent::UpgradeBegun(7));
     assert_eq!(scene.told()[..2], [calm(), "accept true".to_owned()]);
+}
+
+#[test]
+fn orders_reach_the_process_before_and_its_servers_are_waited_for() {
+    let mut scene = Scene::new();
+    scene.outside.elsewhere.set(Elsewhere::Has(2, 1));
+    let suspended = scene.types(1, "suspend");
+    assert_eq!(suspended, ["1: 08P01 the process before this one still serves clients, whom SUSPEND would not reach"]);
+    let told = scene.types(1, "pause app");
+    assert_eq!(told.last().map(String::as_str), Some("elsewhere: paused=1 kills=0"));
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), Vec::new()), "two are left there");
+    scene.outside.elsewhere.set(Elsewhere::Silent);
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), Vec::new()), "it has not answered");
+    scene.types(2, "wait_close app");
+    scene.outside.elsewhere.set(Elsewhere::Has(1, 0));
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), vec!["2: WAIT_CLOSE".to_owned()]));
+    scene.outside.elsewhere.set(Elsewhere::Nobody);
+    assert_eq!((scene.reviews(), scene.reviews()), (Vec::new(), vec!["1: PAUSE".to_owned()]), "it has ended");
+}
+
+#[test]
+fn a_process_that_hands_over_takes_orders_from_the_other_one_alone() {
+    let mut scene = Scene::new();
+    scene.outside.open.set(1);
+    scene.types(1, "pause app");
+    scene.steward.serve(ControlEvent::UpgradeBegun(7));
+    let taken_over = "08P01 another process has taken over: connect again to give it orders";
+    assert_eq!(scene.told(), [format!("1: {taken_over}")], "nobody is left without an answer");
+    for text in ["resume app", "pause", "kill", "disable app", "reconnect", "wait_close", "suspend"] {
+        assert_eq!(scene.types(1, text), [format!("1: {taken_over}")], "{text}");
+    }
+    scene.steward.serve(ControlEvent::Signal(Signal::User1));
+    assert_eq!(scene.told(), NOTHING);
+    // What it has found out about names itself, it keeps.
+    let addresses = [std::net::IpAddr::from([10, 0, 0, 2])].into();
+    scene.steward.serve(ControlEvent::NameMoved { name: "db.example".into(), addresses });
+    scene.told();
+    let mut ordered = Orders::default();
+    ordered.change(Some("app"), |own| own.kills += 1);
+    for expected in [1, 0] {
+        scene.steward.serve(ControlEvent::Ordered(ordered.clone()));
+        let told = scene.told();
+        let line = format!("all: {CALM}; app: paused=0 disabled=0 reconnects=0 kills=1; db.example has left 10.0.0.1");
+        assert_eq!(told.iter().filter(|told| **told == line).count(), expected, "{told:?}");
+    }
+    scene.steward.serve(ControlEvent::ServersAsked);
+    assert_eq!(scene.told(), ["the other process is told: app 0 of 1, app 0 of 1"]);
+    // They hold when that process dies.
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), ["taken back, accepts=true"]);
+    let told = scene.types(1, "disable app");
+    assert!(told[0].contains("app: paused=0 disabled=1 reconnects=0 kills=1"), "{told:?}");
+}
+
+#[test]
+fn a_process_that_shuts_down_serves_whoever_is_left_when_its_successor_dies() {
+    let mut scene = Scene::new();
+    scene.steward.serve(ControlEvent::UpgradeBegun(7));
+    scene.steward.serve(ControlEvent::Signal(Signal::Terminate));
+    assert_eq!(scene.told(), ["stop WaitForClients"]);
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), ["taken back, accepts=false"]);
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), NOTHING);
 }

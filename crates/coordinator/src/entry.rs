@@ -99,6 +99,11 @@ impl Entry {
         *self.users.entry((worker, Arc::clone(user))).or_default() += 1;
     }
 
+    /// Whether a session of this user is counted there.
+    pub(crate) fn has_session(&self, worker: WorkerId, user: &Arc<str>) -> bool {
+        self.users.contains_key(&(worker, Arc::clone(user)))
+    }
+
     pub(crate) fn session_left(&mut self, worker: WorkerId, user: &Arc<str>) {
         self.sessions[usize::from(worker.0)] -= 1;
         let key = (worker, Arc::clone(user));

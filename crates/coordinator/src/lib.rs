@@ -16,6 +16,7 @@
 //! answer.
 
 mod announced;
+mod applicants;
 mod auto;
 mod clients;
 mod counts;
@@ -42,13 +43,16 @@ mod upgrade;
 use std::sync::Arc;
 use std::time::Duration;
 
+use applicants::refuse;
 use clients::Clients;
 use entry::Entry;
 use homes::Homes;
 use limits::Limits;
 use machine::action::{Action, Actions};
 use machine::event::Event;
-use machine::mail::{Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{
+    Applicant, Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
+};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::{Proved, Settings, Violation};
 use pools::Pools;
@@ -191,25 +195,26 @@ impl Coordinator {
 
     /// A client that has logged in gets a home, or an error.
     fn place(&mut self, application: Application, actions: &mut Actions) {
-        if upgrade::is_elsewhere(&application) {
-            return self.place_elsewhere(&application, actions);
-        }
-        let Application { login, door, ref key, ref user, console, exempt, .. } = application;
+        let Application { applicant, ref key, ref user, console, exempt, .. } = application;
         match self.admit(key, user, console, exempt) {
-            Err(why) => actions.post_to_door(door, ToDoor::NotPlaced { login, why }),
+            Err(why) => refuse(applicant, why, actions),
             Ok(()) => _ = self.place_admitted(application, actions),
         }
     }
 
-    /// A client that no limit stands in the way of gets a home. False: there are too many pools.
+    /// A client that no limit stands in the way of gets a home, if only in the process in which it is. False: there are too many pools.
     fn place_admitted(&mut self, application: Application, actions: &mut Actions) -> bool {
-        let Application { login, door, key, user, console, exempt: _, peer, class: _, proved } = application;
+        let Application { applicant, key, user, console, exempt: _, peer, class: _, proved } = application;
         let is_new = !console && self.pools.id_of(&key).is_none();
         let is_first = is_new && self.pools.by_database().of(&key.database) == 0;
         let pool = if console { Some(CONSOLE) } else { self.pool_of(&key) };
-        let answer = match pool {
-            None => ToDoor::NotPlaced { login, why: Refusal::TooManyPools },
-            Some(pool) => {
+        let Some(pool) = pool else {
+            refuse(applicant, Refusal::TooManyPools, actions);
+            return false;
+        };
+        match applicant {
+            Applicant::Elsewhere { ticket } => self.admit_elsewhere(ticket, pool, user, actions),
+            Applicant::Login { door, login } => {
                 if is_first {
                     self.log_database(login, &key, peer, actions);
                 }
@@ -217,11 +222,10 @@ impl Coordinator {
                 let worker = self.place_session(pool, &user);
                 let homes = self.pools[pool].homes.len() as u16;
                 let (life, serial) = (self.renewals.life(worker), self.serial.advance());
-                ToDoor::Placed { login, pool, homes, worker, life, user, serial }
+                actions.post_to_door(door, ToDoor::Placed { login, pool, homes, worker, life, user, serial });
             }
-        };
-        actions.post_to_door(door, answer);
-        pool.is_some()
+        }
+        true
     }
 
     /// Tells all homes of a pool if its user has another password now.
@@ -491,7 +495,7 @@ impl Coordinator {
                 let ready = self.limits.login_requested(now, &self.settings, *application, actions);
                 ready.into_iter().for_each(|application| self.place(application, actions));
             }
-            ToCoordinator::Withdrawn { login } => self.limits.login_withdrawn(login),
+            ToCoordinator::Withdrawn { applicant } => self.limits.login_withdrawn(applicant),
             ToCoordinator::RequestAllowance { limit, worker, count } => {
                 self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
             }

@@ -12,14 +12,16 @@ use std::time::Duration;
 use ::settings::Over;
 use machine::Settings;
 use machine::action::Actions;
-use machine::mail::{Application, Refusal, ToDoor, ToWorker};
+use machine::mail::{Applicant, Application, Refusal, ToWorker};
 use machine::snapshot::LimitCounts;
 use queueing::classes::{Class, LimitKind, Rate};
 use queueing::limiting::bucket::Bucket;
 use queueing::limiting::permit_source::PermitSource;
 use queueing::limiting::rate_source::RateSource;
 use queueing::limiting::{Allowance, Limit, TICK, permit_source};
-use units::{ConnId, Time, WorkerId, limits};
+use units::{Time, WorkerId, limits};
+
+use crate::applicants::refuse;
 
 /// How often what came of logins is reported.
 const TELL: Duration = Duration::from_millis(100);
@@ -53,7 +55,7 @@ struct Logins {
 #[derive(Debug, Default)]
 struct LoginQueue {
     by_ticket: BTreeMap<u64, Application>,
-    tickets: BTreeMap<ConnId, u64>,
+    tickets: BTreeMap<Applicant, u64>,
     next_ticket: u64,
 }
 
@@ -67,7 +69,7 @@ impl LoginQueue {
     }
 
     fn join(&mut self, application: Application) {
-        self.tickets.insert(application.login, self.next_ticket);
+        self.tickets.insert(application.applicant, self.next_ticket);
         self.by_ticket.insert(self.next_ticket, application);
         self.next_ticket += 1;
         debug_assert_eq!(self.tickets.len(), self.by_ticket.len(), "everybody has one place");
@@ -75,14 +77,20 @@ impl LoginQueue {
 
     fn first(&mut self) -> Option<Application> {
         let (_, application) = self.by_ticket.pop_first()?;
-        self.tickets.remove(&application.login);
+        self.tickets.remove(&application.applicant);
         Some(application)
     }
 
     /// Whether it was there.
-    fn leave(&mut self, login: ConnId) -> bool {
-        let ticket = self.tickets.remove(&login);
+    fn leave(&mut self, applicant: Applicant) -> bool {
+        let ticket = self.tickets.remove(&applicant);
         ticket.and_then(|ticket| self.by_ticket.remove(&ticket)).is_some()
+    }
+
+    /// All that are the other process's leave.
+    fn drop_elsewhere(&mut self) {
+        self.tickets.retain(|applicant, _| !matches!(applicant, Applicant::Elsewhere { .. }));
+        self.by_ticket.retain(|_, application| !matches!(application.applicant, Applicant::Elsewhere { .. }));
     }
 }
 
@@ -264,6 +272,21 @@ impl Limits {
         post_allowances(limit, vec![free], actions);
     }
 
+    /// A worker has got so many that were not requested here: another process has granted them.
+    pub(crate) fn note_given(
+        &mut self,
+        now: Time,
+        settings: &Settings,
+        limit: &Limit,
+        (worker, count): (WorkerId, u32),
+    ) {
+        if let Some(rate_source) = self.rate_sources.get_mut(limit) {
+            rate_source.note_given(now, count);
+        } else if let Some(permits) = self.permits_of(limit, settings).filter(|_| count > 0) {
+            permits.note_given(worker, count);
+        }
+    }
+
     /// A worker gives some back; of those it was called for, so many it has no more.
     pub(crate) fn unspent(
         &mut self,
@@ -305,13 +328,18 @@ impl Limits {
         }
         if logins.over == Over::Reject || logins.is_full(now, settings.global.waiting.client_login_timeout) {
             logins.rejected += 1;
-            let refused = ToDoor::NotPlaced { login: application.login, why: logins.refusal(now) };
-            actions.post_to_door(application.door, refused);
+            refuse(application.applicant, logins.refusal(now), actions);
             return None;
         }
         logins.delayed += 1;
         logins.waiting.join(application);
         None
+    }
+
+    /// The permits that a worker has.
+    pub(crate) fn permits_of_worker(&self, worker: WorkerId) -> Vec<(Limit, u32)> {
+        let all = self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.of(worker)));
+        all.filter(|(_, count)| *count > 0).collect()
     }
 
     /// A worker has panicked: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
@@ -326,8 +354,16 @@ impl Limits {
     }
 
     /// An applicant has gone. It may have been answered meanwhile.
-    pub(crate) fn login_withdrawn(&mut self, login: ConnId) {
-        if self.logins.values_mut().any(|logins| logins.waiting.leave(login)) {
+    pub(crate) fn login_withdrawn(&mut self, applicant: Applicant) {
+        if self.logins.values_mut().any(|logins| logins.waiting.leave(applicant)) {
+            self.report_at.get_or_insert(self.reported_at + TELL);
+        }
+    }
+
+    /// The process whose place we take is gone, and with it all who log in there.
+    pub(crate) fn drop_applications_elsewhere(&mut self) {
+        self.logins.values_mut().for_each(|logins| logins.waiting.drop_elsewhere());
+        if !self.logins.is_empty() {
             self.report_at.get_or_insert(self.reported_at + TELL);
         }
     }

@@ -2,6 +2,7 @@
 
 use machine::action::Actions;
 use machine::mail::ToWorker;
+use machine::upgrade::{ToOther, ToSuccessor};
 use queueing::classes::ClassSet;
 use units::{Life, PoolId, Time, WorkerId};
 
@@ -13,6 +14,7 @@ impl Coordinator {
     pub(crate) fn renewed(&mut self, now: Time, worker: WorkerId, life: Life, actions: &mut Actions) {
         // Before anything that is meant for the new one.
         actions.post_to_worker(worker, ToWorker::RenewalNoted { life });
+        self.hand_over_again(worker, actions);
         self.renewals.begin(worker, life);
         self.requests.drop_of_worker(worker);
         self.tokens.forget_logins(worker);
@@ -34,18 +36,22 @@ impl Coordinator {
             }
         }
         if self.renewals.has_all_arrived(worker) {
-            self.release_lapsed(now, worker);
+            self.release_lapsed(now, worker, actions);
         }
         self.grant_requests(now, actions);
     }
 
     /// What has lapsed with a worker, and is not held elsewhere, is free.
-    fn release_lapsed(&mut self, now: Time, worker: WorkerId) {
+    fn release_lapsed(&mut self, now: Time, worker: WorkerId, actions: &mut Actions) {
         for pool in self.pools.ids() {
             let entry = &mut self.pools[pool];
             let count = entry.held.release_lapsed(worker);
             for _ in 0..count {
                 self.tokens.freed(pool, &entry.key, entry.held.total());
+                if self.upgrade.is_leaving() {
+                    let key = entry.key.clone();
+                    actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key, fresh: false }));
+                }
             }
             if count > 0 {
                 self.note_use(now, pool);
@@ -57,7 +63,7 @@ impl Coordinator {
     pub(crate) fn loans_arrived(&mut self, now: Time, from: WorkerId, life: Life, to: WorkerId, actions: &mut Actions) {
         self.renewals.arrived(from, life, to);
         if self.renewals.has_all_arrived(from) {
-            self.release_lapsed(now, from);
+            self.release_lapsed(now, from, actions);
             self.grant_requests(now, actions);
         }
     }

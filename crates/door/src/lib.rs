@@ -43,7 +43,7 @@ use encryption::Encryption;
 use lookup::Turn;
 use machine::action::{Action, Actions};
 use machine::arrival::{Arrival, ConsoleRights, Identity};
-use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
@@ -349,6 +349,7 @@ impl Door {
 
     /// The client is authenticated: requests a worker for it.
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
+        let applicant = self.applicant(conn);
         let login = &mut self.logins[conn];
         self.turns.end(login);
         let wish = login.wish.as_mut().expect("it was asked for a proof of what it has said");
@@ -363,8 +364,7 @@ impl Door {
         // With a forced user, the client's password is not the server's.
         let is_own = key.user == wish.user;
         let application = Application {
-            login: conn,
-            door: self.id,
+            applicant,
             key,
             user: Arc::clone(&wish.user),
             console: wish.console.is_some(),
@@ -474,10 +474,17 @@ impl Door {
         }
     }
 
+    fn applicant(&self, login: ConnId) -> Applicant {
+        Applicant::Login { door: self.id, login }
+    }
+
     /// A login ends before the coordinator or a lookup has answered it: withdraws it from the queue there.
     fn withdraw(&mut self, conn: ConnId, actions: &mut Actions) {
         match self.logins.get(conn).map(|login| &login.phase) {
-            Some(Phase::Applying { .. }) => actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn }),
+            Some(Phase::Applying { .. }) => {
+                let applicant = self.applicant(conn);
+                actions.post_to_coordinator(ToCoordinator::Withdrawn { applicant });
+            }
             Some(Phase::LookingUp { .. }) => self.outward.lookups.leave(conn),
             _ => {}
         }

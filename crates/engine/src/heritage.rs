@@ -6,13 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use machine::upgrade::{Luggage, ToPredecessor, ToSuccessor};
+use machine::Orders;
+use machine::upgrade::{Luggage, ServersLeft, ToPredecessor, ToSuccessor};
 
 /// What leaves for the other process.
 #[derive(Debug)]
 pub enum Leaving {
     ToSuccessor(ToSuccessor),
     ToPredecessor(ToPredecessor),
+    /// To the predecessor: what is ordered now.
+    Orders(Box<Orders>),
+    /// To the predecessor: which servers has it still?
+    ServersAsked,
+    /// To the successor: these.
+    Servers(Vec<ServersLeft>),
     /// With its sockets, the session's first.
     Luggage(Box<Luggage>, Vec<OwnedFd>),
 }
@@ -40,8 +47,19 @@ pub(crate) struct Upgrade {
     pub(crate) predecessor: Mutex<Option<Sender<Leaving>>>,
     /// What was told for the process that takes our place, and is not written yet.
     pub(crate) unwritten: AtomicUsize,
+    /// What the process whose place we take has said last of its servers.
+    pub(crate) servers_elsewhere: Mutex<Option<Vec<ServersLeft>>>,
     /// What has come and has no home yet.
     pub(crate) waiting_room: Mutex<BTreeMap<u64, Arrived>>,
+}
+
+impl Leaving {
+    fn is_for_predecessor(&self) -> bool {
+        match self {
+            Leaving::ToPredecessor(_) | Leaving::Orders(_) | Leaving::ServersAsked => true,
+            Leaving::ToSuccessor(_) | Leaving::Servers(_) | Leaving::Luggage(..) => false,
+        }
+    }
 }
 
 impl Upgrade {
@@ -51,17 +69,15 @@ impl Upgrade {
             successor: Mutex::default(),
             predecessor: Mutex::default(),
             unwritten: AtomicUsize::new(0),
+            servers_elsewhere: Mutex::default(),
             waiting_room: Mutex::default(),
         }
     }
 
     pub(crate) fn tell(&self, leaving: Leaving) {
-        let other = match leaving {
-            Leaving::ToPredecessor(_) => &self.predecessor,
-            Leaving::ToSuccessor(_) | Leaving::Luggage(..) => &self.successor,
-        };
+        let counts = !leaving.is_for_predecessor();
+        let other = if counts { &self.successor } else { &self.predecessor };
         if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
-            let counts = !matches!(leaving, Leaving::ToPredecessor(_));
             // Before it is sent, since it is counted down at once.
             self.unwritten.fetch_add(usize::from(counts), Ordering::AcqRel);
             if other.send(leaving).is_err() {

@@ -14,9 +14,8 @@ use std::sync::mpsc::Sender;
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::upgrade::{Luggage, ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
-use machine::{Mail, Stop, ToCoordinator, ToWorker};
-use units::WorkerId;
+use machine::upgrade::{Luggage, ServersLeft, ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
+use machine::{Mail, Orders, ToCoordinator, ToWorker};
 
 use crate::connections::Parcel;
 use crate::handle::Handle;
@@ -121,11 +120,39 @@ impl Handle {
         self.turn(Turn::GoOn);
     }
 
-    /// Sessions end at the end of their transactions. The machines go on.
-    pub fn end_sessions(&self) {
-        for worker in 0..self.shared.workers {
-            self.post(Mail::ToWorker(WorkerId(worker), ToWorker::Stop(Stop::WaitForTransactions)));
+    /// What has not moved by now ends between two transactions, until [`Handle::go_on`]. The machines go on.
+    pub fn end_what_stays(&self) {
+        self.turn(Turn::EndWhatStays);
+    }
+
+    /// The process whose place we take is to do what is ordered here, too.
+    pub fn order_predecessor(&self, orders: Orders) {
+        // What it has said before it was told is not about this order.
+        drop(self.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock").take());
+        self.shared.upgrade.tell(Leaving::Orders(Box::new(orders)));
+    }
+
+    /// The servers that the process whose place we take still has: none without one. `None`: it has not answered since this was asked
+    /// last; it is asked again now.
+    #[must_use]
+    pub fn servers_elsewhere(&self) -> Option<Vec<ServersLeft>> {
+        if !self.has_predecessor() {
+            return Some(Vec::new());
         }
+        let said =
+            self.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock").take();
+        self.shared.upgrade.tell(Leaving::ServersAsked);
+        said
+    }
+
+    /// It has answered.
+    pub fn note_servers_elsewhere(&self, servers: Vec<ServersLeft>) {
+        *self.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock") = Some(servers);
+    }
+
+    /// The process that takes our place has asked which servers are left here.
+    pub fn tell_servers(&self, servers: Vec<ServersLeft>) {
+        self.shared.upgrade.tell(Leaving::Servers(servers));
     }
 
     /// The process that takes our place says this.

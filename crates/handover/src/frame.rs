@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use machine::Orders;
-use machine::upgrade::{Luggage, ToPredecessor, ToSuccessor};
+use machine::upgrade::{Luggage, ServersLeft, ToPredecessor, ToSuccessor};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -46,6 +46,11 @@ pub(crate) enum Frame {
     Started,
     ToSuccessor(ToSuccessor),
     ToPredecessor(ToPredecessor),
+    /// To the predecessor: what is ordered now. It is to do the same with what is left there.
+    Orders(Box<Orders>),
+    /// To the predecessor: which servers has it still? `Servers` answers.
+    ServersAsked,
+    Servers(Vec<ServersLeft>),
     /// With its sockets, the session's first.
     Luggage(Box<Luggage>),
 }

@@ -33,6 +33,12 @@ pub trait Overseer: Send + Sync + 'static {
     /// The other process has started: it takes our place.
     fn begun(&self, pid: u32);
 
+    /// The other process was given orders: these hold here, too.
+    fn ordered(&self, orders: Orders);
+
+    /// It asks which servers are left here: `Handle::tell_servers` answers.
+    fn servers_asked(&self);
+
     /// The other process is gone.
     fn successor_gone(&self);
 }
@@ -111,8 +117,11 @@ impl Meet<'_> {
             thread::spawn(move || write(&stream, &leaving, &handle))
         });
         while let Ok(Some((frame, _))) = receive(stream) {
-            if let Frame::ToPredecessor(told) = frame {
-                self.handle.from_successor(told);
+            match frame {
+                Frame::ToPredecessor(told) => self.handle.from_successor(told),
+                Frame::Orders(orders) => self.overseer.ordered(*orders),
+                Frame::ServersAsked => self.overseer.servers_asked(),
+                _ => {}
             }
         }
         // What is on its way there comes back by the writer, which ends when another process comes.
@@ -172,7 +181,8 @@ fn write(stream: &UnixStream, leaving: &Receiver<Leaving>, handle: &Handle) {
             Leaving::ToSuccessor(told) => (Frame::ToSuccessor(told), Vec::new()),
             Leaving::Luggage(luggage, sockets) => (Frame::Luggage(luggage), sockets),
             // Only who takes another process's place says this; so do we to the one before us, elsewhere.
-            Leaving::ToPredecessor(_) => continue,
+            Leaving::ToPredecessor(_) | Leaving::Orders(_) | Leaving::ServersAsked => continue,
+            Leaving::Servers(servers) => (Frame::Servers(servers), Vec::new()),
         };
         is_gone = is_gone || send(stream, &frame, &sockets).is_err();
         if is_gone && let Frame::Luggage(luggage) = frame {

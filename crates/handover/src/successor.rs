@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::Orders;
+use machine::upgrade::ToSuccessor;
+use machine::{Orders, Settings};
 
 use crate::FORMAT;
 use crate::frame::{Frame, receive, send};
@@ -65,22 +66,25 @@ impl Succession {
         }
     }
 
-    /// We have started: takes the place of the running process, and returns once its clients are counted and ours are accepted. `gone` is
-    /// called when it has ended.
+    /// We have started: takes the place of the running process, and returns once its clients are counted and ours are accepted; with what is
+    /// ordered, which may have changed since it was asked, and holds in the engine now. `gone` is called when it has ended.
     ///
     /// # Errors
     /// The system's; the running process then goes on, and we must end.
-    pub fn begin(self, handle: &Handle, gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    pub fn begin(self, handle: &Handle, gone: impl FnOnce() + Send + 'static) -> io::Result<Orders> {
         let Succession { stream, heritage, .. } = self;
         // The engine has its own copies.
         drop(heritage);
         let (sender, telling) = channel();
         handle.set_predecessor(Some(sender));
         send(&stream, &Frame::Started, &[])?;
-        match receive(&stream)? {
-            Some((Frame::ToSuccessor(begun), _)) => handle.from_predecessor(begun),
-            _ => return Err(io::Error::other("the running process does not hand over")),
-        }
+        let Some((Frame::ToSuccessor(ToSuccessor::Begun(inventory)), _)) = receive(&stream)? else {
+            return Err(io::Error::other("the running process does not hand over"));
+        };
+        let orders = inventory.orders.clone();
+        // Before anybody comes.
+        handle.configure(&Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&handle.settings()) }));
+        handle.from_predecessor(ToSuccessor::Begun(inventory));
         handle.accept(true);
         stream.set_read_timeout(None)?;
         let writing = stream.try_clone()?;
@@ -92,7 +96,7 @@ impl Succession {
             handle.predecessor_gone();
             gone();
         })?;
-        Ok(())
+        Ok(orders)
     }
 }
 
@@ -101,6 +105,7 @@ fn read(stream: &UnixStream, handle: &Handle) {
     while let Ok(Some((frame, sockets))) = receive(stream) {
         match frame {
             Frame::ToSuccessor(told) => handle.from_predecessor(told),
+            Frame::Servers(servers) => handle.note_servers_elsewhere(servers),
             Frame::Luggage(luggage) if luggage.sockets() == sockets.len() => handle.take_in(*luggage, sockets),
             _ => drop::<Vec<OwnedFd>>(sockets),
         }
@@ -110,9 +115,13 @@ fn read(stream: &UnixStream, handle: &Handle) {
 /// Tells the running process what is for it.
 fn write(stream: &UnixStream, telling: &Receiver<Leaving>) {
     while let Ok(next) = telling.recv() {
-        if let Leaving::ToPredecessor(told) = next
-            && send(stream, &Frame::ToPredecessor(told), &[]).is_err()
-        {
+        let frame = match next {
+            Leaving::ToPredecessor(told) => Frame::ToPredecessor(told),
+            Leaving::Orders(orders) => Frame::Orders(orders),
+            Leaving::ServersAsked => Frame::ServersAsked,
+            Leaving::ToSuccessor(_) | Leaving::Servers(_) | Leaving::Luggage(..) => continue,
+        };
+        if send(stream, &frame, &[]).is_err() {
             return;
         }
     }

@@ -147,7 +147,7 @@ pub enum ToCoordinator {
     Apply(Box<Application>),
     /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in the queue.
     Withdrawn {
-        login: ConnId,
+        applicant: Applicant,
     },
 
     // Capacity is tokens, one a server connection.
@@ -368,7 +368,9 @@ pub enum ToWorker {
     // In an online upgrade.
     /// Hand over what can move, as soon as it can.
     HandOver,
-    /// No more.
+    /// What has not moved by now ends between two transactions.
+    EndWhatStays,
+    /// Neither any more: the other process is gone.
     GoOn,
     /// From another process, with its sockets.
     TakeIn(Box<TakeIn>),
@@ -422,6 +424,7 @@ impl ToWorker {
             | ToWorker::Noted { .. }
             | ToWorker::Settled { .. }
             | ToWorker::HandOver
+            | ToWorker::EndWhatStays
             | ToWorker::GoOn
             | ToWorker::TakeIn(_)
             | ToWorker::Configure(_)
@@ -499,11 +502,19 @@ pub struct Failure {
     pub lines: Vec<String>,
 }
 
+/// Who has applied for a home, and gets the answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Applicant {
+    /// A client at a door of this process.
+    Login { door: DoorId, login: ConnId },
+    /// A client that stays in the process whose place we take: the number that that one has given it.
+    Elsewhere { ticket: u64 },
+}
+
 /// An authenticated client that needs a home.
 #[derive(Clone, Debug)]
 pub struct Application {
-    pub login: ConnId,
-    pub door: DoorId,
+    pub applicant: Applicant,
     pub key: PoolKey,
     /// The user that logged in, before forcing: what max_user_client_connections counts.
     pub user: Arc<str>,

@@ -89,6 +89,12 @@ impl Orders {
         self.databases.values_mut().for_each(|orders| orders.paused = false);
     }
 
+    /// What was ordered in the process that takes our place, for databases and for all. Where names of hosts have moved to stays as it was found
+    /// here; SUSPEND is not ordered while two processes serve.
+    pub fn follow(&mut self, ordered: Orders) {
+        (self.all, self.databases) = (ordered.all, ordered.databases);
+    }
+
     /// Whether anything is suspended or paused.
     #[must_use]
     pub fn pause_anything(&self) -> bool {

@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub worker: Option<WorkerId>,
     pub now: Time,
     pub pools: Vec<PoolSnapshot>,
+    /// Clients, also of the console, and those that have a last message to come.
+    pub sessions: u32,
     /// Only in a detailed snapshot, as are the servers.
     pub clients: Vec<ClientSnapshot>,
     pub servers: Vec<ServerSnapshot>,

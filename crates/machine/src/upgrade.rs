@@ -26,6 +26,7 @@ use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
 use crate::observe::Peer;
+use crate::orders::Orders;
 use crate::proved::Proved;
 use crate::refusal::Refusal;
 
@@ -33,6 +34,8 @@ use crate::refusal::Refusal;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Luggage {
     pub key: PoolKey,
+    /// How often KILL had been ordered for its database when it left.
+    pub kills: u32,
     pub session: Option<MovedSession>,
     pub server: Option<MovedServer>,
     /// What the pool's servers report at login.
@@ -112,6 +115,17 @@ pub struct Inventory {
     pub permits: Vec<(Limit, u32)>,
     /// The last number that was given to a client or a server.
     pub serial: Serial,
+    /// What is ordered: from now on the new process takes orders, and tells this one.
+    pub orders: Orders,
+}
+
+/// The servers of one database that a process has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServersLeft {
+    pub database: Arc<str>,
+    pub open: u32,
+    /// Of these, those that are closed when they are free.
+    pub closing: u32,
 }
 
 /// From the process that leaves to the one that takes its place.
@@ -127,6 +141,10 @@ pub enum ToSuccessor {
         exempt: bool,
         class: Arc<str>,
         peer: Peer,
+    },
+    /// That client has left before there was an answer, which may be on its way.
+    Withdrawn {
+        ticket: u64,
     },
     Departed {
         key: PoolKey,
@@ -165,9 +183,15 @@ pub enum ToSuccessor {
 /// From the process that takes the place of the one that leaves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToPredecessor {
-    Answer {
+    /// The answer to `Apply`: it may stay, and counts as a session of this pool and user from now on.
+    Admitted {
         ticket: u64,
-        refusal: Option<Refusal>,
+        key: PoolKey,
+        user: Arc<str>,
+    },
+    NotAdmitted {
+        ticket: u64,
+        why: Refusal,
     },
     Granted {
         key: PoolKey,
@@ -216,6 +240,8 @@ pub enum ToOther {
 pub enum Turn {
     /// Another process takes our place.
     HandOver,
+    /// It has taken too long: what has not moved by now ends between two transactions.
+    EndWhatStays,
     /// It has not, or is gone: everything is ours again.
     GoOn,
     /// The process whose place we take says this.

@@ -284,6 +284,46 @@ fn if_the_new_process_does_not_start_or_dies_the_old_one_goes_on() {
     stage.assert_healthy();
 }
 
+/// A console of the process that listens now.
+fn console(stage: &Stage) -> Client {
+    Client::login(stage.pooler.address(), "postgres", "pgbouncer").unwrap_or_else(|gone| panic!("the console: {gone}"))
+}
+
+fn order(stage: &Stage, text: &str) {
+    let answer = console(stage).query(text).unwrap_or_else(|gone| panic!("{text}: {gone}"));
+    assert!(answer.errors.is_empty(), "{text}: {answer:?}");
+}
+
+#[test]
+fn orders_reach_whoever_is_left_in_the_process_before() {
+    let mut stage = Stage::set(&wishes(3, &[]));
+    let mut left = stage.client();
+    let _ = left.query("begin").expect("served");
+    let before = stage.pooler.upgrade();
+    let mut pausing = console(&stage);
+    let paused = thread::spawn(move || pausing.query("pause").map(|answer| answer.errors.is_empty()));
+    eventually("the process before follows", || stage.pooler.log().contains("following orders"));
+    // A PAUSE that does not wait for the process before is answered after two looks, 50 ms from each other.
+    let _ = left.query("select pg_sleep(0.5)").expect("it is in a transaction");
+    assert!(!paused.is_finished(), "PAUSE is answered while a server is in use");
+    let _ = left.query("commit").expect("served");
+    assert_eq!(paused.join().expect("no panic").ok(), Some(true));
+    assert_eq!(servers(&stage), 0);
+    assert_ends(before);
+    order(&stage, "resume");
+    let _ = left.query("begin").expect("served");
+    let before = stage.pooler.upgrade();
+    order(&stage, "kill");
+    match left.query("select 'still here'") {
+        Ok(answer) => assert_eq!(answer.errors.first().map(|error| &*error.sqlstate), Some("57P01"), "{answer:?}"),
+        Err(gone) => println!("the connection was closed: {gone}"),
+    }
+    assert_ends(before);
+    order(&stage, "resume");
+    assert_eq!(stage.client().query("select 'new'").expect("served").value(), Some("new"));
+    stage.assert_healthy();
+}
+
 /// psql over TLS, for as long as it is told.
 struct Psql {
     process: Child,

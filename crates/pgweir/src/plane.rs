@@ -6,7 +6,8 @@ use std::time::Duration;
 use control::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
-use machine::{Level, Settings, Snapshot, Stop};
+use machine::upgrade::ServersLeft;
+use machine::{Level, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
@@ -72,24 +73,42 @@ impl Plane for EnginePlane {
         self.handle.hand_over();
     }
 
-    fn end_sessions(&mut self) {
-        self.handle.end_sessions();
+    fn end_what_stays(&mut self) {
+        self.handle.end_what_stays();
     }
 
-    fn take_back(&mut self) {
+    fn take_back(&mut self, accepts: bool) {
         self.handle.go_on();
         self.handle.keep_socket_files(false);
-        self.handle.accept(true);
+        if accepts {
+            self.handle.accept(true);
+        }
+    }
+
+    fn order_predecessor(&mut self, orders: &Orders) {
+        self.handle.order_predecessor(orders.clone());
+    }
+
+    fn has_predecessor(&mut self) -> bool {
+        self.handle.has_predecessor()
+    }
+
+    fn servers_elsewhere(&mut self) -> Option<Vec<ServersLeft>> {
+        self.handle.servers_elsewhere()
+    }
+
+    fn tell_servers(&mut self, servers: Vec<ServersLeft>) {
+        self.handle.tell_servers(servers);
     }
 
     fn is_left(&mut self) -> bool {
-        let snapshots = self.handle.look(true, LOOK);
+        let snapshots = self.handle.look(false, LOOK);
         let threads = self.handle.counters(LOOK);
         let logins: u64 = threads.iter().map(|thread| thread.counters.logins).sum();
         snapshots.len() < usize::from(self.handle.workers())
             || threads.is_empty()
             || logins > 0
-            || snapshots.iter().any(|snapshot| !snapshot.clients.is_empty())
+            || snapshots.iter().any(|snapshot| snapshot.sessions > 0)
             || self.handle.has_unwritten()
             || self.handle.has_predecessor()
     }

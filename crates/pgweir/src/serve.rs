@@ -220,7 +220,7 @@ fn up(config: &Config, flags: &Flags, process: Process, sender: &Sender<ControlE
     let mut options = settings::options(&config.pooling.global, flags, keyring);
     options.passed.clone_from(&passed);
     options.heritage = succession.as_ref().map(|succession| succession.heritage.clone());
-    let orders = succession.as_ref().map(|succession| succession.orders.clone()).unwrap_or_default();
+    let mut orders = succession.as_ref().map(|succession| succession.orders.clone()).unwrap_or_default();
     let settings = with_orders(loaded.settings, &orders);
     let engine = Engine::start(&options, settings).map_err(|error| error.to_string())?;
     // Copies of listening sockets would keep the port open when the engine closes its own.
@@ -242,7 +242,8 @@ fn up(config: &Config, flags: &Flags, process: Process, sender: &Sender<ControlE
         handle.log().say(Level::Log, format!("taking over from process {pid}, {version}"));
         let gone = { sender.clone() };
         let gone = move || _ = gone.send(ControlEvent::PredecessorGone);
-        succession.begin(&handle, gone).map_err(|why| format!("cannot take over from process {pid}: {why}"))?;
+        orders =
+            succession.begin(&handle, gone).map_err(|why| format!("cannot take over from process {pid}: {why}"))?;
         let path = config.pooling.global.listening.pidfile.as_ref();
         pidfile = path.map(|path| Pidfile::replace(Path::new(path))).transpose()?;
         monitors = watch_over_http_soon(config, &watched, &handle);

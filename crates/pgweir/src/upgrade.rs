@@ -59,6 +59,14 @@ impl Overseer for Steward {
         self.tell(ControlEvent::UpgradeBegun(pid));
     }
 
+    fn ordered(&self, orders: Orders) {
+        self.tell(ControlEvent::Ordered(orders));
+    }
+
+    fn servers_asked(&self) {
+        self.tell(ControlEvent::ServersAsked);
+    }
+
     fn successor_gone(&self) {
         self.tell(ControlEvent::SuccessorGone);
     }

@@ -217,6 +217,34 @@ fn a_known_prepared_statement_allocates_nothing() {
     assert_eq!(count, 0);
 }
 
+/// A session that stays while another process takes over costs as little as any other: nothing is gathered in each round.
+#[test]
+fn a_round_of_an_upgrade_in_which_nobody_moves_allocates_nothing() {
+    let mut world = World::new();
+    let client = world.login();
+    let server = world.server_logs_in();
+    let mut begin = Vec::new();
+    frontend::Query { text: b"begin" }.encode(&mut begin);
+    let (query, mut begun, mut answered) = (query(), Vec::new(), Vec::new());
+    backend::encode_command_complete(&mut begun, "BEGIN");
+    backend::encode_ready(&mut begun, backend::Status::InTransaction);
+    backend::encode_command_complete(&mut answered, "SELECT 1");
+    backend::encode_ready(&mut answered, backend::Status::InTransaction);
+    world.worker_reads(client, &begin);
+    world.worker_reads(server, &begun);
+    let hand_over = machine::ToCoordinator::Upgrade(Box::new(machine::upgrade::Turn::HandOver));
+    world.tell(Place::Coordinator, Event::Mail(machine::Mail::ToCoordinator(hand_over)));
+    let count = allocations(|| {
+        world.sent.clear();
+        world.worker_reads(client, &query);
+        world.tell(Place::Worker(WorkerId(0)), Event::RoundEnded);
+        world.worker_reads(server, &answered);
+        world.tell(Place::Worker(WorkerId(0)), Event::RoundEnded);
+        assert_eq!(world.sent, [(server, query.len()), (client, answered.len())]);
+    });
+    assert_eq!(count, 0);
+}
+
 /// Such a text is divided into names at each reading, and they lie on the heap.
 #[test]
 fn a_text_too_long_to_be_remembered_is_read_twice_at_most() {

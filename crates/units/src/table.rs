@@ -114,6 +114,11 @@ impl<T> Table<T> {
         Some(value)
     }
 
+    /// How many slots there are, empty ones too.
+    pub fn slots(&self) -> usize {
+        self.blocks.len() * BLOCK
+    }
+
     /// The id of whatever is in a slot now.
     pub fn id_at(&self, slot: usize) -> Option<ConnId> {
         let entry = &self.blocks.get(slot / BLOCK)?[slot % BLOCK];

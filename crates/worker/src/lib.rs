@@ -138,6 +138,7 @@ impl Worker {
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key.clone()))
                 .collect(),
             past: self.tables.pools.past().collect(),
+            sessions: self.tables.sessions.len() as u32,
             steps: self.tables.counts.steps,
             sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
@@ -171,6 +172,7 @@ impl Worker {
 
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        self.tables.stopping.walk.note_change();
         match conn.kind() {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
@@ -182,9 +184,15 @@ impl Worker {
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
-            Event::Hangup { conn, why } => sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why),
+            Event::Hangup { conn, why } => {
+                self.tables.stopping.walk.note_change();
+                sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why)
+            }
             Event::Blocked { conn } => sockets::blocked(&mut self.tables, step, conn),
-            Event::Drained { conn, count } => sockets::drained(&mut self.tables, step, conn, count),
+            Event::Drained { conn, count } => {
+                self.tables.stopping.walk.note_change();
+                sockets::drained(&mut self.tables, step, conn, count)
+            }
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
@@ -211,19 +219,40 @@ impl Worker {
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
-                if self.tables.stopping.hands_over {
-                    departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step);
-                }
-                if self.tables.stopping.ends_sessions() {
-                    stops::end_sessions(&mut self.tables);
-                    self.follow_up_all(step);
+                if self.tables.stopping.walks() {
+                    self.look_who_leaves(step);
                 }
                 rounds::round_ended(&mut self.tables, step);
             }
         }
     }
 
+    /// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end ends.
+    fn look_who_leaves(&mut self, step: &mut Step<'_>) {
+        let (hands_over, ends) = (self.tables.stopping.hands_over(), self.tables.stopping.ends_sessions());
+        let (slots, pools) = (self.tables.sessions.slots(), self.tables.pools.count());
+        // Sessions come first: a pool without any keeps no server.
+        for number in self.tables.stopping.walk.round(step.now, slots + pools) {
+            if number >= slots {
+                let pool = PoolId((number - slots) as u32);
+                if hands_over {
+                    departures::hand_over_idle_servers(&mut self.tables, step, pool);
+                }
+                continue;
+            }
+            let Some(conn) = self.tables.sessions.id_at(number) else { continue };
+            if hands_over {
+                departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn);
+            }
+            if ends {
+                stops::end_between_transactions(&mut self.tables, conn);
+            }
+        }
+        self.follow_up_all(step);
+    }
+
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
+        self.tables.stopping.walk.note_change();
         if self.unnoted.is_some() && mail.is_by_coordinator() {
             return;
         }
@@ -261,8 +290,9 @@ impl Worker {
             ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
             ToWorker::Configure(settings) => self.configure(step, settings),
-            ToWorker::HandOver => self.tables.stopping.hands_over = true,
-            ToWorker::GoOn => self.tables.stopping.hands_over = false,
+            ToWorker::HandOver => self.tables.stopping.hand_over(),
+            ToWorker::EndWhatStays => self.tables.stopping.end_what_stays(),
+            ToWorker::GoOn => self.tables.stopping.go_on(),
             ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
@@ -408,6 +438,7 @@ impl Worker {
         admission::tidy_limits(&mut self.tables, &mut self.limiters, step);
         self.follow_up_all(step);
         while let Some((at, owner)) = self.tables.deadlines.pop_due(step.now) {
+            self.tables.stopping.walk.note_change();
             match owner {
                 Owner::Conn(conn) => match conn.kind() {
                     Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
@@ -448,15 +479,12 @@ impl machine::Machine for Worker {
             return None;
         }
         let next = self.tables.deadlines.next();
-        match self.limiters.next_at() {
-            None => next,
-            Some(at) => Some(next.map_or(at, |next| next.min(at))),
-        }
+        let others = [self.limiters.next_at(), self.tables.stopping.walks_at()];
+        others.into_iter().flatten().fold(next, |next, at| Some(next.map_or(at, |next| next.min(at))))
     }
 
     fn awaits_round_end(&self) -> bool {
-        let looks = self.tables.stopping.hands_over || self.tables.stopping.ends_sessions();
-        looks || !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
+        self.tables.stopping.walks() || !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

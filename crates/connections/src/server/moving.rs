@@ -32,6 +32,8 @@ pub struct MovedServer {
     address: Address,
     mark: Option<Mark>,
     opened_for: OpenedFor,
+    /// How often RECONNECT had been ordered when it was opened.
+    reconnects: u32,
     connected_at: Time,
     /// Since when it has had no work.
     pub idle_since: Time,
@@ -97,7 +99,6 @@ pub struct Arrived {
     pub companion: Option<ConnId>,
     /// Its database's entry here.
     pub database: Arc<Database>,
-    pub reconnects: u32,
 }
 
 impl Server {
@@ -136,6 +137,7 @@ impl Server {
                 connect_query: opened_for.connect_query.clone(),
                 startup: opened_for.startup.clone(),
             },
+            reconnects: identity.reconnects,
             connected_at: identity.connected_at,
             idle_since: self.work.since,
             worked_at: self.work.worked_at,
@@ -161,7 +163,7 @@ impl Server {
     /// Come from another process: withheld, until its worker makes it free.
     #[must_use]
     pub fn of_moved(moved: MovedServer, arrived: Arrived, tracked: &Tracked) -> Server {
-        let Arrived { pool, name, companion, database, reconnects } = arrived;
+        let Arrived { pool, name, companion, database } = arrived;
         let opened_for = moved.opened_for.by(database);
         Server {
             state: State::Held,
@@ -178,7 +180,7 @@ impl Server {
                 address: Arc::new(moved.address),
                 mark: moved.mark,
                 opened_for,
-                reconnects,
+                reconnects: moved.reconnects,
                 connected_at: moved.connected_at,
                 opened_for_session: None,
             },

@@ -79,21 +79,26 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let _ = self.resume(None);
         }
         self.ready.store(false, Ordering::Relaxed);
-        self.phase = Phase::HandingOver;
+        (self.phase, self.has_successor) = (Phase::HandingOver, true);
+        self.refuse_all_waiting();
         self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
         self.plane.hand_over();
     }
 
     /// It is gone.
     pub(super) fn take_back(&mut self) {
-        if self.phase != Phase::HandingOver {
+        if !std::mem::take(&mut self.has_successor) {
             return;
         }
         self.plane.tell(Level::Warning, "the process that was taking over is gone, going on without it".to_owned());
-        self.phase = Phase::Running;
-        self.end = Countdown::default();
-        self.ready.store(true, Ordering::Relaxed);
-        self.plane.take_back();
+        // A shutdown that was ordered meanwhile goes on, but who is still here is served by us alone.
+        let is_running = self.phase == Phase::HandingOver;
+        if is_running {
+            self.phase = Phase::Running;
+            self.end = Countdown::default();
+            self.ready.store(true, Ordering::Relaxed);
+        }
+        self.plane.take_back(is_running);
     }
 
     /// Does what is due about the end that has begun. Returns how the process ends, if it now does.
@@ -103,7 +108,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let name = if self.phase == Phase::HandingOver { "upgrade_timeout" } else { "shutdown_timeout" };
             self.plane.tell(Level::Log, format!("{name} is over, waiting for transactions only"));
             if self.phase == Phase::HandingOver {
-                self.plane.end_sessions();
+                self.plane.end_what_stays();
             } else {
                 self.phase = Phase::Ending(Stop::WaitForTransactions);
                 self.plane.stop(Stop::WaitForTransactions);

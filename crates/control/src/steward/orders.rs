@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use connections::databases::CONSOLE_DATABASE;
-use machine::snapshot::{ClientSnapshot, PoolSnapshot};
-use machine::{Level, Settings, Suspension};
+use machine::snapshot::ClientSnapshot;
+use machine::upgrade::ServersLeft;
+use machine::{Level, Orders, Settings, Snapshot, Suspension};
 use units::WorkerId;
 
 use super::Steward;
@@ -29,6 +30,9 @@ use crate::shutdown::{Phase, Standstill};
 
 /// How often it is looked whether servers are closed.
 pub(super) const POLL: Duration = Duration::from_millis(50);
+
+/// To whoever gives orders at the console of a process that hands over.
+const TAKEN_OVER: &str = "another process has taken over: connect again to give it orders";
 
 /// So many looks in a row have to find nothing left.
 const LOOKS: u32 = 2;
@@ -63,12 +67,12 @@ impl Awaited {
         }
     }
 
-    /// How much there is still of it in these pools.
-    fn left<'a>(self, pools: impl Iterator<Item = &'a PoolSnapshot>) -> u64 {
+    /// How many of these servers it still waits for.
+    fn left(self, servers: &ServersLeft) -> u64 {
         match self {
-            Awaited::NoServer => pools.map(|pool| u64::from(pool.open_servers)).sum(),
-            Awaited::NoneClosing => pools.map(|pool| u64::from(pool.closing_servers)).sum(),
-            // It is no matter of pools.
+            Awaited::NoServer => u64::from(servers.open),
+            Awaited::NoneClosing => u64::from(servers.closing),
+            // It is no matter of servers.
             Awaited::NothingUnsent => 0,
         }
     }
@@ -94,12 +98,18 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let database = order.database();
         self.check_database(order.tag(), database)?;
         let is_ending = self.phase != Phase::Running;
+        if self.has_successor && !matches!(order, Order::KillClient(_)) {
+            return Err(TAKEN_OVER.to_owned());
+        }
         match order {
             Order::Pause(_) | Order::Resume(None) | Order::Kill(_) | Order::Suspend if is_ending => {
                 return Err("pooler is shutting down".to_owned());
             }
             Order::Pause(None) | Order::Suspend if Standstill::of(&self.orders) != Standstill::None => {
                 return Err("already suspended/paused".to_owned());
+            }
+            Order::Suspend if self.plane.has_predecessor() => {
+                return Err("the process before this one still serves clients, whom SUSPEND would not reach".to_owned());
             }
             Order::Suspend => {
                 self.suspending = Suspending::default();
@@ -193,6 +203,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let settings = Settings { orders: self.orders.clone(), ..Settings::clone(&self.loaded.settings) };
         self.loaded.settings = Arc::new(settings);
         self.plane.configure(Arc::clone(&self.loaded.settings));
+        self.plane.order_predecessor(&self.orders);
     }
 
     /// The name of a host has other addresses than before: servers of those that are gone are closed.
@@ -254,11 +265,12 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             // Whoever has not taken everything is closed.
             Some(Suspension::Overdue) | None => 0,
         };
+        let Some(servers) = self.servers_left(&snapshots) else { return Vec::new() };
         for waiting in &mut self.waiting {
             let concerns =
-                |pool: &&PoolSnapshot| waiting.database.as_deref().is_none_or(|name| name == &*pool.key.database);
-            let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools).filter(concerns);
-            let left = if waiting.what == Awaited::NothingUnsent { unsent } else { waiting.what.left(pools) };
+                |servers: &&ServersLeft| waiting.database.as_deref().is_none_or(|name| name == &*servers.database);
+            let servers = servers.iter().filter(concerns).map(|servers| waiting.what.left(servers));
+            let left = if waiting.what == Awaited::NothingUnsent { unsent } else { servers.sum() };
             waiting.looks = if left == 0 { waiting.looks + 1 } else { 0 };
         }
         let over: Vec<Waiting> = self.waiting.extract_if(.., |waiting| waiting.looks >= LOOKS).collect();
@@ -266,6 +278,47 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             self.plane.answer(waiting.asker, Answer::done(waiting.what.tag()).encode(), false);
         }
         over.into_iter().map(|waiting| (waiting.what.tag(), waiting.database)).collect()
+    }
+
+    /// The servers here, as these looks at the workers show, and in the process whose place we take. `None`: that has not answered in time.
+    fn servers_left(&mut self, snapshots: &[Snapshot]) -> Option<Vec<ServersLeft>> {
+        let elsewhere = self.plane.servers_elsewhere()?;
+        let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+        let here = pools.map(|pool| ServersLeft {
+            database: Arc::clone(&pool.key.database),
+            open: pool.open_servers,
+            closing: pool.closing_servers,
+        });
+        Some(here.chain(elsewhere).filter(|servers| servers.open > 0).collect())
+    }
+
+    /// The process that takes our place was given orders, which hold here with our own settings.
+    pub(super) fn follow_orders(&mut self, ordered: Orders) {
+        let mut orders = self.orders.clone();
+        orders.follow(ordered);
+        if orders == self.orders {
+            return;
+        }
+        self.plane.tell(Level::Log, "following orders of the process that takes over".to_owned());
+        // If it was RECONNECT, servers that come instead go to where their host is now.
+        self.plane.forget_names();
+        self.give(|own| *own = orders);
+    }
+
+    /// The process that takes our place asks which servers are left here. It asks again if it gets no answer.
+    pub(super) fn tell_servers(&mut self) {
+        let snapshots = self.plane.look(false);
+        if snapshots.len() < usize::from(self.loaded.settings.workers) {
+            return;
+        }
+        if let Some(servers) = self.servers_left(&snapshots) {
+            self.plane.tell_servers(servers);
+        }
+    }
+
+    /// Another process takes our place, and its servers are not all here any more: nobody could answer what waits for them.
+    pub(super) fn refuse_all_waiting(&mut self) {
+        self.refuse_waiting(TAKEN_OVER, |_| true);
     }
 
     fn kill_client(&mut self, id: &str) -> Result<(), String> {

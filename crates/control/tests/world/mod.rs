@@ -445,6 +445,7 @@ fn second_worker() -> Snapshot {
         statements: vec![statement(0xfeed, 2)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
         past: vec![("app".into(), totals(3))],
+        sessions: 0,
         steps: 99,
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use machine::action::{Actions, Placed};
-use machine::mail::{Application, Refusal, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Applicant, Application, ToCoordinator, ToWorker};
 use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::limiting::{Allowance, Limit};
 use units::{Life, PoolId, PoolKey, Time, WorkerId};
 
+use crate::applicants::refuse;
 use crate::server_requests::ServerRequest;
 use crate::{CONSOLE, Coordinator};
 
@@ -24,7 +25,8 @@ impl Coordinator {
             size: entry.auto.as_ref().map(|_| entry.size),
         });
         let (permits, pending) = self.limits.hand_over();
-        let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial };
+        let orders = self.settings.orders.clone();
+        let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial, orders };
         actions.tell_other(ToOther::Successor(ToSuccessor::Begun(inventory)));
         self.upgrade.leaving = Some(Box::default());
         for request in self.requests.take() {
@@ -37,6 +39,34 @@ impl Coordinator {
             self.apply_elsewhere(application, actions);
         }
         (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::HandOver));
+    }
+
+    /// `upgrade_timeout` is over.
+    pub(super) fn end_what_stays(&mut self, actions: &mut Actions) {
+        // The other process may have died just before.
+        if let Some(leaving) = &mut self.upgrade.leaving {
+            leaving.is_late = true;
+            (0..self.homes.workers())
+                .for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::EndWhatStays));
+        }
+    }
+
+    /// A worker is in the place of one that has panicked: it hands over too, and what that one had the other process counts no more.
+    pub(crate) fn hand_over_again(&mut self, worker: WorkerId, actions: &mut Actions) {
+        let Some(leaving) = &self.upgrade.leaving else { return };
+        actions.post_to_worker(worker, ToWorker::HandOver);
+        if leaving.is_late {
+            actions.post_to_worker(worker, ToWorker::EndWhatStays);
+        }
+        for (_, entry) in self.pools.live() {
+            for user in entry.users_of(worker) {
+                let key = entry.key.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+            }
+        }
+        for (limit, count) in self.limits.permits_of_worker(worker) {
+            actions.tell_other(ToOther::Successor(ToSuccessor::Unspent { limit, count, missing: 0 }));
+        }
     }
 
     /// The other process is gone: we grant again by ourselves.
@@ -56,7 +86,7 @@ impl Coordinator {
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
-        self.upgrade.leaving.is_some()
+        self.upgrade.is_leaving()
     }
 
     /// A client that logs in while we leave: the other process says whether it may.
@@ -90,58 +120,79 @@ impl Coordinator {
         actions.tell_other(ToOther::Successor(ToSuccessor::RequestAllowance { limit, count }));
     }
 
-    /// What a worker says while we leave, as far as it is the other process that decides. Returns what is left to do here.
+    /// Mail while we leave. Returns what counts here.
+    ///
+    /// | mail | goes to the other process | counts here |
+    /// |---|---|---|
+    /// | asks for something, or takes that back: the other process decides | yes | no: here it would be granted once more |
+    /// | says what a worker has or has no more | yes | yes: if the other process dies, we go on with these counts |
+    /// | is about this process alone | no | yes |
     pub(crate) fn pass_on(&mut self, mail: ToCoordinator, actions: &mut Actions) -> Option<ToCoordinator> {
-        let told = match mail {
-            ToCoordinator::Apply(application) => {
-                self.apply_elsewhere(*application, actions);
-                return None;
-            }
-            ToCoordinator::Withdrawn { login } => {
-                // If the other process lets it in, it has left again.
-                if let Some(leaving) = &mut self.upgrade.leaving {
-                    leaving.applications.retain(|_, application| application.login != login);
-                }
-                return None;
-            }
+        match mail {
+            ToCoordinator::Apply(application) => self.apply_elsewhere(*application, actions),
+            ToCoordinator::Withdrawn { applicant } => self.withdraw_elsewhere(applicant, actions),
             ToCoordinator::RequestServer { pool, worker, reserve, classes: _ } => {
                 self.request_elsewhere(pool, worker, reserve, actions);
-                return None;
+            }
+            ToCoordinator::StillNeeded { pool, worker: _, count, classes: _ } => {
+                let key = self.pools[pool].key.clone();
+                actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
             }
             ToCoordinator::RequestAllowance { limit, worker, count } => {
                 self.request_allowance_elsewhere(limit, worker, count, actions);
-                return None;
             }
-            ToCoordinator::Unspent { limit, worker: _, count, missing } => {
-                ToSuccessor::Unspent { limit, count, missing }
-            }
-            ToCoordinator::NothingIdle { pool, worker: _, busy } => {
-                ToSuccessor::NothingIdle { key: self.pools[pool].key.clone(), busy }
-            }
-            ToCoordinator::StillNeeded { pool, worker: _, count, classes: _ } => {
-                ToSuccessor::StillNeeded { key: self.pools[pool].key.clone(), count }
-            }
-            ToCoordinator::Opened { pool, .. } => {
-                let key = self.pools[pool].key.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::Opened { key }));
-                return Some(mail);
-            }
-            ToCoordinator::Freed { pool, fresh, .. } => {
-                let key = self.pools[pool].key.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key, fresh }));
-                return Some(mail);
-            }
-            ToCoordinator::Departed { pool, worker, life, ref user } => {
-                if self.renewals.life(worker) == life {
-                    let (key, user) = (self.pools[pool].key.clone(), Arc::clone(user));
-                    actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+            ToCoordinator::NothingIdle { .. }
+            | ToCoordinator::Opened { .. }
+            | ToCoordinator::Freed { .. }
+            | ToCoordinator::Unspent { .. }
+            | ToCoordinator::Departed { .. } => {
+                if let Some(told) = self.said_elsewhere(&mail) {
+                    actions.tell_other(ToOther::Successor(told));
                 }
                 return Some(mail);
             }
-            other => return Some(other),
-        };
-        actions.tell_other(ToOther::Successor(told));
+            // What a renewed worker's predecessor had is told in `hand_over_again`, what has moved by the luggage.
+            ToCoordinator::Failed(_)
+            | ToCoordinator::Moved { .. }
+            | ToCoordinator::Renewed { .. }
+            | ToCoordinator::LoansArrived { .. }
+            | ToCoordinator::Forgotten { .. }
+            | ToCoordinator::Empty { .. }
+            | ToCoordinator::Emptied { .. }
+            | ToCoordinator::Counted(_)
+            | ToCoordinator::Refused(_)
+            | ToCoordinator::Upgrade(_)
+            | ToCoordinator::Configure(_)
+            | ToCoordinator::Stop(_) => return Some(mail),
+        }
         None
+    }
+
+    /// What a worker has or has no more, in words that both processes know.
+    fn said_elsewhere(&self, mail: &ToCoordinator) -> Option<ToSuccessor> {
+        let key = |pool: PoolId| self.pools[pool].key.clone();
+        Some(match *mail {
+            ToCoordinator::NothingIdle { pool, busy, .. } => ToSuccessor::NothingIdle { key: key(pool), busy },
+            ToCoordinator::Opened { pool, .. } => ToSuccessor::Opened { key: key(pool) },
+            ToCoordinator::Freed { pool, fresh, .. } => ToSuccessor::Freed { key: key(pool), fresh },
+            ToCoordinator::Unspent { ref limit, count, missing, .. } => {
+                ToSuccessor::Unspent { limit: limit.clone(), count, missing }
+            }
+            // Others have departed with their worker.
+            ToCoordinator::Departed { pool, worker, life, ref user } if self.renewals.life(worker) == life => {
+                ToSuccessor::Departed { key: key(pool), user: Arc::clone(user) }
+            }
+            _ => return None,
+        })
+    }
+
+    /// A client that has applied has left.
+    fn withdraw_elsewhere(&mut self, applicant: Applicant, actions: &mut Actions) {
+        let Some(leaving) = &mut self.upgrade.leaving else { return };
+        let mut all = leaving.applications.iter();
+        let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
+        leaving.applications.remove(&ticket);
+        actions.tell_other(ToOther::Successor(ToSuccessor::Withdrawn { ticket }));
     }
 
     pub(super) fn hear_successor(&mut self, now: Time, told: ToPredecessor, actions: &mut Actions) {
@@ -149,7 +200,12 @@ impl Coordinator {
             return;
         }
         match told {
-            ToPredecessor::Answer { ticket, refusal } => self.answered_elsewhere(ticket, refusal, actions),
+            ToPredecessor::Admitted { ticket, key, user } => self.admitted(ticket, key, user, actions),
+            ToPredecessor::NotAdmitted { ticket, why } => {
+                if let Some(application) = self.applied_elsewhere(ticket) {
+                    refuse(application.applicant, why, actions);
+                }
+            }
             ToPredecessor::Granted { key } => self.granted_elsewhere(now, &key, actions),
             ToPredecessor::Dropped { key, count, reserve } => {
                 for worker in self.dropped_elsewhere(&key, count) {
@@ -175,7 +231,7 @@ impl Coordinator {
             }
             ToPredecessor::Allow { limit, granted, answered, remaining, next_at } => {
                 let answer = Allowance { worker: WorkerId(0), granted, answered, remaining, next_at };
-                self.allowed_elsewhere(&limit, answer, actions);
+                self.allowed_elsewhere(now, &limit, answer, actions);
             }
             ToPredecessor::Cancel { pid, secret } => {
                 // Whichever worker knows it.
@@ -190,20 +246,19 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn answered_elsewhere(&mut self, ticket: u64, refusal: Option<Refusal>, actions: &mut Actions) {
-        let application = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.applications.remove(&ticket));
-        match (application, refusal) {
-            (Some(Application { login, door, .. }), Some(why)) => {
-                actions.post_to_door(door, ToDoor::NotPlaced { login, why });
-            }
-            (Some(application), None) => {
-                let (key, user) = (application.key.clone(), Arc::clone(&application.user));
-                if !self.place_admitted(application, actions) {
-                    actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
-                }
-            }
-            (None, _) => {}
+    /// The other process counts a client that has applied there, which may have left meanwhile.
+    fn admitted(&mut self, ticket: u64, key: PoolKey, user: Arc<str>, actions: &mut Actions) {
+        let is_placed = match self.applied_elsewhere(ticket) {
+            Some(application) => self.place_admitted(application, actions),
+            None => false,
+        };
+        if !is_placed {
+            actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
         }
+    }
+
+    fn applied_elsewhere(&mut self, ticket: u64) -> Option<Application> {
+        self.upgrade.leaving.as_mut()?.applications.remove(&ticket)
     }
 
     pub(super) fn granted_elsewhere(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {
@@ -235,7 +290,7 @@ impl Coordinator {
     }
 
     /// The oldest requests get what was granted.
-    pub(super) fn allowed_elsewhere(&mut self, limit: &Limit, answer: Allowance, actions: &mut Actions) {
+    pub(super) fn allowed_elsewhere(&mut self, now: Time, limit: &Limit, answer: Allowance, actions: &mut Actions) {
         // It may have gone back to granting by itself meanwhile.
         let Some(asked) = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.allowances.get_mut(limit)) else {
             return;
@@ -247,6 +302,8 @@ impl Coordinator {
             // What is granted beyond what was requested is given ahead: to the last one.
             let given = if is_last { granted } else { granted.min(of_this) };
             (granted, answered) = (granted - given, answered - of_this);
+            // If the other process dies, we grant again, and have to know what is out.
+            self.limits.note_given(now, &self.settings, limit, (worker, given));
             let share = Allowance { worker, granted: given, answered: of_this, ..answer.clone() };
             actions.post_to_worker(worker, ToWorker::Allow(Box::new((limit.clone(), share))));
             if of_this < count {

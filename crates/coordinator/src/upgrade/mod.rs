@@ -10,6 +10,8 @@
 mod leaving;
 mod state;
 mod succeeding;
+#[cfg(test)]
+mod tests;
 
 use machine::action::{Action, Actions};
 use machine::upgrade::Turn;
@@ -18,7 +20,6 @@ use units::{Time, WorkerId};
 use crate::Coordinator;
 
 pub(crate) use state::Upgrade;
-pub(crate) use succeeding::is_elsewhere;
 
 impl Coordinator {
     /// The worker that stands for the process whose place we take.
@@ -30,12 +31,13 @@ impl Coordinator {
     pub(crate) fn turn(&mut self, now: Time, turn: Turn, actions: &mut Actions) {
         match turn {
             Turn::HandOver => self.hand_over(actions),
+            Turn::EndWhatStays => self.end_what_stays(actions),
             Turn::GoOn => self.go_on(now, actions),
             Turn::FromPredecessor(told) => self.hear_predecessor(now, told, actions),
             Turn::FromSuccessor(told) => self.hear_successor(now, told, actions),
             Turn::PredecessorGone => self.predecessor_gone(now, actions),
             Turn::Place(moved) => {
-                let place = if moved.is_ours { self.place_again(now, &moved) } else { self.place_moved(&moved) };
+                let place = if moved.is_ours { self.place_again(now, &moved) } else { self.place_moved(now, &moved) };
                 actions.push(Action::Placed { ticket: moved.ticket, place });
             }
             Turn::MovedAway { pool, worker, life, session, server } => {

@@ -17,6 +17,12 @@ pub(crate) struct Upgrade {
     pub(super) balance_at: Option<Time>,
 }
 
+impl Upgrade {
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+}
+
 /// What a process that leaves has asked the other one for.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
@@ -24,4 +30,6 @@ pub(crate) struct Leaving {
     pub(super) allowances: BTreeMap<Limit, VecDeque<(WorkerId, u32)>>,
     pub(super) applications: BTreeMap<u64, Application>,
     pub(super) last_ticket: u64,
+    /// `upgrade_timeout` is over.
+    pub(super) is_late: bool,
 }

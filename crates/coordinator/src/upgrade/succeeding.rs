@@ -6,17 +6,14 @@ use std::time::Duration;
 
 use machine::Proved;
 use machine::action::{Action, Actions, Placed};
-use machine::mail::{Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToWorker};
 use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::classes::{ClassId, DEFAULT};
 use queueing::limiting::Allowance;
-use units::{ConnId, DoorId, Life, PoolId, PoolKey, Time};
+use units::{Life, PoolId, PoolKey, Time};
 
 use crate::server_requests::CapacityView;
 use crate::{CONSOLE, Coordinator, sizes};
-
-/// The door of the other process.
-const ELSEWHERE: DoorId = DoorId(u8::MAX);
 
 /// So many numbers are left to what the process that leaves still opens.
 const SERIALS_LEFT: i32 = 1 << 16;
@@ -34,12 +31,9 @@ impl Coordinator {
                 let classes = &self.settings.classes.all;
                 let class = classes.iter().position(|known| known.name == class);
                 let class = class.map_or(DEFAULT, |index| ClassId(index as u8));
-                let login = ConnId::from_bits(ticket);
                 let proved = Arc::new(Proved::default());
-                let door = ELSEWHERE;
                 ToCoordinator::Apply(Box::new(Application {
-                    login,
-                    door,
+                    applicant: Applicant::Elsewhere { ticket },
                     key,
                     user,
                     console,
@@ -49,7 +43,12 @@ impl Coordinator {
                     proved,
                 }))
             }
+            ToSuccessor::Withdrawn { ticket } => {
+                ToCoordinator::Withdrawn { applicant: Applicant::Elsewhere { ticket } }
+            }
+            // There was no room for its pool when it was counted.
             ToSuccessor::Departed { key, user } => match self.pools.id_of(&key) {
+                Some(pool) if !self.pools[pool].has_session(worker, &user) => return,
                 Some(pool) => ToCoordinator::Departed { pool, worker, life: Life::default(), user },
                 None => return,
             },
@@ -64,6 +63,10 @@ impl Coordinator {
             | ToSuccessor::Opened { ref key }
             | ToSuccessor::Freed { ref key, .. } => {
                 let Some(pool) = self.pools.id_of(key) else { return };
+                // There was no room for its pool when it was counted.
+                if matches!(told, ToSuccessor::Freed { .. }) && self.pools[pool].held.of(worker) == 0 {
+                    return;
+                }
                 match told {
                     ToSuccessor::StillNeeded { count, .. } => {
                         ToCoordinator::StillNeeded { pool, worker, count, classes: Default::default() }
@@ -93,20 +96,26 @@ impl Coordinator {
             for (user, count) in sessions {
                 (0..count).for_each(|_| self.came_elsewhere(pool, &user));
             }
-            let entry = &mut self.pools[pool];
             if let Some(size) = size {
-                entry.start_with(size);
+                self.pools[pool].start_with(size);
             }
-            for _ in 0..tokens {
-                entry.held.granted(now, worker);
-                self.tokens.held_elsewhere(pool, &entry.key);
-            }
+            (0..tokens).for_each(|_| self.hold_elsewhere(now, pool));
+            let entry = &mut self.pools[pool];
             self.unused.comes_into_use(pool, entry);
             sizes::resize(pool, entry, actions);
         }
         for (limit, count) in inventory.permits {
-            self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+            // Not as a request: the answer would be taken for that to one that the other process makes.
+            self.limits.note_given(now, &self.settings, &limit, (worker, count));
         }
+    }
+
+    /// The other process has one server more.
+    fn hold_elsewhere(&mut self, now: Time, pool: PoolId) {
+        let worker = self.elsewhere();
+        let entry = &mut self.pools[pool];
+        entry.held.granted(now, worker);
+        self.tokens.held_elsewhere(pool, &entry.key);
     }
 
     pub(super) fn came_elsewhere(&mut self, pool: PoolId, user: &Arc<str>) {
@@ -118,9 +127,16 @@ impl Coordinator {
     }
 
     /// A home for what comes from the other process, whose it is no more.
-    pub(super) fn place_moved(&mut self, moved: &ToPlace) -> Option<Placed> {
+    pub(super) fn place_moved(&mut self, now: Time, moved: &ToPlace) -> Option<Placed> {
         let from = self.elsewhere();
-        let pool = if moved.console { CONSOLE } else { self.pools.id_of(&moved.key)? };
+        let pool = if moved.console { CONSOLE } else { self.pool_of(&moved.key)? };
+        // There was no room for its pool when it was counted.
+        if let Some(user) = moved.session.as_ref().filter(|user| !self.pools[pool].has_session(from, user)) {
+            self.came_elsewhere(pool, user);
+        }
+        if moved.server && self.pools[pool].held.of(from) == 0 {
+            self.hold_elsewhere(now, pool);
+        }
         let entry = &mut self.pools[pool];
         let worker = match &moved.session {
             Some(user) => {
@@ -145,6 +161,12 @@ impl Coordinator {
         self.requests.drop_of_worker(worker);
         self.tokens.forget_logins(worker);
         self.limits.worker_lost(worker, actions);
+        self.limits.drop_applications_elsewhere();
+        if let Some(leaving) = &mut self.upgrade.leaving {
+            // Whoever is let in nevertheless is said to have departed.
+            let is_there = |application: &Application| matches!(application.applicant, Applicant::Elsewhere { .. });
+            leaving.applications.retain(|_, application| !is_there(application));
+        }
         for pool in self.pools.ids() {
             for user in self.pools[pool].users_of(worker) {
                 self.departed(pool, worker, &user);
@@ -161,7 +183,7 @@ impl Coordinator {
         self.upgrade.succeeds = false;
     }
 
-    /// Mail for the worker and the door that stand for the other process goes to that.
+    /// Mail for the worker that stands for the other process goes to that.
     pub(crate) fn redirect(&mut self, now: Time, actions: &mut Actions) {
         if !self.upgrade.succeeds {
             return;
@@ -176,15 +198,6 @@ impl Coordinator {
                 let told = to_predecessor(mail, keys)?;
                 Some(Action::TellOther(Box::new(ToOther::Predecessor(told))))
             }
-            Action::Post { mail: Mail::ToDoor(ELSEWHERE, mail), .. } => {
-                let (login, refusal) = match mail {
-                    ToDoor::Placed { login, .. } => (login, None),
-                    ToDoor::NotPlaced { login, why } => (login, Some(why)),
-                    _ => return None,
-                };
-                let answer = ToPredecessor::Answer { ticket: login.to_bits(), refusal };
-                Some(Action::TellOther(Box::new(ToOther::Predecessor(answer))))
-            }
             other => Some(other),
         });
         // Permits come back from there by themselves, once they are not used.
@@ -193,24 +206,11 @@ impl Coordinator {
         }
     }
 
-    /// The other process lets a client in, which stays there.
-    pub(crate) fn place_elsewhere(&mut self, application: &Application, actions: &mut Actions) {
-        let Application { login, door, key, user, console, exempt, .. } = application;
-        let (login, user) = (*login, Arc::clone(user));
-        let pool = match self.admit(key, &user, *console, *exempt) {
-            Ok(()) if *console => Ok(CONSOLE),
-            Ok(()) => self.pool_of(key).ok_or(Refusal::TooManyPools),
-            Err(why) => Err(why),
-        };
-        let answer = match pool {
-            Err(why) => ToDoor::NotPlaced { login, why },
-            Ok(pool) => {
-                self.came_elsewhere(pool, &user);
-                let (worker, life) = (self.elsewhere(), Life::default());
-                ToDoor::Placed { login, pool, homes: 0, worker, life, user, serial: self.serial }
-            }
-        };
-        actions.post_to_door(*door, answer);
+    /// A client of the other process may stay there.
+    pub(crate) fn admit_elsewhere(&mut self, ticket: u64, pool: PoolId, user: Arc<str>, actions: &mut Actions) {
+        self.came_elsewhere(pool, &user);
+        let key = self.pools[pool].key.clone();
+        actions.tell_other(ToOther::Predecessor(ToPredecessor::Admitted { ticket, key, user }));
     }
 
     /// Within a process workers of one pool lend each other servers; between the two one has to be closed before the other can open one. Each
@@ -263,11 +263,6 @@ impl Coordinator {
             self.upgrade.balance_at = Some(now + BALANCE);
         }
     }
-}
-
-/// Whether an application is the other process's.
-pub(crate) fn is_elsewhere(application: &Application) -> bool {
-    application.door == ELSEWHERE
 }
 
 fn to_predecessor(mail: ToWorker, keys: impl Fn(PoolId) -> Option<PoolKey>) -> Option<ToPredecessor> {

@@ -44,10 +44,26 @@ impl World {
         self.post_with(Mail::ToWorker(worker, ToWorker::TakeIn(take_in)), sockets);
     }
 
-    /// `upgrade [showing all]`
-    pub(crate) fn upgrade(&mut self, shows: bool) -> Result<(), String> {
+    /// `upgrade begins`
+    pub(crate) fn begin_upgrade(&mut self) {
         self.tell_coordinator(Turn::HandOver);
         self.run_until_idle();
+    }
+
+    /// `upgrade is late`
+    pub(crate) fn end_what_stays(&mut self) {
+        self.tell_coordinator(Turn::EndWhatStays);
+    }
+
+    /// `upgrade fails`: the other process has died, and with it all that it was told and given.
+    pub(crate) fn fail_upgrade(&mut self) {
+        self.told = Told::default();
+        self.tell_coordinator(Turn::GoOn);
+    }
+
+    /// `upgrade [showing all]`
+    pub(crate) fn upgrade(&mut self, shows: bool) -> Result<(), String> {
+        self.begin_upgrade();
         let stay: Vec<String> = self.names_of_clients();
         let told = std::mem::take(&mut self.told);
         let mut new = World::new(self.settings.clone());

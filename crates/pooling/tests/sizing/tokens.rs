@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connections::databases::{Address, Database, Host};
-use machine::mail::{Application, Counted};
+use machine::mail::{Applicant, Application, Counted};
 use machine::{Action, Actions, Event, Machine, Mail, Peer, Settings, ToCoordinator, ToWorker};
 use pooling::Coordinator;
 use queueing::board::Board;
@@ -53,8 +53,7 @@ impl Stage {
         let peer = Peer::Unix { pid: 1, uid: 1 };
         let user = "ann".into();
         let application = Application {
-            login,
-            door: DoorId(0),
+            applicant: Applicant::Login { door: DoorId(0), login },
             key,
             user,
             console: false,

@@ -82,6 +82,12 @@ impl PermitSource {
         self.held.iter().sum()
     }
 
+    /// How many a worker has.
+    #[must_use]
+    pub fn of(&self, worker: WorkerId) -> u32 {
+        self.held[usize::from(worker.0)]
+    }
+
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit
@@ -106,6 +112,12 @@ impl PermitSource {
         let mut changes = PermitChanges::default();
         self.serve(&mut changes);
         changes
+    }
+
+    /// A worker was given so many without a request here: another process decides, or has decided until now.
+    pub fn note_given(&mut self, worker: WorkerId, count: u32) {
+        let held = &mut self.held[usize::from(worker.0)];
+        *held = held.saturating_add(count);
     }
 
     /// So many come back; of those that it was called for, so many do not.
@@ -155,9 +167,8 @@ impl PermitSource {
     /// For each worker that waits one permit at most is on its way from one that has more.
     fn call_from_the_rich(&mut self, changes: &mut PermitChanges) {
         let called: u32 = self.called.iter().sum();
-        let currval_callers: Vec<WorkerId> =
-            self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
-        for asker in currval_callers {
+        let requesters: Vec<WorkerId> = self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
+        for asker in requesters {
             let own = self.held[usize::from(asker.0)];
             let others = (0..self.held.len()).filter(|&worker| worker != usize::from(asker.0));
             let richest = others.max_by_key(|&worker| self.held[worker] - self.called[worker]);
@@ -181,8 +192,8 @@ impl PermitSource {
         let requested: u32 = self.requests.iter().map(|&(_, requested)| requested).sum();
         let answered = std::mem::take(&mut self.inquired_all);
         if !answered {
-            let currval_callers: Vec<usize> = self.requests.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
-            for worker in (0..self.held.len()).filter(|worker| !currval_callers.contains(worker)) {
+            let requesters: Vec<usize> = self.requests.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
+            for worker in (0..self.held.len()).filter(|worker| !requesters.contains(worker)) {
                 self.inquire(worker, self.held[worker].min(requested), changes);
             }
             self.inquired_all = self.inquired.iter().any(|&asked| asked > 0);

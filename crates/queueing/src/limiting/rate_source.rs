@@ -73,6 +73,12 @@ impl RateSource {
         self.requests.retain(|(asker, _)| *asker != worker);
     }
 
+    /// Another process has given so many.
+    pub fn note_given(&mut self, now: Time, count: u32) {
+        self.bucket.refill(now, false);
+        self.bucket.take(count);
+    }
+
     /// Some were not used.
     pub fn unspent(&mut self, now: Time, count: u32) -> Vec<Allowance> {
         self.bucket.refill(now, !self.requests.is_empty());

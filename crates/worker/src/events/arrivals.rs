@@ -16,8 +16,9 @@ use session_state::parameters::{Parameters, Reported};
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
-use crate::servers::{chores, new_pools};
+use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
+use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, suspension, timers};
 
@@ -28,18 +29,22 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let is_console = luggage.session.as_ref().is_some_and(|session| session.console.is_some());
     let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
     if let Some(entry) = tables.pools.get_mut(pool) {
-        if !luggage.proved.is_empty() {
+        // A client that has logged in here has proved the newer password.
+        if entry.opening.proved.is_empty() && !luggage.proved.is_empty() {
             entry.opening.proved = Arc::new(luggage.proved);
         }
         if let Some(reported) = luggage.report {
             learn_report(tables, step, pool, reported);
         }
     }
+    // KILL was ordered while it was on its way.
+    let is_killed = tables.settings.orders.of(&luggage.key.database).kills != luggage.kills;
     let session = luggage.session.map(|session| arrive(tables, step, pool, session));
     if let Some(server) = luggage.server {
         // A reload has removed its database, or not brought it: it is closed.
         let server_id = is_known.then(|| arrive_server(tables, step, pool, server, session));
         match server_id {
+            Some(server_id) if is_killed => closed_servers::close_server(tables, step, server_id, DATABASE_REMOVED),
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
                 let (worker, fresh) = (tables.id, false);
@@ -54,6 +59,9 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
     if !is_known {
         return tables.agenda.refuse(conn, wire::sqlstate::INVALID_CATALOG_NAME, "no such database");
+    }
+    if is_killed && !is_console {
+        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
     }
     timers::arm_session(tables, conn);
     match tables.sessions[conn].state() {
@@ -113,11 +121,11 @@ fn arrive_server(
     companion: Option<ConnId>,
 ) -> ConnId {
     let pool = &mut tables.pools[id];
-    let (database, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
+    let database = Arc::clone(&pool.database);
     pool.servers.enter(Group::Recovering);
     let tracked = &tables.caches.tracked;
     let make = |name| {
-        let arrived = Arrived { pool: id, name, companion, database, reconnects };
+        let arrived = Arrived { pool: id, name, companion, database };
         Server::of_moved(moved, arrived, tracked)
     };
     let conn = tables.servers.insert_with(make);
@@ -140,5 +148,30 @@ fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion
     let session = &mut tables.sessions[conn];
     if let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.pinning.is_pinned()) {
         count_pinned(tracker, &mut tables.pools[session.pool]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::Secret;
+    use machine::Proved;
+    use machine::upgrade::Luggage;
+    use units::Life;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    #[test]
+    fn a_password_that_arrives_is_older_than_one_that_was_proved_here() {
+        let of = |password| Proved { keys: None, secret: Some(Secret::parse(password)) };
+        for (known, expected) in [(Proved::default(), of("old")), (of("new"), of("new"))] {
+            let mut scene = Scene::new(|_| ());
+            scene.tables.pools[POOL].opening.proved = Arc::new(known);
+            let key = scene.tables.pools[POOL].key.clone();
+            let luggage = Luggage { key, kills: 0, session: None, server: None, report: None, proved: of("old") };
+            let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
+            scene.run(|tables, step| take_in(tables, &mut OpenDefinitions::default(), step, arrived));
+            assert_eq!(scene.tables.pools[POOL].opening.proved.marks(), expected.marks());
+        }
     }
 }

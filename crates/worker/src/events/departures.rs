@@ -22,24 +22,25 @@ use crate::sessions::ends;
 use crate::tables::Tables;
 use crate::tables::halves::Halves;
 
-/// The end of a round: hands over what can move now.
-pub(crate) fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>) {
-    for conn in tables.sessions.ids() {
-        match tables.sessions[conn].state() {
-            State::Idle { .. }
-            | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
-            | State::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
-            State::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
-            State::Waiting { .. }
-            | State::Welcoming { .. }
-            | State::Opening { .. }
-            | State::Replicating { .. }
-            | State::Console { .. }
-            | State::Leaving { .. } => {}
-        }
-    }
-    for pool in tables.pools.ids() {
-        hand_over_idle_servers(tables, step, pool);
+/// The end of a round: hands a session over if it can move now.
+pub(crate) fn hand_over(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    match tables.sessions[conn].state() {
+        State::Idle { .. }
+        | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
+        | State::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
+        State::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
+        State::Waiting { .. }
+        | State::Welcoming { .. }
+        | State::Opening { .. }
+        | State::Replicating { .. }
+        | State::Console { .. }
+        | State::Leaving { .. } => {}
     }
 }
 
@@ -134,8 +135,10 @@ fn luggage(
     let pool = tables.pools.get(pool);
     let report = pool.and_then(|pool| pool.welcome.report.as_ref());
     let proved = pool.map(|pool| (*pool.opening.proved).clone());
+    let kills = tables.settings.orders.of(&key.database).kills;
     Luggage {
         key,
+        kills,
         session,
         server,
         report: report.map(|report| report.reported.clone()),
@@ -169,7 +172,7 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
 }
 
 /// One idle server stays for sessions that stay; all others go, or are closed if they cannot.
-fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // Ids are common to all workers: this pool may not exist here.
     let Some(pool) = tables.pools.get(id) else { return };
     let kept = usize::from(pool.counts.sessions > 0);

@@ -4,6 +4,7 @@ use link::session::State;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::Stop;
+use units::ConnId;
 
 use crate::tables::Tables;
 
@@ -24,26 +25,25 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
     }
 }
 
-/// The end of a round, in a shutdown that waits for transactions only: sessions that are in none end.
-pub(crate) fn end_sessions(tables: &mut Tables) {
-    for conn in tables.sessions.ids() {
-        let is_between = match tables.sessions[conn].state() {
-            State::Linked { server } => {
-                // One that was closed in this step has its session's end on the agenda.
-                let server = tables.servers.get(server);
-                server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
-            }
-            // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
-            State::Replicating { server } => {
-                let server = tables.servers.get(server);
-                server.is_none_or(|server| server.incoming.streams || server.is_between_transactions())
-            }
-            State::Leaving { .. } => false,
-            _ => true,
-        };
-        if is_between {
-            tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+/// The end of a round, in a shutdown that waits for transactions only: a session that is in none ends.
+pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let is_between = match session.state() {
+        State::Linked { server } => {
+            // One that was closed in this step has its session's end on the agenda.
+            let server = tables.servers.get(server);
+            server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
         }
+        // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
+        State::Replicating { server } => {
+            let server = tables.servers.get(server);
+            server.is_none_or(|server| server.incoming.streams || server.is_between_transactions())
+        }
+        State::Leaving { .. } => false,
+        _ => true,
+    };
+    if is_between {
+        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) mod stopping;
 pub(crate) mod suspension;
 pub(crate) mod timers;
 pub(crate) mod view;
+pub(crate) mod walk;
 
 use std::sync::Arc;
 

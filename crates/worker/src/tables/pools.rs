@@ -47,6 +47,11 @@ impl Pools {
         (0..self.by_id.len() as u32).map(PoolId)
     }
 
+    /// Ids are below this.
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// Makes a pool that is not here yet.
     pub(crate) fn add(&mut self, id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) {
         let index = id.0 as usize;

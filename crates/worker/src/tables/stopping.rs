@@ -1,14 +1,29 @@
 //! The state of a worker's shutdown.
 
 use machine::mail::Stop;
+use units::Time;
+
+use crate::tables::walk::Walk;
 
 /// How the worker is to stop, if it is.
 #[derive(Debug, Default)]
 pub(crate) struct Stopping {
     how: Option<Stop>,
     is_finished: bool,
-    /// Another process takes our place, and what can move goes there.
-    pub(crate) hands_over: bool,
+    hand_over: HandOver,
+    /// Who can move, or is to end.
+    pub(crate) walk: Walk,
+}
+
+/// Whether another process takes our place. Unlike a stop it can be taken back: the other process may die.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum HandOver {
+    #[default]
+    No,
+    /// What can move goes there.
+    Moving,
+    /// The same, and sessions that have not moved by now end between two transactions.
+    Ending,
 }
 
 impl Stopping {
@@ -18,24 +33,60 @@ impl Stopping {
             return false;
         }
         self.how = Some(how);
+        self.walk.begin();
         true
     }
 
+    /// Another process takes our place.
+    pub(crate) fn hand_over(&mut self) {
+        if self.hand_over == HandOver::No {
+            self.hand_over = HandOver::Moving;
+            self.walk.begin();
+        }
+    }
+
+    /// It has taken too long.
+    pub(crate) fn end_what_stays(&mut self) {
+        self.hand_over = HandOver::Ending;
+        self.walk.begin();
+    }
+
+    /// The other process is gone: only an ordered stop still holds.
+    pub(crate) fn go_on(&mut self) {
+        self.hand_over = HandOver::No;
+    }
+
+    #[inline]
+    pub(crate) fn hands_over(&self) -> bool {
+        self.hand_over != HandOver::No
+    }
+
+    /// Whether sessions may be refused, or the process is to end.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
-        self.how.is_some()
+        self.how.is_some() || self.hand_over == HandOver::Ending
     }
 
     /// Whether sessions that wait, or would have to, are refused.
     #[inline]
     pub(crate) fn refuses_new_work(&self) -> bool {
-        matches!(self.how, Some(Stop::WaitForServers | Stop::WaitForTransactions))
+        matches!(self.how, Some(Stop::WaitForServers | Stop::WaitForTransactions)) || self.ends_sessions()
     }
 
     /// Whether sessions end between two transactions.
     #[inline]
     pub(crate) fn ends_sessions(&self) -> bool {
-        self.how == Some(Stop::WaitForTransactions)
+        self.how == Some(Stop::WaitForTransactions) || self.hand_over == HandOver::Ending
+    }
+
+    /// Whether it is looked at the end of each round who can move, or is to end.
+    pub(crate) fn walks(&self) -> bool {
+        self.hands_over() || self.ends_sessions()
+    }
+
+    /// When it is looked next, if no event comes before.
+    pub(crate) fn walks_at(&self) -> Option<Time> {
+        self.walk.next_at().filter(|_| self.walks())
     }
 
     /// What the stop still waits for. `None`: there is no stop, or it was reported as finished.
@@ -62,5 +113,25 @@ mod tests {
         assert_eq!(stopping.awaits(), Some(Stop::WaitForServers));
         stopping.finish();
         assert_eq!(stopping.awaits(), None);
+    }
+
+    #[test]
+    fn a_hand_over_is_taken_back_whole_and_takes_no_stop_back() {
+        let mut stopping = Stopping::default();
+        stopping.hand_over();
+        assert!(stopping.hands_over() && !stopping.has_begun());
+        stopping.end_what_stays();
+        assert!(stopping.hands_over() && stopping.has_begun());
+        assert!(stopping.ends_sessions() && stopping.refuses_new_work());
+        assert_eq!(stopping.awaits(), None, "the process ends when the control plane finds nobody left");
+        stopping.hand_over();
+        assert!(stopping.ends_sessions(), "a worker that is told twice still ends sessions");
+        stopping.go_on();
+        assert!(!stopping.hands_over() && !stopping.has_begun() && !stopping.refuses_new_work());
+        stopping.begin(Stop::WaitForTransactions);
+        stopping.hand_over();
+        stopping.end_what_stays();
+        stopping.go_on();
+        assert!(stopping.ends_sessions(), "it was ordered before");
     }
 }

@@ -24,6 +24,8 @@
 //! after 10s                                  every deadline on the way is reached
 //! reload pool|database|user|secret|peer …    stop wait_for_clients|wait_for_servers|wait_for_transactions|immediate
 //! upgrade [showing all]                      another process takes over, and is played from now on
+//! upgrade begins                             what can move leaves; then `upgrade is late`: upgrade_timeout is over; `upgrade fails`: the
+//!                                            other process dies, and with it what has moved there
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a      order suspend [overdue]
 //! name db.example moves to 10.0.0.2 10.0.0.3
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
@@ -89,8 +91,16 @@ pub(crate) fn run(world: &mut World, line: &str) -> Result<(), String> {
         return surroundings::authority_answers(world, words);
     }
     if words.eat("upgrade") {
-        let shows = words.eat("showing all");
-        world.upgrade(shows)?;
+        if words.eat("begins") {
+            world.begin_upgrade();
+        } else if words.eat("is late") {
+            world.end_what_stays();
+        } else if words.eat("fails") {
+            world.fail_upgrade();
+        } else {
+            let shows = words.eat("showing all");
+            world.upgrade(shows)?;
+        }
         return words.end();
     }
     surroundings::run(world, words)
