@@ -74,7 +74,7 @@ pub(crate) enum Accepted {
 /// Opens all listeners that can be opened. TCP addresses that cannot be are added to `missed`.
 ///
 /// # Errors
-/// A name cannot be looked up, the Unix socket cannot be opened, or no address at all can be listened on: then the
+/// A name cannot be looked up, the Unix socket cannot be opened, or none of the TCP addresses can be listened on: then the
 /// first one's error.
 pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result<Vec<Listener>, ListenError> {
     if !options.passed.is_empty() {
@@ -98,6 +98,10 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
             }
         }
     }
+    // The Unix socket alone would not do: who comes by TCP would be refused, or come to whoever has the port.
+    if listeners.is_empty() && !missed.is_empty() {
+        return Err(missed.remove(0));
+    }
     if let Some(unix) = &options.unix {
         // The socket's name contains the port; with port 0 it is the one that TCP got.
         let port = listeners.iter().find_map(Listener::port).unwrap_or(options.port);
@@ -109,10 +113,7 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
         };
         listeners.push(listener.map_err(|why| ListenError { place, why: why.to_string() })?);
     }
-    match missed.is_empty() || !listeners.is_empty() {
-        true => Ok(listeners),
-        false => Err(missed.remove(0)),
-    }
+    Ok(listeners)
 }
 
 /// The sockets that were opened for us.

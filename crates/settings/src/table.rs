@@ -25,7 +25,7 @@ settings! {
     Listening listening: ListeningSettings, "Listening and the process" {
         conffile: String = Path, None, Yes, Unneeded, PgBouncer, "Shows the file that was read.";
         job_name: String = Text, Some("pgbouncer"), No, Unneeded, PgBouncer, "The name of the service on systems that have no need of it here.";
-        listen_addr: Vec<String> = List, Some(""), No, Works, PgBouncer, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING, unless there is no other place.";
+        listen_addr: Vec<String> = List, Some(""), No, Works, PgBouncer, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING; if none can, the start fails, as in PgBouncer.";
         listen_port: u16 = Count(0, 65535, ""), Some("6432"), No, Works, PgBouncer, "The port, for TCP and in the name of the Unix socket.";
         peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, Works, PgBouncer, "This process's number among [peers], to which cancel requests are passed on; 0: none. A change holds for clients that log in after it.";
         pidfile: Option<String> = Path, Some(""), No, Works, PgBouncer, "The file to write the process id to; -d needs it.";

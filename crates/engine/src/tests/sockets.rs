@@ -59,6 +59,17 @@ fn an_address_that_cannot_be_listened_on_leaves_the_others() {
     assert_eq!(why.place, "203.0.113.7:0");
 }
 
+/// Clients come by TCP where they were told to: to whoever has the port, or to nobody.
+#[test]
+fn the_unix_socket_alone_does_not_do_where_tcp_is_asked_for() {
+    let dir = format!("@pgweir-alone-{}", std::process::id());
+    let unix = Some(crate::UnixOptions { dir, mode: 0o777, group: None });
+    let addresses = vec![NOT_OURS.to_owned()];
+    let options = crate::Options { addresses, port: 0, unix, ..crate::Options::default() };
+    let why = crate::listener::listen(&options, &mut Vec::new()).err().expect("no TCP address is ours");
+    assert_eq!(why.place, "203.0.113.7:0");
+}
+
 #[test]
 fn the_steady_state_is_one_recv_and_one_send_and_one_clock_read_a_round() {
     let stage = Stage::open(1, |_| None);
