@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use engine::{Handle, Leaving};
 use machine::Orders;
-use rustix::net::sockopt::socket_peercred;
 
-use crate::FORMAT;
 use crate::frame::{Frame, receive, send};
+use crate::{FORMAT, peer};
 
 /// A new process may take so long to start.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -124,21 +123,18 @@ impl Meet<'_> {
     /// Tells who it is what it needs to start, and waits until it has. `None`: it may not, or it does not.
     fn greet(&self, stream: &UnixStream) -> Option<u32> {
         stream.set_read_timeout(Some(START_MAX)).ok()?;
-        let (owner, us) = (socket_peercred(stream).ok()?.uid, rustix::process::geteuid());
+        if let Err(why) = peer::check(stream) {
+            // It is told, or gone.
+            let _ = send(stream, &Frame::Refused(why), &[]);
+            return None;
+        }
         let Ok(Some((Frame::Hello { format, version, pid }, _))) = receive(stream) else { return None };
-        let refused = if owner != us && !owner.is_root() {
-            Some(format!("it runs as user {}, and we as {}", owner.as_raw(), us.as_raw()))
-        } else if format != FORMAT {
-            Some(format!(
+        let orders = match format {
+            FORMAT => self.overseer.may_hand_over(pid),
+            _ => Err(format!(
                 "{} hands over in format {FORMAT}, and {version} in format {format}: stop it and start the new one",
                 self.version
-            ))
-        } else {
-            None
-        };
-        let orders = match refused {
-            Some(why) => Err(why),
-            None => self.overseer.may_hand_over(pid),
+            )),
         };
         let orders = match orders {
             Ok(orders) => orders,

@@ -12,8 +12,8 @@ use std::time::Duration;
 use engine::{Handle, Heritage, Leaving};
 use machine::Orders;
 
-use crate::FORMAT;
 use crate::frame::{Frame, receive, send};
+use crate::{FORMAT, peer};
 
 /// The running process may take so long to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -25,6 +25,8 @@ pub enum Refused {
     Nobody,
     /// The running one does not hand over, and why.
     No(String),
+    /// A process that is not to be believed listens there, and why not. Nothing was read from it.
+    Stranger(String),
 }
 
 /// A running process that waits for us to start.
@@ -43,13 +45,14 @@ impl Succession {
     /// Asks the running process. Nothing happens to it before [`Succession::begin`].
     ///
     /// # Errors
-    /// There is none, or it does not hand over.
+    /// There is none, it does not hand over, or it is another user's.
     pub fn ask(path: &Path, version: &str) -> Result<Succession, Refused> {
         let no = |why: io::Error| Refused::No(why.to_string());
         let stream = UnixStream::connect(path).map_err(|why| match why.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Refused::Nobody,
             _ => no(why),
         })?;
+        peer::check(&stream).map_err(Refused::Stranger)?;
         stream.set_read_timeout(Some(ANSWER_MAX)).map_err(no)?;
         let hello = Frame::Hello { format: FORMAT, version: version.to_owned(), pid: std::process::id() };
         send(&stream, &hello, &[]).map_err(no)?;

@@ -30,6 +30,10 @@ pub(crate) fn ask(config: &Config) -> Result<Option<Succession>, String> {
         Ok(succession) => Ok(Some(succession)),
         Err(Refused::Nobody) => Ok(None),
         Err(Refused::No(why)) => Err(format!("the running process does not hand over: {why}")),
+        // Not "nobody": whoever has put it there would like us to go on without a word.
+        Err(Refused::Stranger(why)) => {
+            Err(format!("the process that listens on {} is not believed: {why}", path.display()))
+        }
     }
 }
 
