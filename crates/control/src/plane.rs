@@ -36,6 +36,9 @@ pub trait Plane {
     /// It is gone: everything is ours again.
     fn take_back(&mut self) {}
 
+    /// The process before this one has ended: what it still had is ours.
+    fn predecessor_gone(&mut self) {}
+
     /// Whether anybody is left here that has not been handed over: clients, those that log in, and the process before this one.
     fn is_left(&mut self) -> bool {
         false

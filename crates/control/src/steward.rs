@@ -242,6 +242,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::PredecessorGone => {
                 self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
+                self.plane.predecessor_gone();
                 None
             }
             ControlEvent::Finished => {

@@ -88,8 +88,9 @@ pub fn serve(address: &str, source: Arc<dyn Source>) -> io::Result<Monitor> {
     Ok(monitor)
 }
 
-/// Where it is served.
+/// Where it is served, until this is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Monitor {
     address: String,
     bound: Option<SocketAddr>,
@@ -102,9 +103,11 @@ impl Monitor {
     pub fn address(&self) -> Option<SocketAddr> {
         self.bound
     }
+}
 
+impl Drop for Monitor {
     /// Stops to listen: another process may. Requests that have come are answered.
-    pub fn stop(&self) {
+    fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         Listener::wake(&self.address);
     }

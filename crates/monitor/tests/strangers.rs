@@ -26,7 +26,11 @@ impl Source for Large {
 
 fn served() -> SocketAddr {
     let page = "x".repeat(PAGE_LEN).into();
-    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port").address().expect("one of TCP")
+    let monitor = serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port");
+    let address = monitor.address().expect("one of TCP");
+    // Until the end of the process.
+    std::mem::forget(monitor);
+    address
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -137,7 +141,8 @@ fn a_unix_socket_that_was_left_behind_is_replaced_and_no_other_file() {
     assert_eq!(std::fs::read(&path).expect("it is still there"), b"precious");
     std::fs::remove_file(&path).expect("our own");
     drop(UnixListener::bind(&path).expect("a socket that is then left behind"));
-    assert_eq!(listen().expect("it is replaced").address(), None);
+    let monitor = listen().expect("it is replaced");
+    assert_eq!(monitor.address(), None);
     let mut stream = UnixStream::connect(&path).expect("it listens");
     stream.write_all(b"GET /ready HTTP/1.1\r\n\r\n").expect("it is read");
     let mut answer = String::new();

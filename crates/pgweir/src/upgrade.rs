@@ -40,8 +40,6 @@ pub(crate) fn ask(config: &Config) -> Result<Option<Succession>, String> {
 /// The control plane decides.
 struct Steward {
     control: Mutex<Sender<ControlEvent>>,
-    /// Called when another process has started to take our place.
-    begun: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Steward {
@@ -59,7 +57,6 @@ impl Overseer for Steward {
     }
 
     fn begun(&self, pid: u32) {
-        (self.begun)();
         self.tell(ControlEvent::UpgradeBegun(pid));
     }
 
@@ -68,15 +65,10 @@ impl Overseer for Steward {
     }
 }
 
-/// From now on another process may take our place. `begun` is called when one has started to.
-pub(crate) fn await_successor(
-    config: &Config,
-    handle: &Handle,
-    control: Sender<ControlEvent>,
-    begun: impl Fn() + Send + Sync + 'static,
-) -> Option<Meeting> {
+/// From now on another process may take our place.
+pub(crate) fn await_successor(config: &Config, handle: &Handle, control: Sender<ControlEvent>) -> Option<Meeting> {
     let path = path(config)?;
-    let steward = Steward { control: Mutex::new(control), begun: Box::new(begun) };
+    let steward = Steward { control: Mutex::new(control) };
     match predecessor::listen(&path, &control::version::text(), handle.clone(), Arc::new(steward)) {
         Ok(meeting) => Some(meeting),
         Err(error) => {
