@@ -51,6 +51,8 @@ pub enum ControlEvent {
     UpgradeBegun(u32),
     /// It is gone.
     SuccessorGone,
+    /// It is, and a third process has its place.
+    SuccessorReplaced,
     /// The process whose place we take has ended.
     PredecessorGone,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
@@ -238,6 +240,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::SuccessorGone => {
                 self.take_back();
+                None
+            }
+            ControlEvent::SuccessorReplaced => {
+                self.leave();
                 None
             }
             ControlEvent::PredecessorGone => {

@@ -13,6 +13,8 @@ use machine::upgrade::{Luggage, ToPredecessor, ToSuccessor};
 pub enum Leaving {
     ToSuccessor(ToSuccessor),
     ToPredecessor(ToPredecessor),
+    /// For the process whose place we take: whether another one takes ours.
+    HasSuccessor(bool),
     /// With its sockets, the session's first.
     Luggage(Box<Luggage>, Vec<OwnedFd>),
 }
@@ -57,11 +59,11 @@ impl Upgrade {
 
     pub(crate) fn tell(&self, leaving: Leaving) {
         let other = match leaving {
-            Leaving::ToPredecessor(_) => &self.predecessor,
+            Leaving::ToPredecessor(_) | Leaving::HasSuccessor(_) => &self.predecessor,
             Leaving::ToSuccessor(_) | Leaving::Luggage(..) => &self.successor,
         };
         if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
-            let counts = !matches!(leaving, Leaving::ToPredecessor(_));
+            let counts = !matches!(leaving, Leaving::ToPredecessor(_) | Leaving::HasSuccessor(_));
             // Before it is sent, since it is counted down at once.
             self.unwritten.fetch_add(usize::from(counts), Ordering::AcqRel);
             if other.send(leaving).is_err() {

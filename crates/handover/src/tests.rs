@@ -1,11 +1,12 @@
 //! What is said is read as it was meant, and its sockets come along.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use machine::Orders;
 
@@ -28,6 +29,7 @@ fn frames_arrive_in_order_with_their_sockets() {
         clock_zero: -9,
         names: [1; 32],
         orders: Orders::default(),
+        descriptors: 3,
     };
     send(&here, &welcome, &[other.into()]).expect("there is room");
     send(&here, &Frame::Started, &[]).expect("there is room");
@@ -75,6 +77,17 @@ fn what_is_no_frame_is_an_error_and_no_panic() {
         drop(here);
         assert!(receive(&there).is_err(), "{case:?}");
     }
+}
+
+/// It is stopped, for example.
+#[test]
+fn a_frame_for_a_process_that_does_not_read_is_given_up() {
+    let (here, _there) = UnixStream::pair().expect("two descriptors");
+    here.set_write_timeout(Some(Duration::from_millis(20))).expect("not zero");
+    let why = send(&here, &hello(&"x".repeat(4 << 20)), &[]).expect_err("nobody reads");
+    assert_eq!(why.kind(), ErrorKind::WouldBlock);
+    let why = send(&here, &hello("short"), &[]).expect_err("there is no room");
+    assert_eq!(why.kind(), ErrorKind::WouldBlock);
 }
 
 /// A fresh directory in which every user can make files, as in `/tmp`. Removed with the value.
@@ -125,6 +138,7 @@ fn a_process_of_another_user_that_listens_on_our_name_is_neither_asked_nor_belie
             clock_zero: 0,
             names: [0; 32],
             orders: Orders::default(),
+            descriptors: 3,
         };
         // Fails if the other side has closed, as it should.
         let _ = send(&stream, &welcome, &[]);

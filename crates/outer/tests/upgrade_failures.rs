@@ -36,8 +36,8 @@ impl Scene {
     fn start_in_vain(&mut self, wrong: &str) {
         let file = self.stage.pooler.dir().join("pooler.ini");
         fs::write(&file, self.good_ini.clone() + wrong).expect("it is ours");
-        let status = self.stage.pooler.start_successor().wait().expect("it is our child");
-        assert!(!status.success(), "{wrong}");
+        let successor = self.stage.pooler.start_successor();
+        assert_fails(successor);
         fs::write(&file, &self.good_ini).expect("it is ours");
     }
 
@@ -76,6 +76,15 @@ fn signal(process: u32, signal: Signal) {
 
 fn assert_ends(mut process: Child) {
     eventually("it ends", || process.try_wait().expect("it is our child").is_some());
+}
+
+fn assert_fails(mut successor: Child) {
+    let mut status = None;
+    eventually("it ends", || {
+        status = successor.try_wait().expect("it is our child");
+        status.is_some()
+    });
+    assert!(status.is_some_and(|status| !status.success()), "{status:?}");
 }
 
 /// It keeps the process that it is in from ending, since it does not move.
@@ -126,6 +135,68 @@ fn a_pidfile_that_cannot_be_written_ends_the_start_before_anybody_has_moved() {
     scene.start_in_vain("pidfile = /nowhere/pid\n");
     assert!(scene.stage.pooler.log().contains("FATAL could not open pidfile '/nowhere/pid'"));
     assert_eq!(client.query("select 2").expect("it has not moved").value(), Some("2"));
+    scene.assert_in_place();
+    scene.stage.assert_healthy();
+}
+
+/// It would lose the clients that it has no descriptors for.
+#[test]
+fn a_successor_with_too_few_descriptors_ends_before_anybody_has_moved() {
+    let mut scene = Scene::set(&[("max_client_conn", "300")]);
+    let mut clients: Vec<Client> = (0..200).map(|_| scene.stage.client()).collect();
+    assert_fails(scene.stage.pooler.start_successor_with(Some(250)));
+    assert!(scene.stage.pooler.log().contains("and the limit is 250"), "it says why");
+    for client in &mut clients {
+        assert_eq!(client.query("select 1").expect("it has not moved").value(), Some("1"));
+    }
+    scene.assert_in_place();
+    let before = scene.stage.pooler.upgrade();
+    assert_ends(before);
+    for client in &mut clients {
+        assert_eq!(client.query("select 1").expect("it has moved").value(), Some("1"));
+    }
+    drop(clients);
+    scene.stage.assert_healthy();
+}
+
+/// Otherwise the first and the third process would serve, each with the limits of one.
+#[test]
+fn if_the_second_of_three_processes_dies_the_first_ends_and_the_third_goes_on() {
+    let mut scene = Scene::set(&[]);
+    let mut client = in_transaction(&scene.stage);
+    let first = scene.stage.pooler.upgrade();
+    let mut second = scene.stage.pooler.upgrade();
+    signal(second.id(), Signal::KILL);
+    let _ = second.wait().expect("it is our child");
+    assert_eq!(client.query("select 'a transaction'").expect("it ends first").value(), Some("a transaction"));
+    let _ = client.query("commit").expect("as it should");
+    assert_ends(first);
+    assert!(!scene.stage.pooler.log().contains("going on without it"));
+    scene.assert_in_place();
+    // Processes ask the third one.
+    let third = scene.stage.pooler.upgrade();
+    assert_ends(third);
+    scene.assert_in_place();
+    scene.stage.assert_healthy();
+}
+
+#[test]
+fn if_the_third_of_three_processes_dies_the_second_goes_on_and_if_that_dies_too_the_first_does() {
+    let mut scene = Scene::set(&[]);
+    let mut client = in_transaction(&scene.stage);
+    let first = scene.stage.pooler.upgrade();
+    let second = scene.stage.pooler.upgrade();
+    signal(scene.stage.pooler.pid(), Signal::KILL);
+    let third = scene.stage.pooler.take_back(second);
+    assert_ends(third);
+    scene.assert_in_place();
+    signal(scene.stage.pooler.pid(), Signal::KILL);
+    let second = scene.stage.pooler.take_back(first);
+    assert_ends(second);
+    scene.assert_in_place();
+    let _ = client.query("commit").expect("it has not moved");
+    let before = scene.stage.pooler.upgrade();
+    assert_ends(before);
     scene.assert_in_place();
     scene.stage.assert_healthy();
 }

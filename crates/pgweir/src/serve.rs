@@ -318,8 +318,17 @@ fn wait(end: thread::JoinHandle<()>) -> Result<(), String> {
 fn take_over(succession: Succession, handle: &Handle, control: Sender<ControlEvent>) -> Result<(), String> {
     let (pid, version) = (succession.pid, succession.version.clone());
     handle.log().say(Level::Log, format!("taking over from process {pid}, {version}"));
-    // Fails when the process is about to end.
-    let gone = move || _ = control.send(ControlEvent::PredecessorGone);
+    let log = handle.clone();
+    let gone = move |ended: std::io::Result<()>| match ended {
+        // Fails when the process is about to end.
+        Ok(()) => _ = control.send(ControlEvent::PredecessorGone),
+        Err(why) => {
+            log.log().say(Level::Fatal, format!("what process {pid} hands over cannot be taken: {why}; it goes on"));
+            log.log().flush();
+            // At once, and with no file removed: that process goes on as soon as this one has ended.
+            std::process::exit(1);
+        }
+    };
     succession.begin(handle, gone).map_err(|why| format!("cannot take over from process {pid}: {why}"))
 }
 

@@ -63,6 +63,10 @@ impl Overseer for Steward {
     fn successor_gone(&self) {
         self.tell(ControlEvent::SuccessorGone);
     }
+
+    fn successor_replaced(&self) {
+        self.tell(ControlEvent::SuccessorReplaced);
+    }
 }
 
 /// From now on another process may take our place.

@@ -91,6 +91,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.plane.take_back();
     }
 
+    /// It is gone too, and a third process has its place: nobody serves those who are left here for longer than their transactions, since the limits
+    /// that hold there know nothing of them.
+    pub(super) fn leave(&mut self) {
+        let words =
+            "the process that was taking over is gone, and another has its place: waiting for transactions only";
+        self.plane.tell(Level::Warning, words.to_owned());
+        self.end.late_at = None;
+        self.plane.end_sessions();
+    }
+
     /// Does what is due about the end that has begun. Returns how the process ends, if it now does.
     pub(super) fn attend_end(&mut self, now: Instant) -> Option<Ending> {
         if self.end.late_at.is_some_and(|late| late <= now) {
