@@ -4,6 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -109,6 +110,52 @@ fn a_request_that_is_too_long_is_told_so() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer, and the end");
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}
+
+/// Its metrics come when it is told, and it counts who waits for them.
+#[derive(Default)]
+struct Slow {
+    waiting: AtomicUsize,
+    most: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Source for Slow {
+    fn metrics(&self, _format: Format) -> Option<Arc<str>> {
+        let waiting = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(waiting, Ordering::SeqCst);
+        while !self.is_over.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        None
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+/// A thread that waits for metrics does not end when its connection makes room for another one.
+#[test]
+fn clients_that_wait_for_slow_metrics_have_no_more_threads_than_is_promised() {
+    let source = Arc::new(Slow::default());
+    let monitor = serve("127.0.0.1:0", Arc::clone(&source) as Arc<dyn Source>).expect("a free port");
+    let address = monitor.address().expect("one of TCP");
+    let ask = |_| {
+        let mut stream = connect(address);
+        // It may be closed already.
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+        stream
+    };
+    let clients: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(ask).collect();
+    // The last one is served, or closed: then all before it are.
+    let mut last = clients.last().expect("some");
+    last.set_read_timeout(Some(PATIENCE / 5)).expect("not zero");
+    let _ = last.read(&mut [0]);
+    let most = source.most.load(Ordering::SeqCst);
+    source.is_over.store(true, Ordering::SeqCst);
+    assert!((CONNECTIONS_MAX..CONNECTIONS_MAX + CONNECTIONS_MAX / 2).contains(&most), "{most} threads");
 }
 
 /// Nor do those that ask, and take no answer.
