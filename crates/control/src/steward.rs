@@ -238,17 +238,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 self.hand_over(pid);
                 None
             }
-            ControlEvent::SuccessorGone => {
-                self.take_back();
-                None
-            }
-            ControlEvent::SuccessorReplaced => {
-                self.leave();
-                None
-            }
-            ControlEvent::PredecessorGone => {
-                self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
-                self.plane.predecessor_gone();
+            ControlEvent::SuccessorGone | ControlEvent::SuccessorReplaced | ControlEvent::PredecessorGone => {
+                self.neighbour_gone(&event);
                 None
             }
             ControlEvent::Finished => {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use machine::{Level, Orders, Stop};
 
-use super::{Ending, Steward};
+use super::{ControlEvent, Ending, Steward};
 use crate::plane::{Loaded, Plane, Wanted};
 use crate::shutdown::Phase;
 
@@ -79,8 +79,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.plane.hand_over();
     }
 
+    /// One of the processes before and after this one is gone.
+    pub(super) fn neighbour_gone(&mut self, event: &ControlEvent) {
+        match event {
+            ControlEvent::SuccessorGone => self.take_back(),
+            ControlEvent::SuccessorReplaced => self.leave(),
+            _ => {
+                self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
+                self.plane.predecessor_gone();
+            }
+        }
+    }
+
     /// It is gone.
-    pub(super) fn take_back(&mut self) {
+    fn take_back(&mut self) {
         if self.phase != Phase::HandingOver {
             return;
         }
@@ -93,7 +105,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     /// It is gone too, and a third process has its place: nobody serves those who are left here for longer than their transactions, since the limits
     /// that hold there know nothing of them.
-    pub(super) fn leave(&mut self) {
+    fn leave(&mut self) {
         let words =
             "the process that was taking over is gone, and another has its place: waiting for transactions only";
         self.plane.tell(Level::Warning, words.to_owned());
