@@ -53,6 +53,9 @@ pub trait Plane {
     /// Answers the process that takes our place, which has asked which servers are left here.
     fn tell_servers(&mut self, _servers: Vec<ServersLeft>) {}
 
+    /// The process before this one has ended: what it still had is ours.
+    fn predecessor_gone(&mut self) {}
+
     /// Whether anybody is left here that has not been handed over: clients, those that log in, and the process before this one.
     fn is_left(&mut self) -> bool {
         false

@@ -57,6 +57,8 @@ pub enum ControlEvent {
     ServersAsked,
     /// It is gone.
     SuccessorGone,
+    /// It is, and a third process has its place.
+    SuccessorReplaced,
     /// The process whose place we take has ended.
     PredecessorGone,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
@@ -257,12 +259,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 self.tell_servers();
                 None
             }
-            ControlEvent::SuccessorGone => {
-                self.take_back();
-                None
-            }
-            ControlEvent::PredecessorGone => {
-                self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
+            ControlEvent::SuccessorGone | ControlEvent::SuccessorReplaced | ControlEvent::PredecessorGone => {
+                self.neighbour_gone(&event);
                 None
             }
             ControlEvent::Finished => {

@@ -144,8 +144,11 @@ impl Gate {
     }
 
     /// Copies of the sockets, for another process.
-    pub(crate) fn lent(&self) -> Vec<OwnedFd> {
-        self.listeners.iter().flatten().filter_map(|listener| listener.as_fd().try_clone_to_owned().ok()).collect()
+    ///
+    /// # Errors
+    /// The kernel's, if one cannot be copied: clients who come there would be nobody's once this process has ended.
+    pub(crate) fn lent(&self) -> io::Result<Vec<OwnedFd>> {
+        self.listeners.iter().flatten().map(|listener| listener.as_fd().try_clone_to_owned()).collect()
     }
 
     /// When [`Gate::end_pause`] has something to do.

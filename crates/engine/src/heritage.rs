@@ -20,6 +20,8 @@ pub enum Leaving {
     ServersAsked,
     /// To the successor: these.
     Servers(Vec<ServersLeft>),
+    /// For the process whose place we take: whether another one takes ours.
+    HasSuccessor(bool),
     /// With its sockets, the session's first.
     Luggage(Box<Luggage>, Vec<OwnedFd>),
 }
@@ -56,7 +58,7 @@ pub(crate) struct Upgrade {
 impl Leaving {
     fn is_for_predecessor(&self) -> bool {
         match self {
-            Leaving::ToPredecessor(_) | Leaving::Orders(_) | Leaving::ServersAsked => true,
+            Leaving::ToPredecessor(_) | Leaving::Orders(_) | Leaving::ServersAsked | Leaving::HasSuccessor(_) => true,
             Leaving::ToSuccessor(_) | Leaving::Servers(_) | Leaving::Luggage(..) => false,
         }
     }

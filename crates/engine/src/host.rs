@@ -245,7 +245,7 @@ impl Host {
             }
             Letter::LendListeners(to) => {
                 // Fails if nobody waits any more.
-                let _ = to.send(self.gate.as_ref().map(Gate::lent).unwrap_or_default());
+                let _ = to.send(self.gate.as_ref().map_or_else(|| Ok(Vec::new()), Gate::lent));
             }
             Letter::Leave => {
                 self.let_arrive(usize::MAX);

@@ -56,7 +56,7 @@ pub(crate) enum Letter {
     /// Whether the files of Unix sockets are removed at the end.
     KeepFiles(bool),
     /// Return copies of the listening sockets.
-    LendListeners(Sender<Vec<OwnedFd>>),
+    LendListeners(Sender<io::Result<Vec<OwnedFd>>>),
     /// End the thread, closing everything.
     Leave,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Listener {
     pub(crate) place: Listening,
     /// The file to remove at the end.
     file: Option<PathBuf>,
-    /// It is another process's now.
+    /// It is another process's: still, or by now.
     pub(crate) keeps_file: bool,
 }
 
@@ -239,12 +239,13 @@ fn group_id(group: &str) -> io::Result<u32> {
 }
 
 impl Listener {
-    /// A Unix socket that is ours now, with its file.
+    /// An inherited Unix socket, with its file. That stays the other process's until it has ended: if we end before it does, it goes on.
     fn with_file(mut self, options: &UnixOptions) -> Listener {
         if let Listening::Unix(name) = &self.place
             && !options.dir.starts_with('@')
         {
             self.file = Some(PathBuf::from(name));
+            self.keeps_file = true;
         }
         self
     }

@@ -7,6 +7,7 @@
 //!
 //! Who speaks with the other process, and how, is not known here.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,16 +58,23 @@ pub(crate) fn placed(host: &mut Host, ticket: u64, place: Option<Placed>) {
 
 impl Handle {
     /// What another process needs to take our place. The listening sockets stay ours too.
-    #[must_use]
-    pub fn heritage(&self) -> Heritage {
+    ///
+    /// # Errors
+    /// The kernel's, if a listening socket cannot be copied; or the process is about to end.
+    pub fn heritage(&self) -> io::Result<Heritage> {
         let (sender, receiver) = std::sync::mpsc::channel();
         self.mailbox(0, Letter::LendListeners(sender));
-        let listeners = receiver.recv().unwrap_or_default();
-        Heritage {
+        let listeners = receiver.recv().map_err(|_| io::Error::other("it is about to end"))??;
+        Ok(Heritage {
             listeners: listeners.into_iter().map(Arc::new).collect(),
             clock_zero: self.shared.clock.zero_nanos(),
             names: self.shared.upgrade.names,
-        }
+        })
+    }
+
+    /// Tells the process whose place we take, if it still lives, whether another one takes ours: if we end, it need not go on then.
+    pub fn tell_predecessor_of_successor(&self, has_one: bool) {
+        self.shared.upgrade.tell(Leaving::HasSuccessor(has_one));
     }
 
     /// What is for the process that takes our place goes there from now on.

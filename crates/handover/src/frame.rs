@@ -42,8 +42,12 @@ pub(crate) enum Frame {
         clock_zero: i64,
         names: [u8; 32],
         orders: Orders,
+        /// How many descriptors it has open: the new process will need as many.
+        descriptors: u64,
     },
     Started,
+    /// From a process that takes another one's place: whether a third one takes its own meanwhile.
+    HasSuccessor(bool),
     ToSuccessor(ToSuccessor),
     ToPredecessor(ToPredecessor),
     /// To the predecessor: what is ordered now. It is to do the same with what is left there.
@@ -82,7 +86,16 @@ pub(crate) fn send(mut to: &UnixStream, frame: &Frame, sockets: &[OwnedFd]) -> i
     to.write_all(&body)
 }
 
+/// Whether an error is what is left to read of a process that was killed. It says nothing else about the process.
+pub(crate) fn is_end(why: &io::Error) -> bool {
+    // The end comes in the midst of a frame, or before that process has read all that was sent to it.
+    matches!(why.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
+
 /// Waits for a frame. `None`: the other process has closed the connection.
+///
+/// # Errors
+/// The system's, [`is_end`] among them; or what came is no frame, or came without its sockets: without free descriptors the kernel leaves them out.
 pub(crate) fn receive(mut from: &UnixStream) -> io::Result<Option<(Frame, Vec<OwnedFd>)>> {
     let mut head = [0; 8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
@@ -106,7 +119,11 @@ pub(crate) fn receive(mut from: &UnixStream) -> io::Result<Option<(Frame, Vec<Ow
     from.read_exact(&mut head[read..])?;
     let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let (len, count) = (number(0), number(4));
-    if len > BODY_LEN_MAX || sockets.len() != count as usize {
+    if sockets.len() != count as usize {
+        let words = format!("{} of {count} sockets have come: there may be no free descriptors", sockets.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+    }
+    if len > BODY_LEN_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame of a hand-over cannot be read"));
     }
     let mut body = vec![0; len as usize];

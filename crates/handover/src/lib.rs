@@ -12,13 +12,17 @@
 //! ```
 //!
 //! Until `Started` nothing has happened to the running process: if the new one does not start, it goes on. If the new one ends later, the
-//! running one accepts again and keeps who is left.
+//! running one accepts again and keeps who is left; it kills the new one before, should that still live. So there are never two processes
+//! that serve without knowing of each other. In a chain of upgrades the one in the middle tells the first that it has a successor (`HasSuccessor`): if
+//! it then ends, the first one ends too.
 //!
-//! Only a process of the same user may ask (the kernel says whose it is), since it gets everybody's secrets. What is said is in
-//! MessagePack with the names of fields; [`FORMAT`] counts the changes of its meaning, and two processes that do not agree on it refuse
+//! Either process speaks only with one of the same user or of root ([`peer`]): the new one gets everybody's secrets, and believes who is logged in.
+//! What is said is in MessagePack with the names of fields; [`FORMAT`] counts the changes of its meaning, and two processes that do not agree on it refuse
 //! before anything has happened.
 
+mod descriptors;
 mod frame;
+mod peer;
 pub mod predecessor;
 pub mod successor;
 

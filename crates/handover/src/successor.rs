@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::upgrade::ToSuccessor;
+use machine::upgrade::{Luggage, ServersLeft, ToSuccessor};
 use machine::{Orders, Settings};
 
-use crate::FORMAT;
-use crate::frame::{Frame, receive, send};
+use crate::frame::{Frame, is_end, receive, send};
+use crate::{FORMAT, descriptors, peer};
 
 /// The running process may take so long to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -26,6 +26,8 @@ pub enum Refused {
     Nobody,
     /// The running one does not hand over, and why.
     No(String),
+    /// A process that is not to be believed listens there, and why not. Nothing was read from it.
+    Stranger(String),
 }
 
 /// A running process that waits for us to start.
@@ -38,27 +40,30 @@ pub struct Succession {
     pub heritage: Heritage,
     /// What was ordered at its console.
     pub orders: Orders,
+    /// How many it has open.
+    descriptors: u64,
 }
 
 impl Succession {
     /// Asks the running process. Nothing happens to it before [`Succession::begin`].
     ///
     /// # Errors
-    /// There is none, or it does not hand over.
+    /// There is none, it does not hand over, or it is another user's.
     pub fn ask(path: &Path, version: &str) -> Result<Succession, Refused> {
         let no = |why: io::Error| Refused::No(why.to_string());
         let stream = UnixStream::connect(path).map_err(|why| match why.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Refused::Nobody,
             _ => no(why),
         })?;
+        peer::check(&stream).map_err(Refused::Stranger)?;
         stream.set_read_timeout(Some(ANSWER_MAX)).map_err(no)?;
         let hello = Frame::Hello { format: FORMAT, version: version.to_owned(), pid: std::process::id() };
         send(&stream, &hello, &[]).map_err(no)?;
         match receive(&stream).map_err(no)? {
-            Some((Frame::Welcome { version, pid, clock_zero, names, orders }, sockets)) => {
+            Some((Frame::Welcome { version, pid, clock_zero, names, orders, descriptors }, sockets)) => {
                 let listeners = sockets.into_iter().map(Arc::new).collect();
                 let heritage = Heritage { listeners, clock_zero, names };
-                Ok(Succession { stream, pid, version, heritage, orders })
+                Ok(Succession { stream, pid, version, heritage, orders, descriptors })
             }
             Some((Frame::Refused(why), _)) => Err(Refused::No(why)),
             Some(_) => Err(Refused::No("it has answered something else".to_owned())),
@@ -67,47 +72,77 @@ impl Succession {
     }
 
     /// We have started: takes the place of the running process, and returns once its clients are counted and ours are accepted; with what is
-    /// ordered, which may have changed since it was asked, and holds in the engine now. `gone` is called when it has ended.
+    /// ordered, which may have changed since it was asked, and holds in the engine now. `gone` is called when it has ended; with an error if it
+    /// has not, and what it hands over is not understood: then we must end at once, or both processes would serve, each with limits of its own.
     ///
     /// # Errors
-    /// The system's; the running process then goes on, and we must end.
-    pub fn begin(self, handle: &Handle, gone: impl FnOnce() + Send + 'static) -> io::Result<Orders> {
-        let Succession { stream, heritage, .. } = self;
+    /// The system's, or the running process does not hand over. It then goes on, and we must end.
+    pub fn begin(self, handle: &Handle, gone: impl FnOnce(io::Result<()>) + Send + 'static) -> io::Result<Orders> {
+        let Succession { stream, heritage, descriptors, .. } = self;
         // The engine has its own copies.
         drop(heritage);
+        descriptors::check(descriptors).map_err(io::Error::other)?;
+        // All that can fail comes before the running process hears that we have started.
         let (sender, telling) = channel();
         handle.set_predecessor(Some(sender));
-        send(&stream, &Frame::Started, &[])?;
-        let Some((Frame::ToSuccessor(ToSuccessor::Begun(inventory)), _)) = receive(&stream)? else {
-            return Err(io::Error::other("the running process does not hand over"));
-        };
-        let orders = inventory.orders.clone();
-        // Before anybody comes.
-        handle.configure(&Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&handle.settings()) }));
-        handle.from_predecessor(ToSuccessor::Begun(inventory));
-        handle.accept(true);
         stream.set_read_timeout(None)?;
-        let writing = stream.try_clone()?;
+        let (writing, reading) = (stream.try_clone()?, stream.try_clone()?);
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         named("upgrade-asks").spawn(move || write(&writing, &telling))?;
-        let handle = handle.clone();
+        let (begun, has_begun) = channel();
+        let to = handle.clone();
         named("upgrade").spawn(move || {
-            read(&stream, &handle);
-            handle.predecessor_gone();
-            gone();
+            let ended = read(&reading, |arrival| match arrival {
+                Arrival::Told(ToSuccessor::Begun(inventory)) => {
+                    let orders = inventory.orders.clone();
+                    // Before anybody comes.
+                    to.configure(&Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&to.settings()) }));
+                    to.from_predecessor(ToSuccessor::Begun(inventory));
+                    to.accept(true);
+                    // Fails if nobody waits any more, who then ends the process.
+                    let _ = begun.send(orders);
+                }
+                Arrival::Told(told) => to.from_predecessor(told),
+                Arrival::Servers(servers) => to.note_servers_elsewhere(servers),
+                Arrival::Luggage(luggage, sockets) => to.take_in(*luggage, sockets),
+            });
+            drop(begun);
+            if ended.is_ok() {
+                to.predecessor_gone();
+            }
+            gone(ended);
         })?;
-        Ok(orders)
+        send(&stream, &Frame::Started, &[])?;
+        has_begun.recv_timeout(ANSWER_MAX).map_err(|_| io::Error::other("the running process does not hand over"))
     }
 }
 
+/// What comes from the running process.
+enum Arrival {
+    Told(ToSuccessor),
+    /// It was asked for them.
+    Servers(Vec<ServersLeft>),
+    /// With its sockets.
+    Luggage(Box<Luggage>, Vec<OwnedFd>),
+}
+
 /// Takes in what comes, until the running process has ended.
-fn read(stream: &UnixStream, handle: &Handle) {
-    while let Ok(Some((frame, sockets))) = receive(stream) {
-        match frame {
-            Frame::ToSuccessor(told) => handle.from_predecessor(told),
-            Frame::Servers(servers) => handle.note_servers_elsewhere(servers),
-            Frame::Luggage(luggage) if luggage.sockets() == sockets.len() => handle.take_in(*luggage, sockets),
-            _ => drop::<Vec<OwnedFd>>(sockets),
+///
+/// # Errors
+/// It has not, but what comes cannot be understood or taken.
+fn read(stream: &UnixStream, mut take: impl FnMut(Arrival)) -> io::Result<()> {
+    loop {
+        match receive(stream) {
+            Ok(None) => return Ok(()),
+            Ok(Some((Frame::ToSuccessor(told), _))) => take(Arrival::Told(told)),
+            Ok(Some((Frame::Servers(servers), _))) => take(Arrival::Servers(servers)),
+            Ok(Some((Frame::Luggage(luggage), sockets))) if luggage.sockets() == sockets.len() => {
+                take(Arrival::Luggage(luggage, sockets));
+            }
+            Ok(Some(_)) => return Err(io::Error::new(io::ErrorKind::InvalidData, "it says something else")),
+            // It was killed.
+            Err(why) if is_end(&why) => return Ok(()),
+            Err(why) => return Err(why),
         }
     }
 }
@@ -119,10 +154,47 @@ fn write(stream: &UnixStream, telling: &Receiver<Leaving>) {
             Leaving::ToPredecessor(told) => Frame::ToPredecessor(told),
             Leaving::Orders(orders) => Frame::Orders(orders),
             Leaving::ServersAsked => Frame::ServersAsked,
+            Leaving::HasSuccessor(has_one) => Frame::HasSuccessor(has_one),
+            // For the one that takes our place.
             Leaving::ToSuccessor(_) | Leaving::Servers(_) | Leaving::Luggage(..) => continue,
         };
         if send(stream, &frame, &[]).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// What a process reads that takes another one's place, if that one has written these bytes and then closed.
+    fn after(written: &[u8]) -> io::Result<()> {
+        let (mut there, here) = UnixStream::pair()?;
+        there.write_all(written)?;
+        drop(there);
+        read(&here, |_| ())
+    }
+
+    #[test]
+    fn a_running_process_that_was_killed_has_ended_also_in_the_midst_of_a_frame() {
+        for written in [&[][..], &[0, 0, 0], &[0, 0, 0, 9, 0, 0, 0, 0, 1]] {
+            assert!(after(written).is_ok(), "{written:?}");
+        }
+        // It has not read all that was sent to it.
+        let (there, mut here) = UnixStream::pair().expect("two descriptors");
+        here.write_all(b"unread").expect("there is room");
+        drop(there);
+        assert!(read(&here, |_| ()).is_ok());
+    }
+
+    #[test]
+    fn a_frame_whose_sockets_had_no_descriptors_is_not_taken_for_the_end_of_the_running_process() {
+        let why = after(&[0, 0, 0, 1, 0, 0, 0, 1, 0xc0]).expect_err("it came without its socket");
+        assert!(why.to_string().contains("descriptors"), "{why}");
+        assert!(after(&[0, 0, 0, 1, 0, 0, 0, 0, 0xc1]).is_err(), "nothing that can be read");
+        assert!(after(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]).is_err(), "longer than any");
     }
 }

@@ -1,13 +1,18 @@
 //! What is said is read as it was meant, and its sockets come along.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use machine::Orders;
 
 use crate::FORMAT;
 use crate::frame::{Frame, receive, send};
+use crate::successor::{Refused, Succession};
 
 fn hello(version: &str) -> Frame {
     Frame::Hello { format: FORMAT, version: version.to_owned(), pid: 7 }
@@ -24,6 +29,7 @@ fn frames_arrive_in_order_with_their_sockets() {
         clock_zero: -9,
         names: [1; 32],
         orders: Orders::default(),
+        descriptors: 3,
     };
     send(&here, &welcome, &[other.into()]).expect("there is room");
     send(&here, &Frame::Started, &[]).expect("there is room");
@@ -71,4 +77,79 @@ fn what_is_no_frame_is_an_error_and_no_panic() {
         drop(here);
         assert!(receive(&there).is_err(), "{case:?}");
     }
+}
+
+/// It is stopped, for example.
+#[test]
+fn a_frame_for_a_process_that_does_not_read_is_given_up() {
+    let (here, _there) = UnixStream::pair().expect("two descriptors");
+    here.set_write_timeout(Some(Duration::from_millis(20))).expect("not zero");
+    let why = send(&here, &hello(&"x".repeat(4 << 20)), &[]).expect_err("nobody reads");
+    assert_eq!(why.kind(), ErrorKind::WouldBlock);
+    let why = send(&here, &hello("short"), &[]).expect_err("there is no room");
+    assert_eq!(why.kind(), ErrorKind::WouldBlock);
+}
+
+/// A fresh directory in which every user can make files, as in `/tmp`. Removed with the value.
+struct Open(PathBuf);
+
+impl Open {
+    fn new(name: &str) -> Open {
+        let path = std::env::temp_dir().join(format!("handover-{}-{name}", std::process::id()));
+        fs::create_dir(&path).expect("a fresh name");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+        Open(path)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Listens as another user does: on Linux a thread can have a user of its own.
+fn listen_as_stranger(path: &Path) -> UnixListener {
+    let path = path.to_owned();
+    let bind = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).expect("root may");
+        let listener = UnixListener::bind(&path).expect("everybody can make files there");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is the stranger's");
+        listener
+    };
+    thread::spawn(bind).join().expect("no panic")
+}
+
+/// It could hand over sessions of any user, nobody having asked for a password.
+#[test]
+fn a_process_of_another_user_that_listens_on_our_name_is_neither_asked_nor_believed() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED another user's socket: only root can listen as another user");
+        return;
+    }
+    let open = Open::new("stranger");
+    let path = crate::path(open.0.to_str().expect("ASCII"), 6432).expect("a directory");
+    let listener = listen_as_stranger(&path);
+    let evil = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it is asked for");
+        let welcome = Frame::Welcome {
+            version: "evil".to_owned(),
+            pid: 1,
+            clock_zero: 0,
+            names: [0; 32],
+            orders: Orders::default(),
+            descriptors: 3,
+        };
+        // Fails if the other side has closed, as it should.
+        let _ = send(&stream, &welcome, &[]);
+        let mut heard = Vec::new();
+        // A reset, since what was sent is not read.
+        let _ = stream.read_to_end(&mut heard);
+        heard
+    });
+    match Succession::ask(&path, "ours") {
+        Err(Refused::Stranger(why)) => assert!(why.contains("65534"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(evil.join().expect("no panic"), [0u8; 0], "nothing is told to it");
 }

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Promises that strangers cost little: a connection has [`PATIENCE`] for its request and as long for its answer, however it spreads its bytes over
-//! them; a request has [`HEAD_LEN_MAX`] bytes; all who take the page of metrics at one time share one copy. Beyond [`CONNECTIONS_MAX`] the one that
-//! has been silent for longest makes room, or has taken its answer for longest, so that slow ones keep no probe out. Nothing that a request says is kept or given on but its method,
-//! path and the format that it asks for.
+//! them; a request has [`HEAD_LEN_MAX`] bytes; all who take the page of metrics at one time share one copy. Beyond [`CONNECTIONS_MAX`] a newcomer
+//! replaces the connection that has sent no request for longest, or else the oldest: slow clients keep no probe out. Threads and descriptors are
+//! bounded too: a replaced connection counts until its thread has ended. Nothing that a request says is kept or given on but its method, path and the
+//! format that it asks for.
 //! Does not: TLS, users, more than one request a connection.
 //!
 //! //= rfc9112#section-9.6
@@ -63,7 +64,7 @@ impl Format {
 
 /// What is watched.
 pub trait Source: Send + Sync + 'static {
-    /// All metrics. `None`: they are not to be had in time.
+    /// All metrics. `None`: they are not to be had in time. A call has a thread to itself, and few wait at a time.
     fn metrics(&self, format: Format) -> Option<Arc<str>>;
 
     /// Whether new clients are taken.
@@ -88,8 +89,9 @@ pub fn serve(address: &str, source: Arc<dyn Source>) -> io::Result<Monitor> {
     Ok(monitor)
 }
 
-/// Where it is served.
+/// Where it is served, until this is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Monitor {
     address: String,
     bound: Option<SocketAddr>,
@@ -102,9 +104,11 @@ impl Monitor {
     pub fn address(&self) -> Option<SocketAddr> {
         self.bound
     }
+}
 
+impl Drop for Monitor {
     /// Stops to listen: another process may. Requests that have come are answered.
-    pub fn stop(&self) {
+    fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         Listener::wake(&self.address);
     }
@@ -122,7 +126,7 @@ fn accept(listener: &Listener, source: &Arc<dyn Source>, is_over: &AtomicBool) {
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        let seat = Room::enter(&room, stream);
+        let Some(seat) = Room::enter(&room, stream) else { continue };
         let source = Arc::clone(source);
         // A client that has left, or takes no answer, is nobody's concern. Without a thread it is closed.
         let serve = move || drop(converse(&seat, &*source));

@@ -1,39 +1,61 @@
-//! Who is talked to: at most so many. Who has not asked yet makes room for who comes; where all have, the one who has taken its answer for longest.
+//! The connections that are served: at most so many. When all seats are taken, a newcomer gets the seat of the connection that has sent no request for
+//! longest; if all have sent one, of the one that came first.
 //!
 //! ```text
 //!   enter ─► silent ──(has_asked)──► answered ─► gone
-//!              │                        └── dismissed: somebody came, all seats were taken, nobody was silent, and none had been there for longer
-//!              └── dismissed: somebody came, all seats were taken, and none had been silent for longer
+//!     │        └──────────┬─────────────┘          ▲
+//!     │               dismissed: its thread ends, but not before what it waits for has come
+//!     └── closed: too many threads have not ended, and none does soon
 //! ```
+//!
+//! A dismissed connection has no seat, but its thread and its descriptor count until the thread ends ([`LEAVING_MAX`]).
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use crate::socket::Stream;
+
+/// Dismissed connections whose threads have not ended yet. Beyond them a newcomer waits for one to end, and is closed if none does.
+pub(crate) const LEAVING_MAX: usize = 8;
+
+/// How long it waits: a thread that reads or writes ends at once when it is dismissed, one that waits for metrics does not.
+const ENDS_WITHIN: Duration = Duration::from_millis(100);
 
 /// The seats, and who has them.
 #[derive(Debug)]
 pub(crate) struct Room {
     seats: usize,
     guests: Mutex<Guests>,
+    /// A thread has ended.
+    left: Condvar,
 }
 
 /// By the order in which they came.
 #[derive(Debug, Default)]
 struct Guests {
     came: u64,
+    /// Threads that have not ended, of dismissed connections too.
+    living: usize,
     silent: BTreeMap<u64, Arc<Stream>>,
     answered: BTreeMap<u64, Arc<Stream>>,
 }
 
 impl Room {
     pub(crate) fn of(seats: usize) -> Room {
-        Room { seats, guests: Mutex::default() }
+        Room { seats, guests: Mutex::default(), left: Condvar::new() }
     }
 
-    pub(crate) fn enter(room: &Arc<Room>, stream: Stream) -> Seat {
-        let mut guests = room.guests();
+    /// `None`: there is no room, and the connection is closed.
+    pub(crate) fn enter(room: &Arc<Room>, stream: Stream) -> Option<Seat> {
+        let is_full = |guests: &mut Guests| guests.living >= room.seats + LEAVING_MAX;
+        let waited = room.left.wait_timeout_while(room.guests(), ENDS_WITHIN, is_full);
+        let (mut guests, waited) = waited.expect("nothing panics while it holds this lock");
+        if waited.timed_out() {
+            return None;
+        }
+        guests.living += 1;
         if guests.silent.len() + guests.answered.len() >= room.seats {
             let silent = guests.silent.pop_first();
             if let Some((_, dismissed)) = silent.or_else(|| guests.answered.pop_first()) {
@@ -46,7 +68,7 @@ impl Room {
         let stream = Arc::new(stream);
         guests.silent.insert(number, Arc::clone(&stream));
         drop(guests);
-        Seat { room: Arc::clone(room), number, stream }
+        Some(Seat { room: Arc::clone(room), number, stream })
     }
 
     fn guests(&self) -> MutexGuard<'_, Guests> {
@@ -79,8 +101,11 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut guests = self.room.guests();
+        guests.living -= 1;
         guests.silent.remove(&self.number);
         guests.answered.remove(&self.number);
+        drop(guests);
+        self.room.left.notify_one();
     }
 }
 
@@ -99,7 +124,7 @@ mod tests {
 
     fn enter(room: &Arc<Room>, listener: &TcpListener) -> (TcpStream, Seat) {
         let (client, ours) = connection(listener);
-        (client, Room::enter(room, Stream::Tcp(ours)))
+        (client, Room::enter(room, Stream::Tcp(ours)).expect("there is room"))
     }
 
     fn is_dismissed(mut client: &TcpStream) -> bool {
@@ -124,5 +149,23 @@ mod tests {
         drop((first, fourth));
         let (fifth, _seat) = enter(&room, &listener);
         assert!(!is_dismissed(&fifth));
+    }
+
+    #[test]
+    fn a_newcomer_is_closed_while_too_many_that_were_dismissed_have_not_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let room = Arc::new(Room::of(2));
+        let mut living: Vec<_> = (0..2 + LEAVING_MAX).map(|_| enter(&room, &listener)).collect();
+        let (client, ours) = connection(&listener);
+        assert!(Room::enter(&room, Stream::Tcp(ours)).is_none());
+        assert!(is_dismissed(&client));
+        assert_eq!(
+            living.iter().filter(|(client, _)| is_dismissed(client)).count(),
+            LEAVING_MAX,
+            "nobody else made room"
+        );
+        drop(living.remove(0));
+        let (client, _seat) = enter(&room, &listener);
+        assert!(!is_dismissed(&client), "one has ended");
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,11 @@ impl Source for Large {
 
 fn served() -> SocketAddr {
     let page = "x".repeat(PAGE_LEN).into();
-    serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port").address().expect("one of TCP")
+    let monitor = serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port");
+    let address = monitor.address().expect("one of TCP");
+    // Until the end of the process.
+    std::mem::forget(monitor);
+    address
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -107,6 +112,52 @@ fn a_request_that_is_too_long_is_told_so() {
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
 }
 
+/// Its metrics come when it is told, and it counts who waits for them.
+#[derive(Default)]
+struct Slow {
+    waiting: AtomicUsize,
+    most: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Source for Slow {
+    fn metrics(&self, _format: Format) -> Option<Arc<str>> {
+        let waiting = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(waiting, Ordering::SeqCst);
+        while !self.is_over.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        None
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+/// A thread that waits for metrics does not end when its connection makes room for another one.
+#[test]
+fn clients_that_wait_for_slow_metrics_have_no_more_threads_than_is_promised() {
+    let source = Arc::new(Slow::default());
+    let monitor = serve("127.0.0.1:0", Arc::clone(&source) as Arc<dyn Source>).expect("a free port");
+    let address = monitor.address().expect("one of TCP");
+    let ask = |_| {
+        let mut stream = connect(address);
+        // It may be closed already.
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+        stream
+    };
+    let clients: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(ask).collect();
+    // The last one is served, or closed: then all before it are.
+    let mut last = clients.last().expect("some");
+    last.set_read_timeout(Some(PATIENCE / 5)).expect("not zero");
+    let _ = last.read(&mut [0]);
+    let most = source.most.load(Ordering::SeqCst);
+    source.is_over.store(true, Ordering::SeqCst);
+    assert!((CONNECTIONS_MAX..CONNECTIONS_MAX + CONNECTIONS_MAX / 2).contains(&most), "{most} threads");
+}
+
 /// Nor do those that ask, and take no answer.
 #[test]
 fn clients_that_read_nothing_keep_no_probe_out() {
@@ -137,7 +188,8 @@ fn a_unix_socket_that_was_left_behind_is_replaced_and_no_other_file() {
     assert_eq!(std::fs::read(&path).expect("it is still there"), b"precious");
     std::fs::remove_file(&path).expect("our own");
     drop(UnixListener::bind(&path).expect("a socket that is then left behind"));
-    assert_eq!(listen().expect("it is replaced").address(), None);
+    let monitor = listen().expect("it is replaced");
+    assert_eq!(monitor.address(), None);
     let mut stream = UnixStream::connect(&path).expect("it listens");
     stream.write_all(b"GET /ready HTTP/1.1\r\n\r\n").expect("it is read");
     let mut answer = String::new();

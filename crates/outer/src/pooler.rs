@@ -186,7 +186,15 @@ impl Pooler {
     /// # Panics
     /// If it cannot be started.
     pub fn start_successor(&mut self) -> Child {
-        let process = spawn(&self.dir, demo::unprivileged().as_ref(), self.fds, "-R", &[("PGWEIR_CHAOS", "1")]);
+        self.start_successor_with(self.fds)
+    }
+
+    /// The same, with another limit of descriptors than this one has.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start_successor_with(&mut self, fds: Option<u32>) -> Child {
+        let process = spawn(&self.dir, demo::unprivileged().as_ref(), fds, "-R", &[("PGWEIR_CHAOS", "1")]);
         self.guard.watch(process.id()).expect("it has just been started");
         process
     }

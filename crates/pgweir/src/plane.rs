@@ -11,6 +11,7 @@ use machine::{Level, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
+use crate::place::Place;
 use crate::supervisor::Supervisor;
 
 /// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
@@ -23,13 +24,14 @@ const LIFE: Duration = Duration::from_secs(5);
 pub(crate) struct EnginePlane {
     handle: Handle,
     supervisor: Supervisor,
+    place: Place,
     /// The log was told something since the last answer.
     logged: bool,
 }
 
 impl EnginePlane {
-    pub(crate) fn new(handle: Handle, supervisor: Supervisor) -> EnginePlane {
-        EnginePlane { handle, supervisor, logged: false }
+    pub(crate) fn new(handle: Handle, supervisor: Supervisor, place: Place) -> EnginePlane {
+        EnginePlane { handle, supervisor, place, logged: false }
     }
 }
 
@@ -69,7 +71,7 @@ impl Plane for EnginePlane {
 
     fn hand_over(&mut self) {
         self.handle.accept(false);
-        self.handle.keep_socket_files(true);
+        self.place.give();
         self.handle.hand_over();
     }
 
@@ -79,7 +81,7 @@ impl Plane for EnginePlane {
 
     fn take_back(&mut self, accepts: bool) {
         self.handle.go_on();
-        self.handle.keep_socket_files(false);
+        self.place.take_back();
         if accepts {
             self.handle.accept(true);
         }
@@ -99,6 +101,10 @@ impl Plane for EnginePlane {
 
     fn tell_servers(&mut self, servers: Vec<ServersLeft>) {
         self.handle.tell_servers(servers);
+    }
+
+    fn predecessor_gone(&mut self) {
+        self.place.predecessor_gone();
     }
 
     fn is_left(&mut self) -> bool {

@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
@@ -20,13 +19,14 @@ use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
 use engine::{ConsoleRequest, Engine, Handle};
 use handover::successor::Succession;
 use machine::{Level, Orders, Settings};
-use monitor::Monitor;
 use names::News;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::cli::Flags;
 use crate::files::{Files, Watcher};
+use crate::http::Http;
+use crate::place::Place;
 use crate::plane::EnginePlane;
 use crate::settings::Reading;
 use crate::supervisor::Supervisor;
@@ -34,10 +34,6 @@ use crate::watched::Watched;
 use crate::{
     announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upgrade, upstream,
 };
-
-/// How long the process before this one may take until it does not listen for http any more, and how often that is tried.
-const HTTP_MAX: Duration = Duration::from_secs(5);
-const HTTP_RETRY: Duration = Duration::from_millis(20);
 
 /// Where `run` listens unless told otherwise.
 pub(crate) const LISTEN: &str = "127.0.0.1:6432";
@@ -106,16 +102,10 @@ fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Co
     let config = &read.config;
     let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(config, flags, user.as_deref()) {
-        Ok(Prepared::Child(process)) => {
-            let (sender, events) = channel();
-            match up(config, flags, *process, &sender) {
-                Ok(up) => {
-                    begun(config, &up.engine.handle());
-                    run(up, read, flags, (sender, &events))
-                }
-                Err(text) => complain::fatal(&text),
-            }
-        }
+        Ok(Prepared::Child(process)) => match up(config, flags, *process) {
+            Ok(up) => run(up, read, flags, begun),
+            Err(text) => complain::fatal(&text),
+        },
         Ok(Prepared::Parent(code)) => code,
         Err(text) => complain::fatal(&text),
     }
@@ -138,16 +128,15 @@ struct Process {
     supervisor: Supervisor,
 }
 
-/// What it has once it serves.
+/// What it has once its data plane runs.
 struct Up {
     engine: Engine,
     watched: Arc<Watched>,
-    monitors: Vec<Monitor>,
-    pidfile: Option<Pidfile>,
+    place: Place,
     signals: Signals,
     supervisor: Supervisor,
-    /// What was ordered in the process before this one.
-    orders: Orders,
+    /// The process whose place we are to take.
+    succession: Option<Succession>,
 }
 
 /// Everything that must happen while there is one thread.
@@ -190,9 +179,12 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     // Whoever reads the pidfile or hears that we listen may send one at once.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
     let signals = signals.map_err(|error| format!("cannot receive signals: {}", complain::why(&error)))?;
-    // Of a process that hands over it is that one's until it does.
-    let path = config.pooling.global.listening.pidfile.as_ref().filter(|_| succession.is_none());
-    let pidfile = path.map(|path| Pidfile::write(Path::new(path))).transpose()?;
+    let path = config.pooling.global.listening.pidfile.as_ref().map(Path::new);
+    let pidfile = match &succession {
+        None => path.map(Pidfile::write).transpose()?,
+        // It is that one's until it hands over.
+        Some(succession) => path.map(|path| Pidfile::prepare(path, succession.pid)).transpose()?,
+    };
     Ok(Prepared::Child(Box::new(Process { pidfile, signals, passed, succession, supervisor })))
 }
 
@@ -206,22 +198,24 @@ fn is_served_already(config: &Config) -> bool {
     UnixStream::connect(Path::new(dir).join(format!(".s.PGSQL.{}", listening.listen_port))).is_ok()
 }
 
-/// Starts the data plane and says so.
+/// Starts the data plane. As a successor it accepts nobody yet.
 ///
 /// # Errors
 /// Why not.
-fn up(config: &Config, flags: &Flags, process: Process, sender: &Sender<ControlEvent>) -> Result<Up, String> {
-    let Process { mut pidfile, signals, passed, succession, supervisor } = process;
+fn up(config: &Config, flags: &Flags, process: Process) -> Result<Up, String> {
+    let Process { pidfile, signals, passed, succession, supervisor } = process;
     let watched = Arc::new(Watched::default());
+    let http = Http::new(config, &watched);
     // While another process listens there, we cannot.
-    let mut monitors = if succession.is_none() { watch_over_http(config, &watched)? } else { Vec::new() };
+    if succession.is_none() {
+        http.serve()?;
+    }
     let loaded = settings::loaded(config);
     let keyring = keyring::read(&config.pooling.global.tls)?;
     let mut options = settings::options(&config.pooling.global, flags, keyring);
     options.passed.clone_from(&passed);
     options.heritage = succession.as_ref().map(|succession| succession.heritage.clone());
-    let mut orders = succession.as_ref().map(|succession| succession.orders.clone()).unwrap_or_default();
-    let settings = with_orders(loaded.settings, &orders);
+    let settings = with_orders(loaded.settings, succession.as_ref().map(|succession| &succession.orders));
     let engine = Engine::start(&options, settings).map_err(|error| error.to_string())?;
     // Copies of listening sockets would keep the port open when the engine closes its own.
     drop(options);
@@ -237,108 +231,118 @@ fn up(config: &Config, flags: &Flags, process: Process, sender: &Sender<ControlE
     for key in ignored {
         handle.log().say(Level::Warning, format!("sockets passed from service manager, {key} ignored"));
     }
-    if let Some(succession) = succession {
-        let (pid, version) = (succession.pid, succession.version.clone());
-        handle.log().say(Level::Log, format!("taking over from process {pid}, {version}"));
-        let gone = { sender.clone() };
-        let gone = move || _ = gone.send(ControlEvent::PredecessorGone);
-        orders =
-            succession.begin(&handle, gone).map_err(|why| format!("cannot take over from process {pid}: {why}"))?;
-        let path = config.pooling.global.listening.pidfile.as_ref();
-        pidfile = path.map(|path| Pidfile::replace(Path::new(path))).transpose()?;
-        monitors = watch_over_http_soon(config, &watched, &handle);
-    }
-    for place in handle.listening() {
-        handle.log().say(Level::Log, format!("listening on {place}"));
-    }
-    for address in &config.pooling.global.console.http_listen {
-        handle.log().say(Level::Log, format!("listening on {address} for http"));
-    }
-    let version = control::version::text();
-    handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
-    let failed = |why| format!("cannot let go of the terminal: {why}");
-    announce::announce().map_err(failed)?;
-    if daemon::is_child() {
-        daemon::let_go().map_err(failed)?;
-    }
-    Ok(Up { engine, watched, monitors, pidfile, signals, supervisor, orders })
+    let place = Place::new(handle, pidfile, http);
+    Ok(Up { engine, watched, place, signals, supervisor, succession })
 }
 
-fn with_orders(settings: Arc<Settings>, orders: &Orders) -> Arc<Settings> {
-    match settings.orders == *orders {
-        true => settings,
-        false => Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&settings) }),
-    }
-}
-
-fn watch_over_http(config: &Config, watched: &Arc<Watched>) -> Result<Vec<Monitor>, String> {
-    let serve = |address: &String| {
-        let cannot = |error| format!("http_listen: cannot listen on {address}: {}", complain::why(&error));
-        monitor::serve(address, Arc::clone(watched) as Arc<dyn monitor::Source>).map_err(cannot)
-    };
-    config.pooling.global.console.http_listen.iter().map(serve).collect()
-}
-
-/// The process before this one stops to listen about now.
-fn watch_over_http_soon(config: &Config, watched: &Arc<Watched>, handle: &Handle) -> Vec<Monitor> {
-    let until = Instant::now() + HTTP_MAX;
-    loop {
-        match watch_over_http(config, watched) {
-            Ok(monitors) => return monitors,
-            // Clients are served: they are not to suffer for this.
-            Err(text) if Instant::now() >= until => {
-                handle.log().say(Level::Error, text);
-                return Vec::new();
-            }
-            Err(_) => thread::sleep(HTTP_RETRY),
-        }
+/// What was ordered in the process before this one is still in force.
+fn with_orders(settings: Arc<Settings>, orders: Option<&Orders>) -> Arc<Settings> {
+    match orders.filter(|orders| settings.orders != **orders) {
+        None => settings,
+        Some(orders) => Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&settings) }),
     }
 }
 
 /// Serves until the end.
-fn run(
-    up: Up,
-    read: Read,
-    flags: &Flags,
-    (sender, events): (Sender<ControlEvent>, &Receiver<ControlEvent>),
-) -> ExitCode {
-    let Up { mut engine, watched, monitors, pidfile, signals, supervisor, orders } = up;
-    let handle = engine.handle();
-    let watcher = match Watcher::start(handle.clone(), read.config.pooling.global.tls.clone(), sender.clone()) {
-        Ok(watcher) => watcher,
-        Err(error) => return complain::fatal(&format!("cannot start a thread: {error}")),
-    };
-    let questions = engine.questions().expect("nobody took them before");
-    let news = engine.news().expect("nobody took them before");
-    let mut loaded = settings::loaded(&read.config);
-    loaded.settings = with_orders(loaded.settings, &orders);
-    let given_up = move || monitors.iter().for_each(Monitor::stop);
-    let meeting = upgrade::await_successor(&read.config, &handle, sender.clone(), given_up);
-    let steward = Steward::new(
-        EnginePlane::new(handle.clone(), supervisor.clone()),
-        told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), read)),
-        loaded,
-    );
-    watched.begin(sender.clone(), steward.readiness());
-    let lives = show_life(sender.clone());
-    let hears = lives.and_then(|()| hear(news, handle.clone(), sender.clone()));
-    let ended = hears.and_then(|()| watch(engine, signals, questions, sender)).and_then(|end| {
-        supervisor.ready();
-        let ending = { steward }.run(events);
-        if matches!(ending, Ending::AtOnce | Ending::HandedOver) {
-            // Told already, unless no sender is left; or what is left here is nobody's.
-            handle.stop(machine::Stop::Immediate);
-        }
-        end.join().map_err(|_| "the engine's end was not seen".to_owned())?;
-        Ok(ending)
-    });
+fn run(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle)) -> ExitCode {
+    let handle = up.engine.handle();
+    let ended = serve_until_end(up, read, flags, begun);
     handle.log().flush();
-    drop((pidfile, meeting));
     match ended {
         Ok(Ending::Soft | Ending::AtOnce | Ending::HandedOver) => ExitCode::SUCCESS,
         // Told in the log.
         Ok(Ending::Broken) => ExitCode::FAILURE,
         Err(text) => complain::fatal(&text),
+    }
+}
+
+/// First all that can fail. A process whose place we take has lost nothing until [`take_over`], and after that nothing of ours fails any more.
+fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle)) -> Result<Ending, String> {
+    let Up { mut engine, watched, mut place, signals, supervisor, succession } = up;
+    let (sender, events) = channel();
+    let handle = engine.handle();
+    let config = read.config.clone();
+    let watcher = Watcher::start(handle.clone(), config.pooling.global.tls.clone(), sender.clone());
+    let watcher = watcher.map_err(|error| format!("cannot start a thread: {error}"))?;
+    let questions = engine.questions().expect("nobody took them before");
+    let news = engine.news().expect("nobody took them before");
+    let mut loaded = settings::loaded(&config);
+    let load = told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), read));
+    show_life(sender.clone())?;
+    hear(news, handle.clone(), sender.clone())?;
+    let end = watch(engine, signals, questions, sender.clone())?;
+    if let Some(succession) = succession {
+        match take_over(succession, &handle, sender.clone()) {
+            Ok(orders) => loaded.settings = with_orders(loaded.settings, Some(&orders)),
+            Err(why) => {
+                stop(&handle, end)?;
+                return Err(why);
+            }
+        }
+        place.take();
+    } else {
+        for address in place.http.addresses() {
+            handle.log().say(Level::Log, format!("listening on {address} for http"));
+        }
+    }
+    let meeting = upgrade::await_successor(&config, &handle, sender.clone());
+    announce(&handle);
+    let mut steward = Steward::new(EnginePlane::new(handle.clone(), supervisor.clone(), place), load, loaded);
+    watched.begin(sender, steward.readiness());
+    begun(&config, &handle);
+    supervisor.ready();
+    let ending = steward.run(&events);
+    match ending {
+        // Told already, unless no sender is left; or what is left here is nobody's.
+        Ending::AtOnce | Ending::HandedOver => stop(&handle, end)?,
+        Ending::Soft | Ending::Broken => wait(end)?,
+    }
+    handle.log().flush();
+    // With the steward goes the pidfile.
+    drop((steward, meeting));
+    Ok(ending)
+}
+
+fn stop(handle: &Handle, end: thread::JoinHandle<()>) -> Result<(), String> {
+    handle.stop(machine::Stop::Immediate);
+    wait(end)
+}
+
+fn wait(end: thread::JoinHandle<()>) -> Result<(), String> {
+    end.join().map_err(|_| "the engine's end was not seen".to_owned())
+}
+
+/// Takes the place of the process before this one. Returns what is ordered there.
+///
+/// # Errors
+/// It has not begun to hand over; we must end, and it goes on.
+fn take_over(succession: Succession, handle: &Handle, control: Sender<ControlEvent>) -> Result<Orders, String> {
+    let (pid, version) = (succession.pid, succession.version.clone());
+    handle.log().say(Level::Log, format!("taking over from process {pid}, {version}"));
+    let log = handle.clone();
+    let gone = move |ended: std::io::Result<()>| match ended {
+        // Fails when the process is about to end.
+        Ok(()) => _ = control.send(ControlEvent::PredecessorGone),
+        Err(why) => {
+            log.log().say(Level::Fatal, format!("what process {pid} hands over cannot be taken: {why}; it goes on"));
+            log.log().flush();
+            // At once, and with no file removed: that process goes on as soon as this one has ended.
+            std::process::exit(1);
+        }
+    };
+    succession.begin(handle, gone).map_err(|why| format!("cannot take over from process {pid}: {why}"))
+}
+
+/// Says that clients are served. Nobody is told that it was not said.
+fn announce(handle: &Handle) {
+    let say = |text| handle.log().say(Level::Log, text);
+    for listening in handle.listening() {
+        say(format!("listening on {listening}"));
+    }
+    say(format!("process up: {}, {} workers", control::version::text(), handle.workers()));
+    let let_go = announce::announce().and_then(|()| if daemon::is_child() { daemon::let_go() } else { Ok(()) });
+    if let Err(why) = let_go {
+        handle.log().say(Level::Error, format!("cannot let go of the terminal: {why}"));
     }
 }
 

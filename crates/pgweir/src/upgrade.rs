@@ -30,14 +30,16 @@ pub(crate) fn ask(config: &Config) -> Result<Option<Succession>, String> {
         Ok(succession) => Ok(Some(succession)),
         Err(Refused::Nobody) => Ok(None),
         Err(Refused::No(why)) => Err(format!("the running process does not hand over: {why}")),
+        // Not "nobody": whoever has put it there would like us to go on without a word.
+        Err(Refused::Stranger(why)) => {
+            Err(format!("the process that listens on {} is not believed: {why}", path.display()))
+        }
     }
 }
 
 /// The control plane decides.
 struct Steward {
     control: Mutex<Sender<ControlEvent>>,
-    /// Called when another process has started to take our place.
-    begun: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Steward {
@@ -55,7 +57,6 @@ impl Overseer for Steward {
     }
 
     fn begun(&self, pid: u32) {
-        (self.begun)();
         self.tell(ControlEvent::UpgradeBegun(pid));
     }
 
@@ -70,17 +71,16 @@ impl Overseer for Steward {
     fn successor_gone(&self) {
         self.tell(ControlEvent::SuccessorGone);
     }
+
+    fn successor_replaced(&self) {
+        self.tell(ControlEvent::SuccessorReplaced);
+    }
 }
 
-/// From now on another process may take our place. `begun` is called when one has started to.
-pub(crate) fn await_successor(
-    config: &Config,
-    handle: &Handle,
-    control: Sender<ControlEvent>,
-    begun: impl Fn() + Send + Sync + 'static,
-) -> Option<Meeting> {
+/// From now on another process may take our place.
+pub(crate) fn await_successor(config: &Config, handle: &Handle, control: Sender<ControlEvent>) -> Option<Meeting> {
     let path = path(config)?;
-    let steward = Steward { control: Mutex::new(control), begun: Box::new(begun) };
+    let steward = Steward { control: Mutex::new(control) };
     match predecessor::listen(&path, &control::version::text(), handle.clone(), Arc::new(steward)) {
         Ok(meeting) => Some(meeting),
         Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use control::ControlEvent;
@@ -14,16 +14,70 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// For how long a page of metrics is given again. Whoever scrapes, and however many do, workers are looked at twice a second at most.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// The last page in one format, or that there was none, and since when.
-type Last = Mutex<Option<(Instant, Option<Arc<str>>)>>;
+/// Clients that wait for a page that is being made. Others are told at once that it is not to be had: a wait has a thread, of which probes need some.
+const WAITING_MAX: usize = 8;
+
+/// The page in one format: made by one client at a time, for all who ask meanwhile.
+#[derive(Default)]
+struct Page {
+    state: Mutex<PageState>,
+    made: Condvar,
+}
+
+#[derive(Default)]
+struct PageState {
+    /// The last page, or that there was none, and since when.
+    last: Option<(Instant, Option<Arc<str>>)>,
+    is_being_made: bool,
+    waiting: usize,
+}
+
+impl Page {
+    /// The last page if it is fresh, else the next one. `None`: it cannot be had, or not within `patience`, or too many wait for it.
+    fn get(&self, patience: Duration, make: impl FnOnce() -> Option<Arc<str>>) -> Option<Arc<str>> {
+        let mut state = self.state();
+        if let Some(page) = state.fresh() {
+            return page;
+        }
+        if state.is_being_made {
+            if state.waiting >= WAITING_MAX {
+                return None;
+            }
+            state.waiting += 1;
+            let waited = self.made.wait_timeout_while(state, patience, |state| state.is_being_made);
+            let (mut state, _) = waited.expect("nothing panics while it holds this lock");
+            state.waiting -= 1;
+            return state.fresh().flatten();
+        }
+        state.is_being_made = true;
+        drop(state);
+        let page = make();
+        let mut state = self.state();
+        state.is_being_made = false;
+        state.last = Some((Instant::now(), page.clone()));
+        drop(state);
+        self.made.notify_all();
+        page
+    }
+
+    fn state(&self) -> MutexGuard<'_, PageState> {
+        self.state.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+impl PageState {
+    fn fresh(&self) -> Option<Option<Arc<str>>> {
+        self.last.as_ref().filter(|(since, _)| since.elapsed() < FRESH).map(|(_, page)| page.clone())
+    }
+}
 
 /// The control plane, as soon as there is one: it is listened before anything else is begun, so that an address that is in use is told to whoever
 /// has started us.
 #[derive(Default)]
 pub(crate) struct Watched {
     plane: OnceLock<(Sender<ControlEvent>, Arc<AtomicBool>)>,
-    text: Last,
-    openmetrics: Last,
+    text: Page,
+    openmetrics: Page,
 }
 
 impl Watched {
@@ -41,21 +95,12 @@ impl Watched {
 }
 
 impl monitor::Source for Watched {
-    /// Who asks while the page is made waits for it, and gets the same one.
     fn metrics(&self, format: monitor::Format) -> Option<Arc<str>> {
-        let (last, format) = match format {
+        let (page, format) = match format {
             monitor::Format::Text => (&self.text, Format::Text),
             monitor::Format::OpenMetrics => (&self.openmetrics, Format::OpenMetrics),
         };
-        let mut last = last.lock().expect("nothing panics while it holds this lock");
-        if let Some((since, page)) = &*last
-            && since.elapsed() < FRESH
-        {
-            return page.clone();
-        }
-        let page = self.scrape(format);
-        *last = Some((Instant::now(), page.clone()));
-        page
+        page.get(PATIENCE, || self.scrape(format))
     }
 
     /// Says what the control plane has said last: a probe does not wait until it has time.
@@ -100,5 +145,34 @@ mod tests {
         assert!(watched.is_ready());
         drop(watched);
         assert!((1..=3).contains(&plane.join().expect("it has not panicked")));
+    }
+
+    /// Threads of clients that wait are not to be had without limit.
+    #[test]
+    fn some_wait_for_a_page_that_is_being_made_and_others_are_told_at_once() {
+        let page = &Page::default();
+        let (tell, told) = channel::<()>();
+        thread::scope(|scope| {
+            let make = move || {
+                told.recv().expect("it is told");
+                Some(Arc::from("page"))
+            };
+            let first = scope.spawn(move || page.get(PATIENCE, make));
+            let until = |is_so: &dyn Fn(&PageState) -> bool| {
+                while !is_so(&page.state()) {
+                    thread::yield_now();
+                }
+            };
+            until(&|state| state.is_being_made);
+            let not = || -> Option<Arc<str>> { panic!("it is being made") };
+            assert_eq!(page.get(Duration::ZERO, not), None, "it is not there in time");
+            let waiting: Vec<_> = (0..WAITING_MAX).map(|_| scope.spawn(move || page.get(PATIENCE, not))).collect();
+            until(&|state| state.waiting == WAITING_MAX);
+            assert_eq!(page.get(PATIENCE, not), None, "it does not wait besides them");
+            tell.send(()).expect("it waits");
+            for waiting in waiting.into_iter().chain([first]) {
+                assert_eq!(waiting.join().expect("no panic").as_deref(), Some("page"));
+            }
+        });
     }
 }

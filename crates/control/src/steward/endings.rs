@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use machine::{Level, Orders, Stop};
 
-use super::{Ending, Steward};
+use super::{ControlEvent, Ending, Steward};
 use crate::plane::{Loaded, Plane, Wanted};
 use crate::shutdown::Phase;
 
@@ -85,8 +85,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.plane.hand_over();
     }
 
+    /// One of the processes before and after this one is gone.
+    pub(super) fn neighbour_gone(&mut self, event: &ControlEvent) {
+        match event {
+            ControlEvent::SuccessorGone => self.take_back(),
+            ControlEvent::SuccessorReplaced => self.leave(),
+            _ => {
+                self.plane.tell(Level::Log, "the process before this one has ended".to_owned());
+                self.plane.predecessor_gone();
+            }
+        }
+    }
+
     /// It is gone.
-    pub(super) fn take_back(&mut self) {
+    fn take_back(&mut self) {
         if !std::mem::take(&mut self.has_successor) {
             return;
         }
@@ -99,6 +111,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             self.ready.store(true, Ordering::Relaxed);
         }
         self.plane.take_back(is_running);
+    }
+
+    /// It is gone too, and a third process has its place: nobody serves those who are left here for longer than their transactions, since the limits
+    /// that hold there know nothing of them.
+    fn leave(&mut self) {
+        let words =
+            "the process that was taking over is gone, and another has its place: waiting for transactions only";
+        self.plane.tell(Level::Warning, words.to_owned());
+        self.end.late_at = None;
+        self.plane.end_what_stays();
     }
 
     /// Does what is due about the end that has begun. Returns how the process ends, if it now does.
