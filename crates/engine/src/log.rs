@@ -95,6 +95,15 @@ impl Log {
         Ok(Log { lines, state, clock })
     }
 
+    /// Writes one line where a log with these options would, for whoever ends before it has one. It may be that there is no such place, which
+    /// nobody could be told.
+    pub fn say_once(options: &LogOptions, level: Level, text: &str) {
+        if let Ok(log) = Log::start(options, Clock::start()) {
+            log.say(level, text);
+            log.flush();
+        }
+    }
+
     /// Writes a fact with its time, if its topic and level are on. Never waits.
     pub(crate) fn tell(&self, now: Time, fact: Fact) {
         if self.logs(fact.level, fact.topic) {

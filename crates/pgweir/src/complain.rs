@@ -6,7 +6,11 @@ use std::io;
 use std::process::ExitCode;
 
 use config::{Problem, Severity};
+use engine::{Log, LogOptions};
 use jiff::Zoned;
+use machine::Level;
+
+use crate::identity;
 
 /// Exit status of everything that went wrong, as PgBouncer's.
 const FAILURE: u8 = 1;
@@ -27,6 +31,14 @@ pub(crate) fn line(quiet: bool, level: &str, text: &str) {
 pub(crate) fn fatal(text: &str) -> ExitCode {
     line(false, "FATAL", text);
     ExitCode::from(FAILURE)
+}
+
+/// The same, where the log is too: whoever starts a daemon does not see its stderr. Not as root, whose file the log could not be afterwards.
+pub(crate) fn fatal_in_log(options: &LogOptions, text: &str) -> ExitCode {
+    if !identity::is_root() {
+        Log::say_once(&LogOptions { stderr: false, ..options.clone() }, Level::Fatal, text);
+    }
+    fatal(text)
 }
 
 /// A file that cannot be used: all that is wrong with it, then the end.

@@ -19,13 +19,17 @@ pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Becomes another user for good. Linux keeps these ids for each thread, so this must happen while there is only one:
+/// Becomes another user for good, unless it is this user already. Linux keeps these ids for each thread, so this must happen while there is only one:
 /// those that come later inherit them.
 ///
 /// # Errors
 /// A message for the log, as PgBouncer words it.
 pub(crate) fn become_user(name: &str) -> Result<(), String> {
     let account = look_up(name).ok_or_else(|| format!("could not find user '{name}' to switch to"))?;
+    if !is_root() {
+        let is_it = geteuid().as_raw() == account.uid;
+        return if is_it { Ok(()) } else { Err(format!("failed to assume identity of user '{name}'")) };
+    }
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     assert_eq!(threads, 1, "a second thread would stay root");
     let failed = |why: rustix::io::Errno| format!("could not become user '{name}': {why}");

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use ::settings::PoolSize;
-use config::{Config, Problem, Upstream};
+use config::{Config, Problem, Severity, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
 use engine::{ConsoleRequest, Engine, Handle};
@@ -100,14 +100,19 @@ struct Read {
 /// `fallback_user`: whom root becomes if nobody says otherwise. `begun` is called once clients are served.
 fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Config, &Handle)) -> ExitCode {
     let config = &read.config;
-    let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
+    let user = flags
+        .user
+        .clone()
+        .or_else(|| config.pooling.global.listening.user.clone())
+        .or(fallback_user.filter(|_| identity::is_root()));
+    let fatal = |text: &str| complain::fatal_in_log(&settings::log(&config.pooling.global, flags), text);
     match prepare(config, flags, user.as_deref()) {
         Ok(Prepared::Child(process)) => match up(config, flags, *process) {
             Ok(up) => run(up, read, flags, begun),
-            Err(text) => complain::fatal(&text),
+            Err(text) => fatal(&text),
         },
         Ok(Prepared::Parent(code)) => code,
-        Err(text) => complain::fatal(&text),
+        Err(text) => fatal(&text),
     }
 }
 
@@ -162,7 +167,7 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     if daemon::is_child() {
         daemon::leave_session().map_err(|why| format!("cannot leave the terminal's session: {why}"))?;
     }
-    if let Some(user) = user.filter(|_| identity::is_root()) {
+    if let Some(user) = user {
         identity::become_user(user)?;
     }
     dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
@@ -461,7 +466,12 @@ fn reader(
             }
             Wanted::Set { key, value } => running.set(key, value).map_err(|problem| vec![problem]),
         };
-        let mut config = read.map_err(|problems| problems.iter().map(Problem::to_string).collect::<Vec<String>>())?;
+        // Warnings are of a file that is in force.
+        let is_error = |problem: &&Problem| problem.severity == Severity::Error;
+        let errors = |problems: Vec<Problem>| -> Vec<String> {
+            problems.iter().filter(is_error).map(Problem::to_string).collect()
+        };
+        let mut config = read.map_err(errors)?;
         // Threads are as many as they were at start.
         config.pooling.workers = handle.workers();
         let tls = &config.pooling.global.tls;

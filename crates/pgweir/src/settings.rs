@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use settings::Global;
 
 use crate::cli::Flags;
+use crate::daemon;
 use crate::files::{Files, Noted};
 
 /// What files say, or all that is wrong with them; and the files.
@@ -129,7 +130,8 @@ impl Authority for Outside {
 pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
     LogOptions {
         file: global.log.logfile.as_ref().map(PathBuf::from),
-        stderr: !flags.quiet,
+        // What a daemon says while it starts would be there by chance, since it lets go of stderr when it listens.
+        stderr: !flags.quiet && !daemon::is_child(),
         syslog: global.log.syslog.then(|| SyslogOptions {
             path: PathBuf::from(SyslogOptions::PATH),
             ident: global.log.syslog_ident.clone(),

@@ -241,6 +241,60 @@ fn a_process_that_could_serve_nobody_does_not_start() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("FATAL nowhere to listen on"), "{text}");
+    // Whoever starts a daemon by a script does not see stderr.
+    assert!(place.log().contains(" FATAL nowhere to listen on"), "{}", place.log());
+}
+
+#[test]
+fn a_daemon_says_nothing_on_stderr_but_why_it_cannot_start() {
+    let place = Place::new();
+    place.write_ini("admin_users = adm, misspelt");
+    let output = place.command().arg("-d").output().expect("it was built");
+    assert!(output.status.success(), "{}", place.log());
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "",
+        "what comes before it has let go of stderr would be chance"
+    );
+    let is_told = || place.log().contains(" WARNING ") && place.log().contains("process up");
+    wait_until("the log", || is_told().then_some(()));
+    kill_process(place.pid(), Signal::TERM).expect("it runs");
+    wait_until("the pidfile to go", || (!place.path("pid").exists()).then_some(()));
+    std::fs::write(place.path("pid"), std::process::id().to_string()).expect("a directory of ours");
+    let output = place.command().arg("-d").output().expect("it was built");
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (_, why) = told.trim_end().split_once(" FATAL ").expect("why");
+    assert!(place.log().contains(&format!(" FATAL {why}\n")), "{why}: {}", place.log());
+}
+
+/// Who is not root cannot become somebody else, and would serve as a user that nobody has chosen.
+#[test]
+fn another_user_than_the_own_cannot_be_had_without_root() {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    // The one that was built may lie where nobody may look.
+    let program = place.path("pgweir");
+    std::fs::copy(stage::PGWEIR, &program).expect("a directory of ours");
+    let start = |user: &str| {
+        let mut command = Command::new(&program);
+        command.arg(place.path("pgweir.ini")).args(["-u", user]).uid(NOBODY).gid(NOBODY);
+        command
+    };
+    for (user, words) in
+        [("root", "failed to assume identity of user 'root'"), ("nosuch", "could not find user 'nosuch'")]
+    {
+        let output = start(user).output().expect("it can be started");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!(" FATAL {words}")), "{text}");
+    }
+    let running = Place::spawn(&mut start("nobody"), || place.log());
+    running.signal(Signal::QUIT);
 }
 
 #[test]
