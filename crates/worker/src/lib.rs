@@ -182,17 +182,15 @@ impl Worker {
     }
 
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
+        // A deadline is noted where one is reached: the walk has some of its own.
+        if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
+            self.tables.stopping.walk.note_change();
+        }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
-            Event::Hangup { conn, why } => {
-                self.tables.stopping.walk.note_change();
-                sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why)
-            }
+            Event::Hangup { conn, why } => sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why),
             Event::Blocked { conn } => sockets::blocked(&mut self.tables, step, conn),
-            Event::Drained { conn, count } => {
-                self.tables.stopping.walk.note_change();
-                sockets::drained(&mut self.tables, step, conn, count)
-            }
+            Event::Drained { conn, count } => sockets::drained(&mut self.tables, step, conn, count),
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
@@ -252,7 +250,6 @@ impl Worker {
     }
 
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
-        self.tables.stopping.walk.note_change();
         if self.unnoted.is_some() && mail.is_by_coordinator() {
             return;
         }
