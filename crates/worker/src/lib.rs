@@ -218,35 +218,12 @@ impl Worker {
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
                 if self.tables.stopping.walks() {
-                    self.look_who_leaves(step);
+                    departures::look_who_leaves(&mut self.tables, &mut self.limiters, &mut self.halves, step);
+                    self.follow_up_all(step);
                 }
                 rounds::round_ended(&mut self.tables, step);
             }
         }
-    }
-
-    /// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end ends.
-    fn look_who_leaves(&mut self, step: &mut Step<'_>) {
-        let (hands_over, ends) = (self.tables.stopping.hands_over(), self.tables.stopping.ends_sessions());
-        let (slots, pools) = (self.tables.sessions.slots(), self.tables.pools.count());
-        // Sessions come first: a pool without any keeps no server.
-        for number in self.tables.stopping.walk.round(step.now, slots + pools) {
-            if number >= slots {
-                let pool = PoolId((number - slots) as u32);
-                if hands_over {
-                    departures::hand_over_idle_servers(&mut self.tables, step, pool);
-                }
-                continue;
-            }
-            let Some(conn) = self.tables.sessions.id_at(number) else { continue };
-            if hands_over {
-                departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn);
-            }
-            if ends {
-                stops::end_between_transactions(&mut self.tables, conn);
-            }
-        }
-        self.follow_up_all(step);
     }
 
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
