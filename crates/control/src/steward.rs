@@ -202,66 +202,38 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Serves one event. Returns how the process ends, if it now does.
     pub fn serve(&mut self, event: ControlEvent) -> Option<Ending> {
         match event {
-            ControlEvent::Asked { asker, question } => self.asked(asker, &question),
+            ControlEvent::Asked { asker, question } => return self.asked(asker, &question),
             ControlEvent::Signal(signal) => {
                 let verdict = self.phase.on(signal, Standstill::of(&self.orders));
                 self.plane.tell(verdict.level, verdict.text.to_owned());
                 match verdict.act {
-                    Act::Nothing => None,
-                    Act::Reload => {
-                        self.reload();
-                        None
-                    }
-                    Act::Stop(stop) => self.stop(stop),
-                    Act::Pause => {
-                        self.pause_all();
-                        None
-                    }
-                    Act::Resume => {
-                        // The verdict is only given while it is paused or suspended.
-                        let _ = self.resume(None);
-                        None
-                    }
+                    Act::Nothing => {}
+                    Act::Reload => _ = self.reload(),
+                    Act::Stop(stop) => return self.stop(stop),
+                    Act::Pause => self.pause_all(),
+                    // The verdict is only given while it is paused or suspended.
+                    Act::Resume => _ = self.resume(None),
                 }
             }
             ControlEvent::Scraped(format, to) => {
                 // Without a page, whoever waits for it is told so. It may have given up.
                 let _ = self.metrics(format).map(|page| to.send(page));
-                None
             }
-            ControlEvent::LifeAsked => {
-                self.plane.show_life();
-                None
-            }
+            ControlEvent::LifeAsked => self.plane.show_life(),
             ControlEvent::Changed(file) => {
                 self.plane.tell(Level::Log, format!("{file} has changed, re-reading config"));
                 self.reload();
-                None
             }
-            ControlEvent::NameMoved { name, addresses } => {
-                self.name_moved(&name, &addresses);
-                None
-            }
+            ControlEvent::NameMoved { name, addresses } => self.name_moved(&name, &addresses),
             ControlEvent::UpgradeAsked(pid, to) => {
                 // Who asked may have given up.
                 let _ = to.send(self.may_hand_over(pid));
-                None
             }
-            ControlEvent::UpgradeBegun(pid) => {
-                self.hand_over(pid);
-                None
-            }
-            ControlEvent::Ordered(orders) => {
-                self.follow_orders(orders);
-                None
-            }
-            ControlEvent::ServersAsked => {
-                self.tell_servers();
-                None
-            }
+            ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
+            ControlEvent::Ordered(orders) => self.follow_orders(orders),
+            ControlEvent::ServersAsked => self.tell_servers(),
             ControlEvent::SuccessorGone | ControlEvent::SuccessorReplaced | ControlEvent::PredecessorGone => {
                 self.neighbour_gone(&event);
-                None
             }
             ControlEvent::Finished => {
                 let (level, text, ending) = match self.phase.last_words() {
@@ -269,9 +241,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                     None => (Level::Fatal, "the data plane has ended by itself", Ending::Broken),
                 };
                 self.plane.tell(level, text.to_owned());
-                Some(ending)
+                return Some(ending);
             }
         }
+        None
     }
 
     /// Ends a period of statistics.

@@ -10,7 +10,6 @@
 //! ```
 //!
 //! Which pool gets the next token, and which gives one back for it, is in `server_requests` and `sharing`.
-
 //!
 //! Each part has its own values, and knows none of the others: [`Coordinator`] takes the mail, asks the parts, and sends what they
 //! answer.
@@ -43,7 +42,7 @@ mod upgrade;
 use std::sync::Arc;
 use std::time::Duration;
 
-use applicants::refuse;
+use applicants::{log_database, refuse};
 use clients::Clients;
 use entry::Entry;
 use homes::Homes;
@@ -53,7 +52,6 @@ use machine::event::Event;
 use machine::mail::{
     Applicant, Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
 };
-use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::{Proved, Settings, Violation};
 use pools::Pools;
 use queueing::board::Board;
@@ -65,7 +63,6 @@ use server_requests::{CapacityView, ServerRequest, ServerRequests};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
-use units::names::shown;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
 use upgrade::Upgrade;
@@ -216,7 +213,7 @@ impl Coordinator {
             Applicant::Elsewhere { ticket } => self.admit_elsewhere(ticket, pool, user, actions),
             Applicant::Login { door, login } => {
                 if is_first {
-                    self.log_database(login, &key, peer, actions);
+                    log_database(&self.settings, login, &key, peer, actions);
                 }
                 self.note_proved(pool, &proved, actions);
                 let worker = self.place_session(pool, &user);
@@ -239,23 +236,6 @@ impl Coordinator {
                 actions.post_to_worker(*home, ToWorker::OtherPassword { pool, proved: Arc::clone(proved) });
             };
             entry.homes.iter().for_each(tell);
-        }
-    }
-
-    /// No client has named this database before: it may be one of `*`.
-    fn log_database(&self, login: ConnId, key: &PoolKey, peer: Peer, actions: &mut Actions) {
-        let PoolKey { database, user } = key.clone();
-        if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
-            let text = format!("registered new auto-database: {}", shown(&database));
-            let about = About::Client {
-                conn: login,
-                name: login.name_of_login(),
-                database: Some(database),
-                user: Some(user),
-                peer,
-                application: None,
-            };
-            actions.tell(Fact::new(Level::Log, Topic::General, about, text));
         }
     }
 

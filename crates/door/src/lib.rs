@@ -349,7 +349,7 @@ impl Door {
 
     /// The client is authenticated: requests a worker for it.
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
-        let applicant = self.applicant(conn);
+        let applicant = Applicant::Login { door: self.id, login: conn };
         let login = &mut self.logins[conn];
         self.turns.end(login);
         let wish = login.wish.as_mut().expect("it was asked for a proof of what it has said");
@@ -474,15 +474,11 @@ impl Door {
         }
     }
 
-    fn applicant(&self, login: ConnId) -> Applicant {
-        Applicant::Login { door: self.id, login }
-    }
-
     /// A login ends before the coordinator or a lookup has answered it: withdraws it from the queue there.
     fn withdraw(&mut self, conn: ConnId, actions: &mut Actions) {
         match self.logins.get(conn).map(|login| &login.phase) {
             Some(Phase::Applying { .. }) => {
-                let applicant = self.applicant(conn);
+                let applicant = Applicant::Login { door: self.id, login: conn };
                 actions.post_to_coordinator(ToCoordinator::Withdrawn { applicant });
             }
             Some(Phase::LookingUp { .. }) => self.outward.lookups.leave(conn),

@@ -72,11 +72,6 @@ impl Handle {
         })
     }
 
-    /// Tells the process whose place we take, if it still lives, whether another one takes ours: if we end, it need not go on then.
-    pub fn tell_predecessor_of_successor(&self, has_one: bool) {
-        self.shared.upgrade.tell(Leaving::HasSuccessor(has_one));
-    }
-
     /// What is for the process that takes our place goes there from now on.
     pub fn set_successor(&self, writer: Sender<Leaving>) {
         *self.shared.upgrade.successor.lock().expect("nothing panics while it holds this lock") = Some(writer);
@@ -133,34 +128,10 @@ impl Handle {
         self.turn(Turn::EndWhatStays);
     }
 
-    /// The process whose place we take is to do what is ordered here, too.
-    pub fn order_predecessor(&self, orders: Orders) {
-        // What it has said before it was told is not about this order.
-        drop(self.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock").take());
-        self.shared.upgrade.tell(Leaving::Orders(Box::new(orders)));
-    }
-
-    /// The servers that the process whose place we take still has: none without one. `None`: it has not answered since this was asked
-    /// last; it is asked again now.
+    /// What the control planes of two processes tell each other.
     #[must_use]
-    pub fn servers_elsewhere(&self) -> Option<Vec<ServersLeft>> {
-        if !self.has_predecessor() {
-            return Some(Vec::new());
-        }
-        let said =
-            self.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock").take();
-        self.shared.upgrade.tell(Leaving::ServersAsked);
-        said
-    }
-
-    /// It has answered.
-    pub fn note_servers_elsewhere(&self, servers: Vec<ServersLeft>) {
-        *self.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock") = Some(servers);
-    }
-
-    /// The process that takes our place has asked which servers are left here.
-    pub fn tell_servers(&self, servers: Vec<ServersLeft>) {
-        self.shared.upgrade.tell(Leaving::Servers(servers));
+    pub fn other_control(&self) -> OtherControl<'_> {
+        OtherControl { handle: self }
     }
 
     /// The process that takes our place says this.
@@ -204,5 +175,63 @@ impl Handle {
         room.insert(ticket, (Box::new(luggage), sockets));
         drop(room);
         self.turn(Turn::Place(to_place));
+    }
+}
+
+/// The control plane of another process: the one whose place we take, or the one that takes ours.
+#[derive(Copy, Clone)]
+pub struct OtherControl<'a> {
+    handle: &'a Handle,
+}
+
+impl OtherControl<'_> {
+    /// Tells the process whose place we take, if it still lives, whether another one takes ours: if we end, it need not go on then.
+    pub fn tell_of_successor(&self, has_one: bool) {
+        self.handle.shared.upgrade.tell(Leaving::HasSuccessor(has_one));
+    }
+
+    /// The process whose place we take is to do what is ordered here, too.
+    pub fn order(&self, orders: Orders) {
+        // What it has said before it was told is not about this order.
+        drop(
+            self.handle
+                .shared
+                .upgrade
+                .servers_elsewhere
+                .lock()
+                .expect("nothing panics while it holds this lock")
+                .take(),
+        );
+        self.handle.shared.upgrade.tell(Leaving::Orders(Box::new(orders)));
+    }
+
+    /// The servers that the process whose place we take still has: none without one. `None`: it has not answered since this was asked
+    /// last; it is asked again now.
+    #[must_use]
+    pub fn servers(&self) -> Option<Vec<ServersLeft>> {
+        if !self.handle.has_predecessor() {
+            return Some(Vec::new());
+        }
+        let said = self
+            .handle
+            .shared
+            .upgrade
+            .servers_elsewhere
+            .lock()
+            .expect("nothing panics while it holds this lock")
+            .take();
+        self.handle.shared.upgrade.tell(Leaving::ServersAsked);
+        said
+    }
+
+    /// It has answered.
+    pub fn note_servers(&self, servers: Vec<ServersLeft>) {
+        *self.handle.shared.upgrade.servers_elsewhere.lock().expect("nothing panics while it holds this lock") =
+            Some(servers);
+    }
+
+    /// The process that takes our place has asked which servers are left here.
+    pub fn tell_servers(&self, servers: Vec<ServersLeft>) {
+        self.handle.shared.upgrade.tell(Leaving::Servers(servers));
     }
 }

@@ -45,7 +45,7 @@ pub trait Overseer: Send + Sync + 'static {
     /// The other process was given orders: these hold here, too.
     fn ordered(&self, orders: Orders);
 
-    /// It asks which servers are left here: `Handle::tell_servers` answers.
+    /// It asks which servers are left here: `OtherControl::tell_servers` answers.
     fn servers_asked(&self);
 
     /// The other process is gone.
@@ -172,7 +172,7 @@ impl Meet<'_> {
         let Some(successor) = self.greet(stream, leaving) else { return false };
         self.is_given_up.store(true, Ordering::Relaxed);
         self.handle.set_successor(sender);
-        self.handle.tell_predecessor_of_successor(true);
+        self.handle.other_control().tell_of_successor(true);
         self.overseer.begun(successor.pid);
         let mut has_successor = false;
         while let Ok(Some((frame, _))) = receive(stream) {
@@ -190,7 +190,7 @@ impl Meet<'_> {
             self.overseer.successor_replaced();
             return false;
         }
-        self.handle.tell_predecessor_of_successor(false);
+        self.handle.other_control().tell_of_successor(false);
         // What is on its way there comes back by the writer, which ends when another process comes.
         self.overseer.successor_gone();
         true

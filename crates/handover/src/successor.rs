@@ -103,7 +103,7 @@ impl Succession {
                     let _ = begun.send(orders);
                 }
                 Arrival::Told(told) => to.from_predecessor(told),
-                Arrival::Servers(servers) => to.note_servers_elsewhere(servers),
+                Arrival::Servers(servers) => to.other_control().note_servers(servers),
                 Arrival::Luggage(luggage, sockets) => to.take_in(*luggage, sockets),
             });
             drop(begun);

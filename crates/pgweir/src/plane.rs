@@ -88,7 +88,7 @@ impl Plane for EnginePlane {
     }
 
     fn order_predecessor(&mut self, orders: &Orders) {
-        self.handle.order_predecessor(orders.clone());
+        self.handle.other_control().order(orders.clone());
     }
 
     fn has_predecessor(&mut self) -> bool {
@@ -96,11 +96,11 @@ impl Plane for EnginePlane {
     }
 
     fn servers_elsewhere(&mut self) -> Option<Vec<ServersLeft>> {
-        self.handle.servers_elsewhere()
+        self.handle.other_control().servers()
     }
 
     fn tell_servers(&mut self, servers: Vec<ServersLeft>) {
-        self.handle.tell_servers(servers);
+        self.handle.other_control().tell_servers(servers);
     }
 
     fn predecessor_gone(&mut self) {

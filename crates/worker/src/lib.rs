@@ -182,17 +182,15 @@ impl Worker {
     }
 
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
+        // A deadline is noted where one is reached: the walk has some of its own.
+        if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
+            self.tables.stopping.walk.note_change();
+        }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
-            Event::Hangup { conn, why } => {
-                self.tables.stopping.walk.note_change();
-                sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why)
-            }
+            Event::Hangup { conn, why } => sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why),
             Event::Blocked { conn } => sockets::blocked(&mut self.tables, step, conn),
-            Event::Drained { conn, count } => {
-                self.tables.stopping.walk.note_change();
-                sockets::drained(&mut self.tables, step, conn, count)
-            }
+            Event::Drained { conn, count } => sockets::drained(&mut self.tables, step, conn, count),
             Event::Opened { conn, ends } => match conn.kind() {
                 Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
                 Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
@@ -220,39 +218,15 @@ impl Worker {
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
                 if self.tables.stopping.walks() {
-                    self.look_who_leaves(step);
+                    departures::look_who_leaves(&mut self.tables, &mut self.limiters, &mut self.halves, step);
+                    self.follow_up_all(step);
                 }
                 rounds::round_ended(&mut self.tables, step);
             }
         }
     }
 
-    /// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end ends.
-    fn look_who_leaves(&mut self, step: &mut Step<'_>) {
-        let (hands_over, ends) = (self.tables.stopping.hands_over(), self.tables.stopping.ends_sessions());
-        let (slots, pools) = (self.tables.sessions.slots(), self.tables.pools.count());
-        // Sessions come first: a pool without any keeps no server.
-        for number in self.tables.stopping.walk.round(step.now, slots + pools) {
-            if number >= slots {
-                let pool = PoolId((number - slots) as u32);
-                if hands_over {
-                    departures::hand_over_idle_servers(&mut self.tables, step, pool);
-                }
-                continue;
-            }
-            let Some(conn) = self.tables.sessions.id_at(number) else { continue };
-            if hands_over {
-                departures::hand_over(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn);
-            }
-            if ends {
-                stops::end_between_transactions(&mut self.tables, conn);
-            }
-        }
-        self.follow_up_all(step);
-    }
-
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
-        self.tables.stopping.walk.note_change();
         if self.unnoted.is_some() && mail.is_by_coordinator() {
             return;
         }

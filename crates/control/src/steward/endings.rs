@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use machine::{Level, Orders, Stop};
 
-use super::{ControlEvent, Ending, Steward};
+use super::{ControlEvent, Ending, Steward, orders};
 use crate::plane::{Loaded, Plane, Wanted};
 use crate::shutdown::Phase;
 
@@ -80,7 +80,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
         self.ready.store(false, Ordering::Relaxed);
         (self.phase, self.has_successor) = (Phase::HandingOver, true);
-        self.refuse_all_waiting();
+        // Their servers are not all here any more.
+        self.refuse_waiting(orders::TAKEN_OVER, |_| true);
         self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
         self.plane.hand_over();
     }

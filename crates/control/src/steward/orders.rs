@@ -32,7 +32,7 @@ use crate::shutdown::{Phase, Standstill};
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// To whoever gives orders at the console of a process that hands over.
-const TAKEN_OVER: &str = "another process has taken over: connect again to give it orders";
+pub(super) const TAKEN_OVER: &str = "another process has taken over: connect again to give it orders";
 
 /// So many looks in a row have to find nothing left.
 const LOOKS: u32 = 2;
@@ -190,7 +190,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     /// Answers commands that wait for what will not come.
-    fn refuse_waiting(&mut self, words: &str, is_over: impl Fn(&Waiting) -> bool) {
+    pub(super) fn refuse_waiting(&mut self, words: &str, is_over: impl Fn(&Waiting) -> bool) {
         for waiting in self.waiting.extract_if(.., |waiting| is_over(waiting)) {
             let refusal = Refusal::Words(words.to_owned());
             self.plane.answer(waiting.asker, Answer::Refused(refusal).encode(), false);
@@ -265,7 +265,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             // Whoever has not taken everything is closed.
             Some(Suspension::Overdue) | None => 0,
         };
-        let Some(servers) = self.servers_left(&snapshots) else { return Vec::new() };
+        let Some(servers) = servers_left(&mut self.plane, &snapshots) else { return Vec::new() };
         for waiting in &mut self.waiting {
             let concerns =
                 |servers: &&ServersLeft| waiting.database.as_deref().is_none_or(|name| name == &*servers.database);
@@ -278,18 +278,6 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             self.plane.answer(waiting.asker, Answer::done(waiting.what.tag()).encode(), false);
         }
         over.into_iter().map(|waiting| (waiting.what.tag(), waiting.database)).collect()
-    }
-
-    /// The servers here, as these looks at the workers show, and in the process whose place we take. `None`: that has not answered in time.
-    fn servers_left(&mut self, snapshots: &[Snapshot]) -> Option<Vec<ServersLeft>> {
-        let elsewhere = self.plane.servers_elsewhere()?;
-        let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
-        let here = pools.map(|pool| ServersLeft {
-            database: Arc::clone(&pool.key.database),
-            open: pool.open_servers,
-            closing: pool.closing_servers,
-        });
-        Some(here.chain(elsewhere).filter(|servers| servers.open > 0).collect())
     }
 
     /// The process that takes our place was given orders, which hold here with our own settings.
@@ -311,14 +299,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         if snapshots.len() < usize::from(self.loaded.settings.workers) {
             return;
         }
-        if let Some(servers) = self.servers_left(&snapshots) {
+        if let Some(servers) = servers_left(&mut self.plane, &snapshots) {
             self.plane.tell_servers(servers);
         }
-    }
-
-    /// Another process takes our place, and its servers are not all here any more: nobody could answer what waits for them.
-    pub(super) fn refuse_all_waiting(&mut self) {
-        self.refuse_waiting(TAKEN_OVER, |_| true);
     }
 
     fn kill_client(&mut self, id: &str) -> Result<(), String> {
@@ -343,4 +326,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
         self.refuse_waiting("pooler is shutting down", |waiting| waiting.what != Awaited::NoneClosing);
     }
+}
+
+/// The servers here, as these looks at the workers show, and in the process whose place we take. `None`: that has not answered in time.
+fn servers_left(plane: &mut impl Plane, snapshots: &[Snapshot]) -> Option<Vec<ServersLeft>> {
+    let elsewhere = plane.servers_elsewhere()?;
+    let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    let here = pools.map(|pool| ServersLeft {
+        database: Arc::clone(&pool.key.database),
+        open: pool.open_servers,
+        closing: pool.closing_servers,
+    });
+    Some(here.chain(elsewhere).filter(|servers| servers.open > 0).collect())
 }

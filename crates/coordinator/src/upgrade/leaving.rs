@@ -51,7 +51,7 @@ impl Coordinator {
         }
     }
 
-    /// A worker is in the place of one that has panicked: it hands over too, and what that one had the other process counts no more.
+    /// A worker is in the place of one that has panicked: it hands over too, and the other process no longer counts what that one had.
     pub(crate) fn hand_over_again(&mut self, worker: WorkerId, actions: &mut Actions) {
         let Some(leaving) = &self.upgrade.leaving else { return };
         actions.post_to_worker(worker, ToWorker::HandOver);

@@ -1,7 +1,7 @@
 //! An online upgrade: two processes with one set of tokens.
 //!
-//! The new process has all tokens. The one that leaves is to it one more worker ([`Coordinator::elsewhere`]) and one more door,
-//! whose mail travels between the processes; this file translates, since ids of pools are each process's own. The
+//! The new process has all tokens. The one that leaves is to it one more worker ([`Coordinator::elsewhere`]), whose clients apply here
+//! and whose mail travels between the processes; this file translates, since ids of pools are each process's own. The
 //! coordinator of the process that leaves grants nothing by itself any more: it passes requests on, and hands out what it is granted.
 //!
 //! Promises that no limit is exceeded over both (I5): what the other process has counts here from `Begun` until it says that it is gone,

@@ -1,4 +1,4 @@
-//! The process that takes another one's place: to it that one is one more worker and one more door.
+//! The process that takes another one's place: to it that one is one more worker, whose clients apply here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

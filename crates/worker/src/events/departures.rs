@@ -16,20 +16,37 @@ use machine::upgrade::{Luggage, MovedSession, ToOther, Turn};
 use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
+use crate::events::stops;
 use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::ends;
 use crate::tables::Tables;
 use crate::tables::halves::Halves;
 
-/// The end of a round: hands a session over if it can move now.
-pub(crate) fn hand_over(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    halves: &mut Halves,
-    step: &mut Step<'_>,
-    conn: ConnId,
-) {
+/// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end is put on the agenda.
+pub(crate) fn look_who_leaves(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>) {
+    let (hands_over, ends) = (tables.stopping.hands_over(), tables.stopping.ends_sessions());
+    let (slots, pools) = (tables.sessions.slots(), tables.pools.count());
+    // Sessions come first: a pool without any keeps no server.
+    for number in tables.stopping.walk.round(step.now, slots + pools) {
+        if number >= slots {
+            if hands_over {
+                hand_over_idle_servers(tables, step, PoolId((number - slots) as u32));
+            }
+            continue;
+        }
+        let Some(conn) = tables.sessions.id_at(number) else { continue };
+        if hands_over {
+            hand_over(tables, limiters, halves, step, conn);
+        }
+        if ends {
+            stops::end_between_transactions(tables, conn);
+        }
+    }
+}
+
+/// Hands a session over if it can move now.
+fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId) {
     match tables.sessions[conn].state() {
         State::Idle { .. }
         | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
@@ -172,7 +189,7 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
 }
 
 /// One idle server stays for sessions that stay; all others go, or are closed if they cannot.
-pub(crate) fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // Ids are common to all workers: this pool may not exist here.
     let Some(pool) = tables.pools.get(id) else { return };
     let kept = usize::from(pool.counts.sessions > 0);

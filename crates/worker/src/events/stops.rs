@@ -27,6 +27,7 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
 
 /// The end of a round, in a shutdown that waits for transactions only: a session that is in none ends.
 pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
+    // It may have moved to another process just now.
     let Some(session) = tables.sessions.get(conn) else { return };
     let is_between = match session.state() {
         State::Linked { server } => {

@@ -126,8 +126,7 @@ pub(crate) fn take_out(
         permits::pass_permits_on(tables, conn, server);
     }
     permits::leave_limits(tables, limiters, step, conn);
-    // Without sessions the pool's last server can move.
-    tables.stopping.walk.note_change();
+    tables.stopping.walk.note_change(); // Without sessions the pool's last server can move.
     halves.forget(conn);
     tables.consoles.forget(conn);
     let session = &mut tables.sessions[conn];
