@@ -301,7 +301,7 @@ impl Coordinator {
     /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
     /// pools give back what others have a right to.
     fn grant_requests(&mut self, now: Time, actions: &mut Actions) {
-        if self.requests.is_calm() || self.is_leaving() {
+        if self.requests.is_calm() || self.upgrade.is_leaving() {
             return;
         }
         if self.requests.are_many() {
@@ -317,7 +317,7 @@ impl Coordinator {
         let demand = self.grant_to_furthest_behind(now, actions);
         for pool in self.requests.at_their_size(&self.view()) {
             self.sizes.note_need(now, pool, &mut self.pools[pool]);
-            self.balance_soon(now);
+            self.upgrade.balance_soon(now);
         }
         self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
         for cap in self.requests.contested() {
@@ -380,7 +380,7 @@ impl Coordinator {
     /// Three times a second: opens what min_pool_size requires, one server a pool. Servers whose lifetime is about to end are
     /// not counted, if there is room for others beside them: they are replaced ahead of need.
     fn maintain(&mut self, now: Time, actions: &mut Actions) {
-        if self.stop.is_some() || self.is_leaving() {
+        if self.stop.is_some() || self.upgrade.is_leaving() {
             return;
         }
         let short = self.pools.iter().filter(|(_, entry)| entry.is_short(now)).map(|(pool, _)| pool);
@@ -463,7 +463,7 @@ impl Coordinator {
 
     /// Deals with mail. What the process that takes our place decides goes there.
     fn take_mail(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
-        let left = if self.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
+        let left = if self.upgrade.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
         if let Some(mail) = left {
             self.delivered(now, mail, actions);
         }
@@ -540,7 +540,7 @@ impl Coordinator {
     }
 
     fn find_due(&self) -> Option<Time> {
-        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.balance_at());
+        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.upgrade.balance_at());
         let looks =
             [self.requests.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
         maintain.chain(looks.into_iter().flatten()).min()

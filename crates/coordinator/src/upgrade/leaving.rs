@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use machine::action::{Actions, Placed};
-use machine::mail::{Applicant, Application, ToCoordinator, ToWorker};
+use machine::mail::{ToCoordinator, ToWorker};
 use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::limiting::{Allowance, Limit};
 use units::{Life, PoolId, PoolKey, Time, WorkerId};
@@ -33,10 +33,10 @@ impl Coordinator {
             self.request_elsewhere(request.pool, request.worker, request.reserve(), actions);
         }
         for (limit, worker, count) in pending {
-            self.request_allowance_elsewhere(limit, worker, count, actions);
+            self.upgrade.request_allowance(limit, worker, count, actions);
         }
         for application in self.limits.take_applications() {
-            self.apply_elsewhere(application, actions);
+            self.upgrade.apply(application, &self.settings, actions);
         }
         (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::HandOver));
     }
@@ -85,39 +85,11 @@ impl Coordinator {
         self.grant_requests(now, actions);
     }
 
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.upgrade.is_leaving()
-    }
-
-    /// A client that logs in while we leave: the other process says whether it may.
-    pub(crate) fn apply_elsewhere(&mut self, application: Application, actions: &mut Actions) {
-        let Some(leaving) = &mut self.upgrade.leaving else { return };
-        leaving.last_ticket += 1;
-        let ticket = leaving.last_ticket;
-        let Application { key, user, console, exempt, class, peer, .. } = application.clone();
-        leaving.applications.insert(ticket, application);
-        let class = Arc::clone(&self.settings.classes.class(class).name);
-        let apply = ToSuccessor::Apply { ticket, key, user, console, exempt, class, peer };
-        actions.tell_other(ToOther::Successor(apply));
-    }
-
     pub(super) fn request_elsewhere(&mut self, pool: PoolId, worker: WorkerId, reserve: bool, actions: &mut Actions) {
         let Some(leaving) = &mut self.upgrade.leaving else { return };
         leaving.servers.entry(pool).or_default().push_back(worker);
         let key = self.pools[pool].key.clone();
         actions.tell_other(ToOther::Successor(ToSuccessor::RequestServer { key, reserve }));
-    }
-
-    pub(super) fn request_allowance_elsewhere(
-        &mut self,
-        limit: Limit,
-        worker: WorkerId,
-        count: u32,
-        actions: &mut Actions,
-    ) {
-        let Some(leaving) = &mut self.upgrade.leaving else { return };
-        leaving.allowances.entry(limit.clone()).or_default().push_back((worker, count));
-        actions.tell_other(ToOther::Successor(ToSuccessor::RequestAllowance { limit, count }));
     }
 
     /// Mail while we leave. Returns what counts here.
@@ -129,8 +101,8 @@ impl Coordinator {
     /// | is about this process alone | no | yes |
     pub(crate) fn pass_on(&mut self, mail: ToCoordinator, actions: &mut Actions) -> Option<ToCoordinator> {
         match mail {
-            ToCoordinator::Apply(application) => self.apply_elsewhere(*application, actions),
-            ToCoordinator::Withdrawn { applicant } => self.withdraw_elsewhere(applicant, actions),
+            ToCoordinator::Apply(application) => self.upgrade.apply(*application, &self.settings, actions),
+            ToCoordinator::Withdrawn { applicant } => self.upgrade.withdraw(applicant, actions),
             ToCoordinator::RequestServer { pool, worker, reserve, classes: _ } => {
                 self.request_elsewhere(pool, worker, reserve, actions);
             }
@@ -139,7 +111,7 @@ impl Coordinator {
                 actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
             }
             ToCoordinator::RequestAllowance { limit, worker, count } => {
-                self.request_allowance_elsewhere(limit, worker, count, actions);
+                self.upgrade.request_allowance(limit, worker, count, actions);
             }
             ToCoordinator::NothingIdle { .. }
             | ToCoordinator::Opened { .. }
@@ -186,15 +158,6 @@ impl Coordinator {
         })
     }
 
-    /// A client that has applied has left.
-    fn withdraw_elsewhere(&mut self, applicant: Applicant, actions: &mut Actions) {
-        let Some(leaving) = &mut self.upgrade.leaving else { return };
-        let mut all = leaving.applications.iter();
-        let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
-        leaving.applications.remove(&ticket);
-        actions.tell_other(ToOther::Successor(ToSuccessor::Withdrawn { ticket }));
-    }
-
     pub(super) fn hear_successor(&mut self, now: Time, told: ToPredecessor, actions: &mut Actions) {
         if self.upgrade.leaving.is_none() {
             return;
@@ -202,7 +165,7 @@ impl Coordinator {
         match told {
             ToPredecessor::Admitted { ticket, key, user } => self.admitted(ticket, key, user, actions),
             ToPredecessor::NotAdmitted { ticket, why } => {
-                if let Some(application) = self.applied_elsewhere(ticket) {
+                if let Some(application) = self.upgrade.take_application(ticket) {
                     refuse(application.applicant, why, actions);
                 }
             }
@@ -248,17 +211,13 @@ impl Coordinator {
 
     /// The other process counts a client that has applied there, which may have left meanwhile.
     fn admitted(&mut self, ticket: u64, key: PoolKey, user: Arc<str>, actions: &mut Actions) {
-        let is_placed = match self.applied_elsewhere(ticket) {
+        let is_placed = match self.upgrade.take_application(ticket) {
             Some(application) => self.place_admitted(application, actions),
             None => false,
         };
         if !is_placed {
             actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
         }
-    }
-
-    fn applied_elsewhere(&mut self, ticket: u64) -> Option<Application> {
-        self.upgrade.leaving.as_mut()?.applications.remove(&ticket)
     }
 
     pub(super) fn granted_elsewhere(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {

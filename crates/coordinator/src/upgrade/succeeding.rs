@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use machine::Proved;
 use machine::action::{Action, Actions, Placed};
@@ -17,9 +16,6 @@ use crate::{CONSOLE, Coordinator, sizes};
 
 /// So many numbers are left to what the process that leaves still opens.
 const SERIALS_LEFT: i32 = 1 << 16;
-
-/// How often it is looked whether one of the two processes has more of a pool than its part while the other one waits.
-const BALANCE: Duration = Duration::from_millis(50);
 
 impl Coordinator {
     /// What the process whose place we take says, as one of our workers would.
@@ -224,7 +220,7 @@ impl Coordinator {
         let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
         let blocked: BTreeSet<PoolId> = self.requests.at_their_size(&view).into_iter().collect();
         if !blocked.is_empty() {
-            self.upgrade.balance_at = Some(now + BALANCE);
+            self.upgrade.balance_soon(now);
         }
         for pool in blocked {
             let (wanted_there, wanted_here) = self.requests.sides(pool, there);
@@ -246,21 +242,9 @@ impl Coordinator {
         }
     }
 
-    /// When [`Coordinator::balance`] has something to do.
-    pub(crate) fn balance_at(&self) -> Option<Time> {
-        self.upgrade.balance_at
-    }
-
     pub(crate) fn balance_if_due(&mut self, now: Time, actions: &mut Actions) {
         if self.upgrade.balance_at.is_some_and(|at| at <= now) {
             self.balance(now, actions);
-        }
-    }
-
-    /// A request was not granted.
-    pub(crate) fn balance_soon(&mut self, now: Time) {
-        if self.upgrade.succeeds && self.upgrade.balance_at.is_none() {
-            self.upgrade.balance_at = Some(now + BALANCE);
         }
     }
 }
