@@ -135,7 +135,7 @@ settings! {
         syslog: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Writes the log to syslog too.";
         syslog_facility: String = Text, Some("daemon"), Yes, Works, PgBouncer, "The facility for syslog: auth, authpriv, daemon, user, local0 to local7.";
         syslog_ident: String = Text, Some("pgbouncer"), Yes, Works, PgBouncer, "The name for syslog.";
-        verbose: u32 = Count(0, INT_MAX, ""), None, Yes, Works, PgBouncer, "How much more to log, as -v does.";
+        verbose: u32 = Count(0, INT_MAX, ""), None, Yes, Works, PgBouncer, "How much more to log, as -v does: 1 adds clients that leave before they have logged in. PgBouncer adds queries and packets; for statements and how long they took see log_min_duration.";
     }
 
     Console console: ConsoleSettings, "Console and statistics" {
