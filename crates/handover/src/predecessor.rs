@@ -26,7 +26,7 @@ use crate::{FORMAT, descriptors, peer};
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// A process that has taken nothing of what is handed over for so long does not run, whatever the reason.
-const STALL_MAX: Duration = Duration::from_secs(10);
+pub const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// How long there is no new attempt after one to accept, or to listen, has failed: there may be no free descriptor.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use ::settings::PoolSize;
 use config::{Config, Problem, Severity, Upstream};
@@ -302,6 +303,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle
         Ending::AtOnce | Ending::HandedOver => stop(&handle, end)?,
         Ending::Soft | Ending::Broken => wait(end)?,
     }
+    write_luggage(&handle);
     handle.log().flush();
     // With the steward goes the pidfile.
     drop((steward, meeting));
@@ -311,6 +313,15 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle
 fn stop(handle: &Handle, end: thread::JoinHandle<()>) -> Result<(), String> {
     handle.stop(machine::Stop::Immediate);
     wait(end)
+}
+
+/// A shutdown may come while another process takes our place: clients that have left for it are to arrive.
+fn write_luggage(handle: &Handle) {
+    // As long as the writer waits for one that takes nothing.
+    let until = Instant::now() + handover::predecessor::STALL_MAX;
+    while handle.has_unwritten() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn wait(end: thread::JoinHandle<()>) -> Result<(), String> {
