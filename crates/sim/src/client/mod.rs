@@ -24,8 +24,9 @@ mod twin;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use connections::databases::CONSOLE_DATABASE;
 use machine::Question;
-use settings::PoolMode;
+use settings::{AuthType, PoolMode};
 use wire::backend::{Notification, Status};
 
 use crate::book::Book;
@@ -152,7 +153,8 @@ impl Client {
     ) -> Client {
         let who = Identity::draw(number, plan, random);
         let habits = Habits::draw(number, plan, random);
-        let console = random.chance(plan.manners.consoles).then(|| Console::new(who.user == 0, now, random));
+        let is_admin = who.user == 0 || plan.settings.auth_type(CONSOLE_DATABASE) == AuthType::Any;
+        let console = random.chance(plan.manners.consoles).then(|| Console::new(is_admin, now, random));
         let replica = plan.promises.replica(number).filter(|_| console.is_none() && !habits.hostile);
         let (overdue, deadline_ms) = (plan.cancels_overdue(who.mode), hurry::draw(number, plan, who.mode));
         let defaults = plan.databases[who.database].defaults;
