@@ -37,6 +37,9 @@ pub trait Plane {
     /// It is gone: everything is ours again. `accepts`: new clients are, too.
     fn take_back(&mut self, _accepts: bool) {}
 
+    /// It is gone, and a third process has its place: nothing is handed over any more, and sessions end at the end of their transactions.
+    fn leave(&mut self) {}
+
     /// The process whose place we take, if it is still there, is to do what is ordered here.
     fn order_predecessor(&mut self, _orders: &Orders) {}
 

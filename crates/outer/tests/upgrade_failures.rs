@@ -163,13 +163,18 @@ fn a_successor_with_too_few_descriptors_ends_before_anybody_has_moved() {
 #[test]
 fn if_the_second_of_three_processes_dies_the_first_ends_and_the_third_goes_on() {
     let mut scene = Scene::set(&[]);
-    let mut client = in_transaction(&scene.stage);
+    let mut clients = [in_transaction(&scene.stage), in_transaction(&scene.stage)];
     let first = scene.stage.pooler.upgrade();
     let mut second = scene.stage.pooler.upgrade();
     signal(second.id(), Signal::KILL);
     let _ = second.wait().expect("it is our child");
-    assert_eq!(client.query("select 'a transaction'").expect("it ends first").value(), Some("a transaction"));
-    let _ = client.query("commit").expect("as it should");
+    // The first one ends while the other holds the process.
+    for client in &mut clients {
+        assert_eq!(client.query("select 'a transaction'").expect("it ends first").value(), Some("a transaction"));
+        let _ = client.query("commit").expect("as it should");
+        let gone = client.query("select 1").expect_err("the other process has its place");
+        assert!(gone.to_string().contains("57P01"), "{gone}");
+    }
     assert_ends(first);
     assert!(!scene.stage.pooler.log().contains("going on without it"));
     scene.assert_in_place();

@@ -87,6 +87,11 @@ impl Plane for EnginePlane {
         }
     }
 
+    fn leave(&mut self) {
+        self.handle.go_on();
+        self.stop(Stop::WaitForTransactions);
+    }
+
     fn order_predecessor(&mut self, orders: &Orders) {
         self.handle.other_control().order(orders.clone());
     }

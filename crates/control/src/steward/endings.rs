@@ -79,10 +79,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let _ = self.resume(None);
         }
         self.ready.store(false, Ordering::Relaxed);
-        (self.phase, self.has_successor) = (Phase::HandingOver, true);
+        self.has_successor = true;
+        // A shutdown may have been ordered since that process asked: it goes on.
+        if self.phase == Phase::Running {
+            self.phase = Phase::HandingOver;
+            self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
+        }
         // Their servers are not all here any more.
         self.refuse_waiting(orders::TAKEN_OVER, |_| true);
-        self.end = Countdown::begin(Instant::now(), self.loaded.settings.global.waiting.upgrade_timeout, true);
         self.plane.hand_over();
     }
 
@@ -120,8 +124,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let words =
             "the process that was taking over is gone, and another has its place: waiting for transactions only";
         self.plane.tell(Level::Warning, words.to_owned());
-        self.end.late_at = None;
-        self.plane.end_what_stays();
+        self.has_successor = false;
+        self.phase = Phase::Ending(Stop::WaitForTransactions);
+        self.end = Countdown::default();
+        self.plane.leave();
     }
 
     /// Does what is due about the end that has begun. Returns how the process ends, if it now does.

@@ -63,6 +63,10 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if is_killed && !is_console {
         return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
     }
+    if tables.stopping.is_finished() {
+        // The process may end at any moment.
+        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+    }
     timers::arm_session(tables, conn);
     match tables.sessions[conn].state() {
         State::Linked { .. } => tables.agenda.go_on(conn),
@@ -143,6 +147,7 @@ fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion
     debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Held));
     chores::turn_server(tables, step, server_id, Server::free);
     links::link(tables, step, conn, server_id);
+    suspension::hold_server(tables, step, server_id);
     // No transaction has begun yet.
     tables.servers[server_id].transaction.began_at = None;
     let session = &mut tables.sessions[conn];

@@ -94,6 +94,11 @@ impl Stopping {
         self.how.filter(|_| !self.is_finished)
     }
 
+    /// Whether this worker has nothing left that the stop waits for.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
     pub(crate) fn finish(&mut self) {
         self.is_finished = true;
     }
