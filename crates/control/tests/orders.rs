@@ -90,6 +90,10 @@ impl Plane for Outside {
         self.note(format!("all: {}; app: {}{moved}{suspended}", words(all), words(app)));
     }
 
+    fn leave(&mut self) {
+        self.note("leaves".to_owned());
+    }
+
     fn accept(&mut self, accepts: bool) {
         self.note(format!("accept {accepts}"));
     }
@@ -534,4 +538,36 @@ fn a_process_that_shuts_down_serves_whoever_is_left_when_its_successor_dies() {
     assert_eq!(scene.told(), ["taken back, accepts=false"]);
     scene.steward.serve(ControlEvent::SuccessorGone);
     assert_eq!(scene.told(), NOTHING);
+}
+
+/// It was told to end between the other process's question and its start.
+#[test]
+fn a_shutdown_that_was_ordered_before_the_other_process_has_started_goes_on() {
+    let mut scene = Scene::new();
+    scene.steward.serve(ControlEvent::Signal(Signal::Terminate));
+    scene.steward.serve(ControlEvent::UpgradeBegun(7));
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), ["stop WaitForClients", "taken back, accepts=false"]);
+}
+
+#[test]
+fn a_process_whose_successor_was_replaced_ends_by_itself() {
+    let mut scene = Scene::new();
+    scene.steward.serve(ControlEvent::UpgradeBegun(7));
+    scene.steward.serve(ControlEvent::SuccessorReplaced);
+    assert_eq!(scene.told(), ["leaves"]);
+    scene.steward.serve(ControlEvent::SuccessorGone);
+    assert_eq!(scene.told(), NOTHING);
+    assert_eq!(scene.types(1, "pause"), ["1: 08P01 pooler is shutting down"]);
+}
+
+#[test]
+fn while_it_is_suspended_it_is_not_ready() {
+    let mut scene = Scene::new();
+    let ready = scene.steward.readiness();
+    let is_ready = || ready.load(std::sync::atomic::Ordering::Relaxed);
+    scene.types(1, "suspend");
+    assert!(!is_ready(), "whoever comes would wait");
+    scene.types(1, "resume");
+    assert!(is_ready());
 }

@@ -51,7 +51,7 @@ pub struct Snapshot {
 pub struct SuspendedCounts {
     /// Connections whose sockets have not taken all that was sent to them.
     pub unsent: u32,
-    /// Clients at the console.
+    /// Clients at the console who may end it.
     pub consoles: u32,
 }
 

@@ -392,7 +392,7 @@ impl Worker {
         }
         orders::suspend_or_resume(&mut self.tables, step, before.orders.suspension);
         self.follow_up_all(step);
-        orders::close_servers_unsent(&mut self.tables, step);
+        orders::close_servers_unsent(&mut self.tables, step, before.orders.suspension);
         for conn in self.tables.servers.ids() {
             timers::arm_server(&mut self.tables, conn);
         }

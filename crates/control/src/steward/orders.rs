@@ -13,6 +13,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use connections::databases::CONSOLE_DATABASE;
@@ -113,6 +114,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             Order::Suspend => {
                 self.suspending = Suspending::default();
+                self.ready.store(false, Ordering::Relaxed);
                 self.plane.accept(false);
                 self.give(|orders| orders.suspension = Some(Suspension::Flushing));
                 self.wait_for(asker, Awaited::NothingUnsent, None);
@@ -177,6 +179,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             orders.change(database, |own| own.paused = false);
         });
         if is_suspended {
+            self.ready.store(self.phase == Phase::Running, Ordering::Relaxed);
             self.plane.accept(true);
         }
         let is_of_it = |waiting: &Waiting| waiting.database.as_deref() == database;

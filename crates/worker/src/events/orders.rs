@@ -96,8 +96,9 @@ fn end_sessions_unsent(tables: &mut Tables) {
 }
 
 /// Once `suspend_timeout` is over, closes servers that have not taken what was sent to them. Their sessions have ended.
-pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>) {
-    if tables.settings.orders.suspension != Some(Suspension::Overdue) {
+pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>, before: Option<Suspension>) {
+    let now = tables.settings.orders.suspension;
+    if now == before || now != Some(Suspension::Overdue) {
         return;
     }
     for conn in tables.servers.ids() {

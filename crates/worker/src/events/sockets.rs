@@ -27,7 +27,10 @@ pub(crate) fn blocked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
             backpressure::balance_session(tables, step, conn);
             timers::arm_linked(tables, conn);
         }
-        Kind::Server => free_servers::balance_server(tables, step, conn),
+        Kind::Server => {
+            free_servers::balance_server(tables, step, conn);
+            suspension::hold_server(tables, step, conn);
+        }
         Kind::Cancel | Kind::Login | Kind::Lookup | Kind::Peer => {
             if let Some(flow) = tables.flow_mut(conn) {
                 step.actions.watch(conn, flow, true);
@@ -61,7 +64,4 @@ pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, co
         }
     }
     blocked(tables, step, conn);
-    if conn.kind() == Kind::Server {
-        suspension::hold_server(tables, step, conn);
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a client                                 at once; at the console, never
-//!   a server that a session has, or an idle one   once its socket has taken what was sent to it: it may be waiting for us to read
+//!   a server that a session has, or an idle one   while its socket has taken what was sent to it: else it may be waiting for us to read
 //!   a server that logs in, or is checked     when it is free
 //! ```
 //!
@@ -14,6 +14,7 @@
 use connections::server::State as ServerState;
 use link::session::State;
 use machine::Step;
+use machine::arrival::ConsoleRights;
 use machine::sabotage::{Fault, does};
 use machine::snapshot::SuspendedCounts;
 use units::{ConnId, limits};
@@ -50,7 +51,7 @@ pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     }
 }
 
-/// A server has become free, its socket has taken everything, or SUSPEND has been ordered.
+/// A server has become free, its socket has taken everything, or no longer does, or SUSPEND has been ordered.
 #[inline]
 pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     if !tables.settings.orders.is_suspended() {
@@ -63,8 +64,9 @@ pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(_) => false,
         ServerState::Draining { .. } | ServerState::Held => false,
     };
-    if is_used && server.flow.is_clear() && !does(&tables.settings, Fault::ReadSuspended) {
-        step.actions.hold(conn, &mut server.flow, true);
+    if is_used {
+        let holds = server.flow.is_clear() && !does(&tables.settings, Fault::ReadSuspended);
+        step.actions.hold(conn, &mut server.flow, holds);
     }
 }
 
@@ -76,7 +78,7 @@ pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
     let mut counts = SuspendedCounts::default();
     for (_, session) in tables.sessions.iter() {
         match session.state() {
-            State::Console { .. } => counts.consoles += 1,
+            State::Console { rights, .. } => counts.consoles += u32::from(rights == ConsoleRights::Admin),
             State::Leaving { .. } => {}
             _ => counts.unsent += u32::from(!session.flow.is_clear()),
         }
