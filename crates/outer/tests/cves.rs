@@ -32,11 +32,11 @@ const COMMANDS: [&str; 22] = [
 /// KILL_CLIENT could be run by users who may only look. Here nothing but SHOW can be.
 #[test]
 fn cve_2026_6667_users_who_may_look_can_change_nothing() {
-    let settings = vec![("stats_users", "watcher".to_owned()), ("auth_type", "trust".to_owned())];
+    let settings = vec![("stats_users", "postgres".to_owned()), ("admin_users", "another".to_owned())];
     let stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let mut served = stage.client();
     let log_in = |user: &str| Client::login(stage.pooler.address(), user, "pgbouncer");
-    let mut watcher = log_in("watcher").unwrap_or_else(|gone| panic!("{gone}"));
+    let mut watcher = log_in("postgres").unwrap_or_else(|gone| panic!("{gone}"));
     for command in COMMANDS {
         let answer = watcher.query(command).expect("it is told and stays");
         let [error] = answer.errors.as_slice() else { panic!("{command}: {answer:?}") };

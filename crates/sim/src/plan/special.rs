@@ -175,7 +175,7 @@ impl Plan {
             self.faults.late_round = 300;
         }
         if self.promises.orders.are_given {
-            let timeout = Duration::from_millis(random.range(100, 2_000));
+            let timeout = Duration::from_millis(random.range(1, 200));
             Arc::make_mut(&mut self.settings).global.console.suspend_timeout = Some(timeout);
         }
         if dawdlers == 0 && !keeps_minimum {
