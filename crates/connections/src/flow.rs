@@ -82,11 +82,6 @@ impl Flow {
         self.reading
     }
 
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.held
-    }
-
     /// Whether to watch for reading and writing from now on, if that has changed.
     #[inline]
     pub fn watch(&mut self, read: bool) -> Option<(bool, bool)> {
@@ -158,7 +153,7 @@ mod tests {
         assert_eq!(flow.watch(true), None);
         flow.keep(b"unsent", Vec::new);
         assert_eq!(flow.watch(true), Some((false, true)));
-        assert!(flow.is_reading() && flow.is_held());
+        assert!(flow.is_reading() && flow.held);
         assert!(flow.drained(6).is_some());
         assert_eq!(flow.hold(false), Some((true, false)));
         flow.watch(false);

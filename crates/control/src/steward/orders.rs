@@ -36,7 +36,7 @@ pub(super) const POLL: Duration = Duration::from_millis(50);
 pub(super) const TAKEN_OVER: &str = "another process has taken over: connect again to give it orders";
 
 /// So many looks in a row have to find nothing left.
-const LOOKS: u32 = 2;
+pub(super) const LOOKS: u32 = 2;
 
 /// A command that is answered when servers are closed, or all is sent.
 #[derive(Debug)]
@@ -299,7 +299,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// The process that takes our place asks which servers are left here. It asks again if it gets no answer.
     pub(super) fn tell_servers(&mut self) {
         let snapshots = self.plane.look(false);
-        if snapshots.len() < usize::from(self.loaded.settings.workers) {
+        if !self.is_whole(&snapshots) {
             return;
         }
         if let Some(servers) = servers_left(&mut self.plane, &snapshots) {

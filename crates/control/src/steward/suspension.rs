@@ -3,10 +3,10 @@
 //! ```text
 //!   SUSPEND ─► Flushing ─ nobody logs in, and all is sent ─► answered
 //!                  └ suspend_timeout ─► Overdue: whoever was waited for is closed ─► answered
-//!   RESUME, SIGUSR2, a shutdown, the last console is gone ─► reading and accepting go on
+//!   RESUME, SIGUSR2, a shutdown, the last administrator is gone ─► reading and accepting go on
 //! ```
 //!
-//! The last console, since nobody could log in to take it back.
+//! The last administrator, since nobody could log in to take it back.
 //!
 //! //= pgbouncer usage.md#process-controlling-commands
 
@@ -14,15 +14,14 @@ use std::time::{Duration, Instant};
 
 use machine::Snapshot;
 
-/// So many looks in a row have to find no console: a client may be on its way between workers.
-const LOOKS: u32 = 2;
+use super::orders::LOOKS;
 
 /// What SUSPEND has come to, since it was ordered.
 #[derive(Debug, Default)]
 pub(super) struct Suspending {
     /// When it was first looked at.
     since: Option<Instant>,
-    /// So many looks in a row have found no console.
+    /// So many looks in a row have found no administrator at the console.
     deserted: u32,
 }
 
@@ -33,7 +32,7 @@ impl Suspending {
         timeout.is_some_and(|timeout| now.duration_since(since) >= timeout)
     }
 
-    /// Whether all consoles are gone, as these looks at the workers show.
+    /// Whether all administrators are gone, as these looks at the workers show. One may be on its way between workers.
     pub(super) fn is_deserted(&mut self, snapshots: &[Snapshot]) -> bool {
         // A worker that does not know of SUSPEND yet may have some.
         let has_console = |snapshot: &Snapshot| snapshot.suspension.is_none_or(|counts| counts.consoles > 0);
