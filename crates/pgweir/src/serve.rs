@@ -42,7 +42,7 @@ pub(crate) const LISTEN: &str = "127.0.0.1:6432";
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if let Err(error) = File::open(file) {
-        let text = format!("could not load file \"{}\": {}", file.display(), complain::why(&error));
+        let text = format!("could not load file \"{}\": {}", file.display(), complain::why_unread(&error));
         complain::line(flags.quiet, "ERROR", &text);
         return complain::unusable(flags.quiet, &[]);
     }
