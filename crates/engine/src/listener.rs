@@ -94,7 +94,7 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
                 Ok(listener) => listeners.push(listener),
                 // `*` means what this machine has: without IPv6, only IPv4.
                 Err(error) if text == "*" && address.is_ipv6() && is_unsupported(&error) => {}
-                Err(error) => missed.push(ListenError { place: address.to_string(), why: error.to_string() }),
+                Err(error) => missed.push(ListenError { place: address.to_string(), why: why(&error) }),
             }
         }
     }
@@ -114,6 +114,16 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
         listeners.push(listener.map_err(|why| ListenError { place, why: why.to_string() })?);
     }
     Ok(listeners)
+}
+
+/// The system's words, and what to do where another process has the port.
+fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{error}: another process has the port (ss -ltnp shows which); stop it, or change listen_port")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The sockets that were opened for us.

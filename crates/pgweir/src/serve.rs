@@ -36,7 +36,7 @@ use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, 
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if let Err(error) = File::open(file) {
-        let text = format!("could not load file \"{}\": {}", file.display(), complain::why(&error));
+        let text = format!("could not load file \"{}\": {}", file.display(), complain::why_unread(&error));
         complain::line(flags.quiet, "ERROR", &text);
         return complain::unusable(flags.quiet, &[]);
     }
