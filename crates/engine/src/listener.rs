@@ -4,7 +4,7 @@
 //! manager has opened are taken as they are, in place of all others. `gate` deals with running out of descriptors.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -171,12 +171,8 @@ fn addresses(text: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         return Ok(any.map(|ip| SocketAddr::new(ip, port)).to_vec());
     }
-    let bare = text.trim_start_matches('[').trim_end_matches(']');
-    if let Ok(ip) = bare.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
-    }
-    match (text, port).to_socket_addrs() {
-        Ok(found) => Ok(found.collect()),
+    match names::look_up(text.trim_start_matches('[').trim_end_matches(']')) {
+        Ok(found) => Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
         Err(error) => Err(ListenError { place: text.to_owned(), why: error.to_string() }),
     }
 }
