@@ -21,6 +21,10 @@ help:
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo 'make image  the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
+	@echo 'make deb, make rpm, make tarball'
+	@echo '            packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
+	@echo 'make release  all of these, image and chart, with checksums'
+	@echo 'make check-install  as root: install, upgrade and remove them in fresh Debian roots (make check-install ARGS=--quick)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 
 run: build
@@ -75,3 +79,13 @@ toolchain:
 	  exit 1; }
 	@command -v cc >/dev/null || { \
 	  echo 'cc is missing: cargo links with a C compiler. On Debian: apt-get install build-essential' >&2; exit 1; }
+
+.PHONY: deb rpm tarball release check-install
+deb rpm tarball: toolchain
+	@tools/package $(ARGS) $@
+
+release: toolchain
+	@tools/package $(ARGS) deb rpm tarball image chart sbom
+
+check-install: toolchain
+	@tools/check-packages $(ARGS)

@@ -68,6 +68,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/log.md", 1),
         ("docs/guide/metrics.md", 3),
         ("docs/guide/operating.md", 2),
+        ("docs/guide/packages.md", 6),
         ("docs/guide/proxies.md", 1),
         ("docs/guide/published-tests.md", 1),
         ("docs/guide/replication.md", 1),
