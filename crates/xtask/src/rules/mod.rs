@@ -37,6 +37,7 @@ pub(crate) fn all(tree: &Tree) -> Vec<Finding> {
     found.extend(links::check(tree, &sources));
     found.extend(leaks::check(tree));
     found.extend(said::check(tree, &sources));
+    found.extend(said::columns(tree, &sources));
     found.extend(crate::coverage::check(tree));
     found.sort();
     found.dedup();

@@ -1,5 +1,5 @@
-//! The manual has what the program says: docs/guide/errors.md each error that clients are sent, with its SQLSTATE, and
-//! docs/guide/log-lines.md each line of the log.
+//! The manual has what the program says: docs/guide/errors.md each error that clients are sent, with its SQLSTATE,
+//! docs/guide/log-lines.md each line of the log, and docs/guide/console.md each column of SHOW.
 //!
 //! What the program says is read from the transcripts and from literals of the code beside a SQLSTATE or a level; a text that is put
 //! together elsewhere is found by its transcript only. In turn each row of the pages has words that stand in the code. What a
@@ -14,6 +14,9 @@ use crate::tree::Tree;
 
 const ERRORS: &str = "docs/guide/errors.md";
 const LINES: &str = "docs/guide/log-lines.md";
+const CONSOLE: &str = "docs/guide/console.md";
+/// What makes the tables of SHOW.
+const TABLES: &str = "crates/control/src/admin/";
 const TRANSCRIPTS: &str = "crates/pooling/tests/transcripts/";
 const RULE: &str = "the manual lists what the program says";
 /// Whose words clients and logs get. The others make tests, benchmarks and files.
@@ -98,6 +101,27 @@ impl Said {
         let code = self.code.as_deref().unwrap_or_default();
         Finding::new(&self.path, self.line, format!("{page} lacks {code} `{}`", self.text), RULE)
     }
+}
+
+/// Columns of SHOW that the page of the console lacks. It has those of SHOW STATS in words: there are two of each.
+pub(crate) fn columns(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
+    let Some(page) = tree.text(CONSOLE) else { return Vec::new() };
+    let tables = sources.iter().filter(|source| source.path.starts_with(TABLES) && !source.path.contains("show_stats"));
+    let mut found = Vec::new();
+    for source in tables {
+        for tokens in source.code.windows(4).filter(|tokens| !source.is_test_line(tokens[0].line)) {
+            let [before, kind, opening, name] = tokens else { continue };
+            let is_column = ["int", "text", "numeric", "bytea"].contains(&kind.text) && opening.text == "(";
+            // A method of that name writes a value.
+            let is_column = is_column && is_text(name) && before.text != ".";
+            let (line, name) = (name.line, printed(name.text));
+            if is_column && !name.is_empty() && !page.contains(&format!("`{name}`")) {
+                let what = format!("{CONSOLE} lacks the column `{name}`");
+                found.push(Finding::new(source.path, line, what, RULE));
+            }
+        }
+    }
+    found
 }
 
 /// A reason of `closing because:` is a row of its own, or the error that the client got.
@@ -384,6 +408,16 @@ mod tests {
         assert_eq!(found("", "", code, "").len(), 1);
         let closed = "    log a: closing because: it has gone (age=1s)\n";
         assert_eq!(found("", page, code, closed).len(), 1, "a reason that no page has");
+    }
+
+    #[test]
+    fn a_column_that_the_page_lacks_is_found() {
+        let code = "//! A table.\nconst COLUMNS: &[Column] = &[text(\"name\"), int(\"count\")];\n";
+        let files = [(CONSOLE, "| `MEM` | kind | `name` |\n"), ("crates/control/src/admin/show_mem.rs", code)];
+        let tree = Tree::of(&files);
+        let found = columns(&tree, &tree.sources());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].to_string().contains("`count`"), "{found:?}");
     }
 
     #[test]
