@@ -21,6 +21,8 @@ help:
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
+	@echo 'make manual  the manual as a site, target/manual/index.html'
+	@echo 'make check-docs  spelling and links of the documentation, and of the site'
 
 run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
@@ -71,3 +73,10 @@ toolchain:
 	  exit 1; }
 	@command -v cc >/dev/null || { \
 	  echo 'cc is missing: cargo links with a C compiler. On Debian: apt-get install build-essential' >&2; exit 1; }
+
+.PHONY: manual check-docs
+manual: toolchain
+	@tools/manual
+
+check-docs: toolchain
+	@tools/check-docs --full
