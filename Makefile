@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test test-full test-regress fuzz worlds bench ab lint toolchain
+.PHONY: help run build test test-full test-regress fuzz worlds bench ab lint toolchain image
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make bench  measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
+	@echo 'make image  the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 	@echo 'make manual  the manual as a site, target/manual/index.html'
 	@echo 'make check-docs  spelling and links of the documentation, and of the site'
@@ -66,6 +67,9 @@ named:
 AFTER ?= $(TARGET)/release/pgweir
 ab: named build
 	$(CARGO) run --release -p bench -- ab $(BEFORE) $(AFTER) $(ARGS)
+
+image: toolchain
+	@tools/image $(PROGRAM)
 
 toolchain:
 	@command -v cargo >/dev/null || { \

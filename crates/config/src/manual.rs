@@ -123,7 +123,16 @@ fn row(page: &mut String, setting: &Setting) {
         Effect::Partly => "partly",
     };
     let reload = if setting.reloadable { "yes" } else { "no" };
-    let value = match setting.kind {
+    let value = value(setting);
+    let name = setting.name;
+    let doc = setting.doc.replace('*', "\\*");
+    let _ = writeln!(page, "| `{name}` | {value} | {default} | {reload} | {effect} | {doc} |");
+}
+
+/// What a setting's value is, in a word or two.
+#[must_use]
+pub fn value(setting: &Setting) -> String {
+    match setting.kind {
         Kind::Choice(_) => setting.kind.expected(),
         Kind::Count(_, _, "") => "number".to_owned(),
         Kind::Count(_, _, unit) => unit.to_owned(),
@@ -134,10 +143,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Path => "path".to_owned(),
         Kind::Mode => "file mode".to_owned(),
         Kind::Flag => "0 or 1".to_owned(),
-    };
-    let name = setting.name;
-    let doc = setting.doc.replace('*', "\\*");
-    let _ = writeln!(page, "| `{name}` | {value} | {default} | {reload} | {effect} | {doc} |");
+    }
 }
 
 fn table(page: &mut String, parameters: &[Parameter]) {
