@@ -43,7 +43,7 @@ pub fn settings_md() -> String {
     page.push_str("\n# [pgbouncer]\n");
     for &group in Group::ALL {
         let _ = write!(page, "\n## {}\n\n", group.title());
-        page.push_str("| setting | value | default | reload | effect | |\n|---|---|---|---|---|---|\n");
+        page.push_str("| setting | | value | default | reload | effect |\n|---|---|---|---|---|---|\n");
         for setting in TABLE.iter().filter(|setting| setting.group == group) {
             row(&mut page, setting);
         }
@@ -126,7 +126,7 @@ fn row(page: &mut String, setting: &Setting) {
     let value = value(setting);
     let name = setting.name;
     let doc = setting.doc.replace('*', "\\*");
-    let _ = writeln!(page, "| `{name}` | {value} | {default} | {reload} | {effect} | {doc} |");
+    let _ = writeln!(page, "| `{name}` | {doc} | {value} | {default} | {reload} | {effect} |");
 }
 
 /// What a setting's value is, in a word or two.
