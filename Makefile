@@ -26,6 +26,8 @@ help:
 	@echo 'make release  all of these, image and chart, with checksums'
 	@echo 'make check-install  as root: install, upgrade and remove them in fresh Debian roots (make check-install ARGS=--quick)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
+	@echo 'make manual  the manual as a site, target/manual/index.html'
+	@echo 'make check-docs  spelling and links of the documentation, and of the site'
 
 run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
@@ -91,3 +93,10 @@ release: toolchain
 
 check-install: toolchain
 	@tools/check-packages $(ARGS)
+
+.PHONY: manual check-docs
+manual: toolchain
+	@tools/manual
+
+check-docs: toolchain
+	@tools/check-docs --full

@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::{Hosts, TokioResolver};
 use tokio::time::timeout;
 
 use crate::{Failure, LOOKUP_MAX, resolv_conf};
@@ -92,13 +93,26 @@ fn without_the_system(name: &str) -> Result<Vec<IpAddr>, Failure> {
     runtime.block_on(ask(&resolver, name))
 }
 
+/// A name that the file has is looked up nowhere else, as getaddrinfo has it, though it may have an address of one family only.
 async fn ask(resolver: &TokioResolver, name: &str) -> Result<Vec<IpAddr>, Failure> {
+    let own = Hosts::from_system().map(|hosts| of_file(&hosts, name)).unwrap_or_default();
+    if !own.is_empty() {
+        return Ok(own);
+    }
     match timeout(LOOKUP_MAX, resolver.lookup_ip(name)).await {
         Ok(Ok(found)) => Ok(each_once(found.iter())),
         Ok(Err(error)) if error.is_no_records_found() => Err(lasting("no such name")),
         Ok(Err(error)) => Err(passing(&error.to_string())),
         Err(_) => Err(passing("timed out")),
     }
+}
+
+/// What hosts(5) says of a name.
+fn of_file(hosts: &Hosts, name: &str) -> Vec<IpAddr> {
+    let Ok(name) = Name::from_utf8(name) else { return Vec::new() };
+    let of = |kind| hosts.lookup_static_host(&Query::query(name.clone(), kind));
+    let answers = [RecordType::A, RecordType::AAAA].into_iter().filter_map(of);
+    each_once(answers.flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>()))
 }
 
 /// Addresses of a name or of an address, by the system's way; blocks for as long as that takes.
@@ -147,6 +161,20 @@ mod tests {
         }
         let found = look_up("::1").expect("an address needs nobody");
         assert_eq!(found, ["::1".parse::<IpAddr>().expect("an address")]);
+    }
+
+    /// The name server, which is asked for the other family too, may be silent.
+    #[test]
+    fn a_name_of_the_file_needs_no_name_server() {
+        let mut hosts = Hosts::default();
+        let file = "127.0.0.1 localhost\n10.0.0.7 db.example db # the server\n::1 six\n10.0.0.8 both\nfe80::1 both\n";
+        hosts.read_hosts_conf(file.as_bytes()).expect("a file");
+        let found = |name: &str| of_file(&hosts, name).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("db.example"), "10.0.0.7");
+        assert_eq!(found("DB"), "10.0.0.7");
+        assert_eq!(found("six"), "::1");
+        assert_eq!(found("both"), "10.0.0.8 fe80::1");
+        assert_eq!(found("other.example"), "");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use hickory_resolver::system_conf::parse_resolv_conf;
 /// Where the system has its own.
 pub(crate) const SYSTEM: &str = "/etc/resolv.conf";
 
-/// What asks the name servers of a file. Its other names come from /etc/hosts.
+/// What asks the name servers of a file.
 ///
 /// # Errors
 /// The file cannot be read, or names no name server.
@@ -33,7 +33,7 @@ pub(crate) fn resolver(path: &Path) -> io::Result<TokioResolver> {
     build(config, options).map_err(|error| wrong(error.to_string()))
 }
 
-/// What knows only the names of /etc/hosts.
+/// What asks nobody: only names of /etc/hosts are found.
 ///
 /// # Errors
 /// The system's.
@@ -44,7 +44,8 @@ pub(crate) fn hosts_only() -> io::Result<TokioResolver> {
 fn build(config: ResolverConfig, mut options: ResolverOpts) -> Result<TokioResolver, NetError> {
     // How long answers hold is PgBouncer's to say, not the record's.
     options.cache_size = 0;
-    options.use_hosts_file = ResolveHosts::Always;
+    // It is looked at first, for both families.
+    options.use_hosts_file = ResolveHosts::Never;
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     *builder.options_mut() = options;
     builder.build()
