@@ -86,7 +86,9 @@ toolchain:
 deb rpm tarball: toolchain
 	@tools/package $(ARGS) $@
 
+# Nothing of an earlier version may be among the checksums.
 release: toolchain
+	@rm -rf $(TARGET)/release-artefacts
 	@tools/package $(ARGS) deb rpm tarball image chart sbom
 
 check-install: toolchain
