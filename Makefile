@@ -21,6 +21,7 @@ help:
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo 'make image  the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
+	@echo 'make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 
 run: build
@@ -75,3 +76,8 @@ toolchain:
 	  exit 1; }
 	@command -v cc >/dev/null || { \
 	  echo 'cc is missing: cargo links with a C compiler. On Debian: apt-get install build-essential' >&2; exit 1; }
+
+.PHONY: check-monitoring
+# A quick check needs no program.
+check-monitoring: $(if $(findstring --quick,$(ARGS)),,build)
+	@tools/check-monitoring $(ARGS)
