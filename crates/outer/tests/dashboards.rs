@@ -245,14 +245,14 @@ api = tps=5 over=reject
 ";
 const RULES: &str = "all all puma all web\nall all sidekiq all background\nall all api all api\n";
 
-/// Database, application, statement, and how many such clients there are.
+/// Database, application, statements one after the other, and how many such clients there are.
 const CLIENTS: [(&str, &str, &str, usize); 6] = [
     ("postgres", "puma", "select 1", 3),
     ("postgres", "sidekiq", "select pg_sleep(0.02)", 4),
     ("postgres", "api", "select 2", 1),
     ("postgres", "psql", "select pg_sleep(0.2)", 2),
     ("sized", "psql", "select 3", 6),
-    ("watched", "psql", "select pg_advisory_lock(1); select pg_advisory_unlock(1)", 1),
+    ("watched", "psql", "select pg_advisory_lock(1);select pg_advisory_unlock(1)", 1),
 ];
 
 impl Load {
@@ -286,7 +286,7 @@ impl Load {
                 clients.push(thread::spawn(move || {
                     let mut client = Client::login(address, "postgres", database).expect("let in");
                     client.query(&format!("set application_name = '{application}'")).expect("an answer");
-                    while !stop.load(Ordering::Relaxed) {
+                    for statement in statement.split(';').cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
                         // An error is what is wanted of some.
                         let answer = client.query(statement).expect("an answer");
                         let pause = if answer.errors.is_empty() { 1 } else { 50 };
@@ -348,22 +348,22 @@ fn mistakes(query: &Query, exported: &BTreeMap<String, Vec<BTreeSet<String>>>) -
     mistakes
 }
 
+/// Series that are there once something has happened.
+const AFTER_EVENTS: [&str; 5] = [
+    "pgweir_events_count_total{",
+    "pgweir_lanes_count{",
+    "pgweir_sizing_size{",
+    "pgweir_fidelity_reasons_pin_count_total{",
+    "fingerprint=\"",
+];
+
 #[test]
 fn every_metric_and_label_is_exported() {
     let load = Load::start();
-    let has_all = |page: &str| {
-        [
-            "pgweir_events_count_total{",
-            "pgweir_lanes_count{",
-            "pgweir_sizing_size{",
-            "pgweir_fidelity_reasons_pin_count_total{",
-        ]
-        .iter()
-        .all(|name| page.contains(name))
-            && page.contains("fingerprint=\"")
-    };
     let page = || get(load.http, "/metrics").expect("it answers");
-    eventually("each kind of event has happened", || has_all(&page()));
+    for series in AFTER_EVENTS {
+        eventually(&format!("there is {series}"), || page().contains(series));
+    }
     let exported = exported(&page());
     let mut queries = queries_of_dashboard();
     let alerts = alerts();
