@@ -493,8 +493,10 @@ fn prometheus_evaluates_every_query_and_rule() {
     let Some(program) = Program::built_by("prometheus") else { return };
     let load = Load::start();
     let prometheus = Prometheus::start(&program, &load.stage.pooler.dir().join("prometheus"), load.http);
-    let queries: Vec<_> =
-        queries_of_dashboard().into_iter().filter(|query| !query.place.starts_with("variable ")).collect();
+    let mut queries = queries_of_dashboard();
+    queries.retain(|query| !query.place.starts_with("variable "));
+    let recorded = OF_THE_README.map(|name| format!("rate(pgbouncer_stats_{name}[10s])"));
+    queries.extend(recorded.map(|expression| Query { place: "recorded".to_owned(), expression, shown: Vec::new() }));
     let empty = || -> Vec<String> {
         let of = |query: &Query| match prometheus.count(&filled_in(&query.expression)) {
             Ok(0) => Some(format!("{}: nothing for {}", query.place, filled_in(&query.expression))),
@@ -517,9 +519,6 @@ fn prometheus_evaluates_every_query_and_rule() {
         let series = prometheus.count(&filled_in(&query.expression)).unwrap_or_else(|error| panic!("{title}: {error}"));
         println!("{title}: {series} series ({why})");
     }
-    for name in OF_THE_README {
-        assert_ne!(prometheus.count(&format!("rate(pgbouncer_stats_{name}[10s])")), Ok(0), "{name} is recorded");
-    }
     let rules = prometheus.ask("/api/v1/rules").expect("an answer");
     let rules: Vec<&Value> = rules["groups"]
         .as_array()
@@ -534,7 +533,7 @@ fn prometheus_evaluates_every_query_and_rule() {
             assert_eq!(text(&rule["state"]), "inactive", "{rule}");
         }
     }
-    println!("{} queries of the dashboard and {} alerts evaluated", queries.len(), alerts().len());
+    println!("{} queries and {} alerts evaluated", queries.len(), alerts().len());
     drop(prometheus);
     load.end();
 }
