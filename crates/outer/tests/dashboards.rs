@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -280,19 +280,11 @@ impl Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = Vec::new();
         let address = stage.pooler.address();
-        for (database, application, statement, count) in CLIENTS {
+        for (database, application, statements, count) in CLIENTS {
             for _ in 0..count {
                 let stop = Arc::clone(&stop);
-                clients.push(thread::spawn(move || {
-                    let mut client = Client::login(address, "postgres", database).expect("let in");
-                    client.query(&format!("set application_name = '{application}'")).expect("an answer");
-                    for statement in statement.split(';').cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
-                        // An error is what is wanted of some.
-                        let answer = client.query(statement).expect("an answer");
-                        let pause = if answer.errors.is_empty() { 1 } else { 50 };
-                        thread::sleep(Duration::from_millis(pause));
-                    }
-                }));
+                let one = move || work(address, database, application, statements, &stop);
+                clients.push(thread::spawn(one));
             }
         }
         let stopped = Arc::clone(&stop);
@@ -312,6 +304,18 @@ impl Load {
             client.join().expect("each client was answered");
         }
         self.stage.assert_healthy();
+    }
+}
+
+/// A client of the load, until it is to stop.
+fn work(address: SocketAddr, database: &str, application: &str, statements: &str, stop: &AtomicBool) {
+    let mut client = Client::login(address, "postgres", database).expect("let in");
+    client.query(&format!("set application_name = '{application}'")).expect("an answer");
+    for statement in statements.split(';').cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
+        // An error is what is wanted of some.
+        let answer = client.query(statement).expect("an answer");
+        let pause = if answer.errors.is_empty() { 1 } else { 50 };
+        thread::sleep(Duration::from_millis(pause));
     }
 }
 
