@@ -25,8 +25,8 @@ help:
 	@echo '            packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
 	@echo 'make release  all of these, image and chart, with checksums'
 	@echo 'make check-install  as root: install, upgrade and remove them in fresh Debian roots (make check-install ARGS=--quick)'
-
 	@echo 'make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
+>>>>>>> monitoring
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 	@echo 'make manual  the manual as a site, target/manual/index.html'
 	@echo 'make check-docs  spelling and links of the documentation, and of the site'
@@ -107,3 +107,4 @@ check-docs: toolchain
 # A quick check needs no program.
 check-monitoring: $(if $(findstring --quick,$(ARGS)),,build)
 	@tools/check-monitoring $(ARGS)
+>>>>>>> monitoring
