@@ -24,9 +24,10 @@ help:
 	@echo 'make deb, make rpm, make tarball'
 	@echo '            packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
 	@echo 'make release  all of these, image and chart, with checksums'
-	@echo 'make check-install  as root: install, upgrade and remove them in fresh Debian roots (make check-install ARGS=--quick)'
+	@echo 'make check-install  as root: packages in fresh Debian roots, image, chart, alert rules, manual (ARGS=--quick: in a few minutes)'
+	@echo 'make check-packages, make check-image, make check-chart'
+	@echo '            one of these'
 	@echo 'make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
->>>>>>> monitoring
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 	@echo 'make manual  the manual as a site, target/manual/index.html'
 	@echo 'make check-docs  spelling and links of the documentation, and of the site'
@@ -94,7 +95,11 @@ release: toolchain
 	@tools/package $(ARGS) deb rpm tarball image chart sbom
 
 check-install: toolchain
-	@tools/check-packages $(ARGS)
+	@tools/check-install $(ARGS)
+
+.PHONY: check-packages check-image check-chart
+check-packages check-image check-chart: toolchain
+	@tools/$@ $(ARGS)
 
 .PHONY: manual check-docs
 manual: toolchain
@@ -107,4 +112,3 @@ check-docs: toolchain
 # A quick check needs no program.
 check-monitoring: $(if $(findstring --quick,$(ARGS)),,build)
 	@tools/check-monitoring $(ARGS)
->>>>>>> monitoring
