@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test test-full test-regress fuzz worlds bench ab lint toolchain
+.PHONY: help run build test test-full test-regress fuzz worlds bench ab lint toolchain image
 .DEFAULT_GOAL := help
 
 help:
@@ -20,7 +20,14 @@ help:
 	@echo 'make bench  measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
+	@echo 'make image  the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
+	@echo 'make deb, make rpm, make tarball'
+	@echo '            packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
+	@echo 'make release  all of these, image and chart, with checksums'
+	@echo 'make check-install  as root: install, upgrade and remove them in fresh Debian roots (make check-install ARGS=--quick)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
+	@echo 'make manual  the manual as a site, target/manual/index.html'
+	@echo 'make check-docs  spelling and links of the documentation, and of the site'
 
 run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
@@ -65,9 +72,31 @@ AFTER ?= $(TARGET)/release/pgweir
 ab: named build
 	$(CARGO) run --release -p bench -- ab $(BEFORE) $(AFTER) $(ARGS)
 
+image: toolchain
+	@tools/image $(PROGRAM)
+
 toolchain:
 	@command -v cargo >/dev/null || { \
 	  echo 'cargo is missing. Get Rust with rustup (https://rustup.rs), which needs no root, then run make again.' >&2; \
 	  exit 1; }
 	@command -v cc >/dev/null || { \
 	  echo 'cc is missing: cargo links with a C compiler. On Debian: apt-get install build-essential' >&2; exit 1; }
+
+.PHONY: deb rpm tarball release check-install
+deb rpm tarball: toolchain
+	@tools/package $(ARGS) $@
+
+# Nothing of an earlier version may be among the checksums.
+release: toolchain
+	@rm -rf $(TARGET)/release-artefacts
+	@tools/package $(ARGS) deb rpm tarball image chart sbom
+
+check-install: toolchain
+	@tools/check-packages $(ARGS)
+
+.PHONY: manual check-docs
+manual: toolchain
+	@tools/manual
+
+check-docs: toolchain
+	@tools/check-docs --full

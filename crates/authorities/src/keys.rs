@@ -19,6 +19,7 @@
 //!
 //! //= rfc7517#section-5
 
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -27,7 +28,11 @@ use std::time::{Duration, Instant};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
+use ureq::config::Config as AgentConfig;
+use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
 use crate::trust::{certificates, provider};
 
@@ -236,15 +241,19 @@ fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
         .unversioned_rustls_crypto_provider(provider())
         .root_certs(RootCerts::new_with_certs(&roots))
         .build();
-    let agent = ureq::Agent::config_builder()
+    let config = ureq::Agent::config_builder()
         .tls_config(tls)
         .https_only(true)
         // Keys come from where the settings say.
         .max_redirects(0)
         .proxy(None)
         .timeout_global(Some(PATIENCE))
-        .build()
-        .new_agent();
+        .build();
+    let agent = if names::IS_STATIC {
+        ureq::Agent::with_parts(config, DefaultConnector::default(), WithoutTheSystem)
+    } else {
+        config.new_agent()
+    };
     let mut response = agent.get(url).call().map_err(|error| format!("\"{url}\": {error}"))?;
     if response.status() != 200 {
         return Err(format!("\"{url}\" says {}", response.status()));
@@ -252,11 +261,46 @@ fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
     response.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(|error| format!("\"{url}\": {error}"))
 }
 
+/// Looks names up in a static program, where ureq's own way does not do ([`names::IS_STATIC`]).
+#[derive(Debug)]
+struct WithoutTheSystem;
+
+impl Resolver for WithoutTheSystem {
+    fn resolve(&self, uri: &Uri, _: &AgentConfig, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let host = uri.host().ok_or(ureq::Error::HostNotFound)?.trim_start_matches('[').trim_end_matches(']');
+        let port = uri.port_u16().unwrap_or(HTTPS_PORT);
+        let mut addresses = self.empty();
+        // It takes no more of them.
+        for ip in names::look_up(host)?.into_iter().take(ADDRESSES_MAX) {
+            addresses.push(SocketAddr::new(ip, port));
+        }
+        if addresses.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(addresses) }
+    }
+}
+
+const HTTPS_PORT: u16 = 443;
+/// Room in `ResolvedSocketAddrs`.
+const ADDRESSES_MAX: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
+
+    #[test]
+    fn names_are_looked_up_without_the_system_where_it_cannot_be_asked() {
+        let agent = ureq::Agent::with_parts(AgentConfig::default(), DefaultConnector::default(), WithoutTheSystem);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            std::io::Write::write_all(&mut stream, b"HTTP/1.1 204 No Content\r\n\r\n").expect("it reads");
+        });
+        let answer = agent.get(format!("http://localhost:{port}/keys")).call().expect("localhost is in /etc/hosts");
+        assert_eq!(answer.status(), 204);
+        assert!(agent.get("http://nowhere.invalid/keys").call().is_err());
+    }
 
     /// Nothing here takes so long unless it hangs.
     const LONG: Duration = Duration::from_secs(20);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ impl Place {
         if host.starts_with('/') {
             return Ok(Place::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}"))));
         }
-        let found = (host, port).to_socket_addrs().map_err(|error| format!("host {host}: {error}"))?.next();
-        found.map(Place::Tcp).ok_or_else(|| format!("host {host} has no address"))
+        let found = names::look_up(host).map_err(|error| format!("host {host}: {error}"))?.into_iter().next();
+        found.map(|ip| Place::Tcp(SocketAddr::new(ip, port))).ok_or_else(|| format!("host {host} has no address"))
     }
 
     /// A socket that does not block, its connection perhaps still under way.

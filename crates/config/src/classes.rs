@@ -26,23 +26,23 @@ const LONG_AFTER: Duration = Duration::from_secs(1);
 
 #[rustfmt::skip]
 pub const PARAMETERS: &[Parameter] = &[
-    Parameter::new("weight", "Its share of server time beside other classes that have work: with 2 twice as much as with 1. 1 to 10000. Default: 1."),
-    Parameter::new("priority", "0 to 255. Higher goes first, whatever the weights; whoever waits for class_ageing counts one higher. Default: 0."),
-    Parameter::new("min", "While it has fewer servers of a pool than that, and work, it goes before everybody else. Default: 0."),
-    Parameter::new("max", "The most servers of a pool that it has at a time; 0: no limit."),
-    Parameter::new("max_waiting", "The most clients of it that wait for a server in a pool, divided among the pool's workers and rounded up; 0: no limit. Those who wait because of tps, qps or max_active do not count."),
-    Parameter::new("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
-    Parameter::new("long", "The class of its long transactions: once a statement has kept a server for long_after, transactions that begin with its like are in that class, until they have become short."),
+    Parameter::new("weight", "The class's share of server time beside other classes that have work: a class with 2 gets twice as much as one with 1. 1 to 10000. Default: 1."),
+    Parameter::new("priority", "0 to 255. A class with a higher priority goes first, whatever the weights. A client that has waited for class_ageing counts one higher. Default: 0."),
+    Parameter::new("min", "While the class has work and fewer servers of a pool than that, it goes before all others. Default: 0."),
+    Parameter::new("max", "The most servers of a pool that the class has at a time; 0: no limit."),
+    Parameter::new("max_waiting", "The most clients of the class that wait for a server in a pool, divided among the pool's workers and rounded up; 0: no limit. Clients that wait because of tps, qps or max_active do not count."),
+    Parameter::new("overflow", "Which client gets an error when more than max_waiting would wait. `reject-newest`: the one that comes. `drop-oldest`: the one that has waited longest. Default: `reject-newest`."),
+    Parameter::new("long", "The class for this class's long transactions. Once a statement has kept a server for long_after, transactions that begin with a similar one are in that class, until they have become short."),
     Parameter::new("long_after", "What counts as long, in seconds. Default: 1."),
-    Parameter::new("database", "The entry of [databases] that its clients use, whatever they name: another pool, with another size and mode. Decided at login, by the rules without comments."),
+    Parameter::new("database", "The entry of [databases] that the class's clients use, whatever database they name: another pool, with another size and mode. Decided at login, by rules without a tag."),
     Parameter::new("tps", "The most transactions that begin in a second, over all pools; 0: no limit."),
-    Parameter::new("tps_burst", "So many more at once, after a while with fewer. Default: as many as tps."),
+    Parameter::new("tps_burst", "How many transactions may begin at once after a quiet time. Default: as many as tps."),
     Parameter::new("qps", "The most queries in a second, over all pools; 0: no limit."),
-    Parameter::new("qps_burst", "So many more at once. Default: as many as qps."),
+    Parameter::new("qps_burst", "The same for queries. Default: as many as qps."),
     Parameter::new("logins", "The most logins in a second, over all pools; 0: no limit."),
-    Parameter::new("logins_burst", "So many more at once. Default: as many as logins."),
+    Parameter::new("logins_burst", "The same for logins. Default: as many as logins."),
     Parameter::new("max_active", "The most transactions at a time, over all pools; 0: no limit."),
-    Parameter::new("over", "What becomes of who is over tps, qps, logins or max_active: `delay`, it waits (in session mode, or pinned, with its server); `reject`, it is told an error that says when to come again. Default: `delay`."),
+    Parameter::new("over", "What happens to a client over tps, qps, logins or max_active. `delay`: it waits; in session mode, and while it is pinned, it keeps its server. `reject`: it gets an error that says when to try again. Default: `delay`."),
 ];
 
 /// All classes: `default` first, then as the file has them.

@@ -25,10 +25,10 @@ const FIRST: &[Parameter] = &[
     Parameter::new("host", "Address, name or socket directory (`/dir`, `@abstract`) of PostgreSQL; several with commas. Default: the Unix socket in unix_socket_dir."),
     Parameter::new("port", "Default: 5432."),
     Parameter::new("dbname", "The database's name at the server. Default: the name that the client used."),
-    Parameter::new("user", "The user to log in as at the server, whoever the client is. Default: the client's user."),
+    Parameter::new("user", "The user as which pgweir logs in at the server, for all clients. Default: the client's user."),
     Parameter::new("password", "The password of `user`. Default: the one in auth_file."),
     Parameter::new("password_file", "A file with the password of `user`, read again at each RELOAD."),
-    Parameter::new("password_env", "The variable of the environment that has the password of `user`."),
+    Parameter::new("password_env", "The name of the environment variable that has the password of `user`."),
 ];
 
 #[rustfmt::skip]

@@ -53,4 +53,4 @@ pub use import::import;
 pub use load::{load, load_with, read_file};
 pub use problem::{Problem, Severity};
 pub use sense::descriptors;
-pub use url::{Upstream, from_url};
+pub use url::{Assignment, Upstream, from_urls};

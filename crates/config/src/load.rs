@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use auth::Secret;
+use connections::databases::Database;
 use machine::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
@@ -48,7 +49,11 @@ impl Config {
 
     /// The same from a reader of one's own.
     pub fn reload_with(&self, read: &Read) -> Result<Config, Vec<Problem>> {
-        let mut draft = parse(&self.pooling.global.listening.conffile, self.values.built, read);
+        self.follow(parse(&self.pooling.global.listening.conffile, self.values.built, read), read)
+    }
+
+    /// What comes after this configuration in a process that runs: what cannot change stays.
+    pub(crate) fn follow(&self, mut draft: Draft, read: &Read) -> Result<Config, Vec<Problem>> {
         for setting in TABLE.iter().filter(|setting| !setting.reloadable) {
             let (running, wanted) = (self.values.get(setting.key), draft.values.get(setting.key));
             if running == wanted {
@@ -157,18 +162,29 @@ pub fn read_file(name: &str) -> io::Result<Vec<u8>> {
 
 /// What has been read so far.
 #[derive(Default)]
-struct Draft {
+pub(crate) struct Draft {
     section: Option<&'static str>,
     /// Inside an unknown section: its lines would only repeat the message.
     is_skipping: bool,
     has_main_section: bool,
-    values: Values,
+    pub(crate) values: Values,
+    /// What comes from elsewhere than entries of a file.
+    pub(crate) given: Given,
     databases: BTreeMap<String, Entry>,
     users: BTreeMap<String, Entry>,
     peers: BTreeMap<String, Entry>,
     /// In the order of the file.
     classes: Vec<Entry>,
-    problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Databases and users that URLs name.
+#[derive(Default)]
+pub(crate) struct Given {
+    pub(crate) databases: Vec<Database>,
+    pub(crate) fallback: Option<Database>,
+    /// They count more than auth_file's.
+    pub(crate) secrets: BTreeMap<String, Secret>,
 }
 
 impl Draft {
@@ -248,7 +264,7 @@ impl Draft {
         }
     }
 
-    fn setting(&mut self, place: Place, name: &str, text: &str) {
+    pub(crate) fn setting(&mut self, place: Place, name: &str, text: &str) {
         let Some(setting) = table::find(name) else {
             let problem = Problem::unknown(&place, name, "a setting of [pgbouncer]", &table::known_names());
             return self.problems.push(problem);
@@ -267,7 +283,12 @@ impl Draft {
 }
 
 /// `old` are the settings so far: users and rules of files that cannot be read stay.
-fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> Result<Config, Vec<Problem>> {
+pub(crate) fn finish(
+    mut draft: Draft,
+    cores: u16,
+    read: &Read,
+    old: Option<&Settings>,
+) -> Result<Config, Vec<Problem>> {
     let values = &draft.values;
     let problems = &mut draft.problems;
     let own_peer = values.get(Key::peer_id).show();
@@ -287,12 +308,16 @@ fn finish(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> 
             settings.databases.insert(database.name.clone(), Arc::new(database));
         }
     }
+    settings.fallback = settings.fallback.or(draft.given.fallback.take().map(Arc::new));
+    let given = draft.given.databases.drain(..);
+    settings.databases.extend(given.map(|database| (database.name.clone(), Arc::new(database))));
     for entry in draft.users.values() {
         settings.users.insert(entry.name.clone(), users::read(entry, problems));
     }
     let users = auth_file(values, read, problems);
     let has_users = users.is_some();
     settings.secrets = users.unwrap_or_else(|| old.map(|old| old.secrets.clone()).unwrap_or_default());
+    settings.secrets.append(&mut draft.given.secrets);
     access::read(&mut settings, values, old, read, problems);
     settings.classes = classes(&draft.classes, values, &settings, read, problems);
     // Beside what is wrong, much else seems to have no sense.

@@ -13,22 +13,27 @@ use ::settings::{Effect, Group, Setting, TABLE};
 const LINE_CHARS_MAX: usize = 100;
 
 const INTRODUCTION: &str = "\
+<!-- Made from the table in crates/settings/src/table.rs: change it there and run `UPDATE=1 cargo test -p config`. -->
 # Settings
 
-Made from the table in `crates/settings/src/table.rs`; change it there and run `UPDATE=1 cargo test -p config`.
+pgweir reads PgBouncer's `pgbouncer.ini` as PgBouncer does:
 
-pgweir reads PgBouncer's `pgbouncer.ini` as PgBouncer does: `[section]`, `name = value`, `;` and `#` for comment lines,
-`%include FILE`, the last assignment wins. Names that hold other characters than letters, digits, `_`, `.`, `-` and `*` go in
-double quotes. `pgweir check FILE` says what a file means and what is wrong with it. A sample with every setting:
-[pgweir.ini](pgweir.ini).
+* Lines are `[section]`, `name = value`, or `%include FILE`. A line that begins with `;` or `#` is a comment. The last assignment wins.
+* Names with other characters than letters, digits, `_`, `.`, `-` and `*` go in double quotes.
+* Times are in seconds; fractions are allowed. Switches are 0 or 1; yes, no, on, off, true and false are understood too. A number may be
+  written in octal (`010`) or hexadecimal (`0x10`). An empty value means the default, except where the value is a text.
+* If `[pgbouncer]` appears a second time, its settings start from the defaults again, as in PgBouncer, and pgweir warns. Settings that
+  PgBouncer does not have keep their values.
 
-Times are in seconds, fractions allowed. A number may be written in octal (`010`) or hexadecimal (`0x10`), and an empty value
-stands for the default where text is not wanted. Switches are 0 or 1; yes, no, on, off, true and false are understood
-too. When `[pgbouncer]` appears a second time it starts from the defaults again, as in PgBouncer, but for settings that PgBouncer
-does not have; pgweir warns.
+`pgweir check FILE` says what a file means and what is wrong with it. [pgweir.ini](pgweir.ini) is a sample with every setting.
 
-In the column *effect*: **yes** as in PgBouncer; **none needed** accepted, there is nothing here for it to change; **not yet**
-accepted with a warning, no effect so far; **partly** see the text, and what would be unsafe to pass over is refused.
+The column *reload* says whether a RELOAD changes the setting. The column *effect*:
+
+| effect | |
+|---|---|
+| yes | as in PgBouncer, or as described |
+| none needed | accepted; pgweir has nothing that it could change |
+| partly | see the text. A value that would be unsafe to ignore is refused |
 ";
 
 /// The manual page.
@@ -38,7 +43,7 @@ pub fn settings_md() -> String {
     page.push_str("\n# [pgbouncer]\n");
     for &group in Group::ALL {
         let _ = write!(page, "\n## {}\n\n", group.title());
-        page.push_str("| setting | value | default | reload | effect | |\n|---|---|---|---|---|---|\n");
+        page.push_str("| setting | | value | default | reload | effect |\n|---|---|---|---|---|---|\n");
         for setting in TABLE.iter().filter(|setting| setting.group == group) {
             row(&mut page, setting);
         }
@@ -46,22 +51,22 @@ pub fn settings_md() -> String {
     let sections = [
         (
             "[databases]",
-            "`name = parameter=value …`: the name that clients use, `*` for any other name. Blanks in a value go in single quotes, a quote is doubled. An empty value or -1 means not set.",
+            "`name = parameter=value …`: the name that clients use, `*` for any other name. A value with blanks goes in single quotes; a quote in it is doubled. An empty value or -1 means not set.",
             databases::parameters(),
         ),
         (
             "[users]",
-            "`name = parameter=value …`: other limits for a user. An entry lets nobody in; auth_file does.",
+            "`name = parameter=value …`: other limits for a user. An entry here lets nobody in; auth_file does that.",
             users::parameters(),
         ),
         (
             "[peers]",
-            "`peer_id = parameter=value …`: other processes of the pooler, to which cancel requests are passed on that are for their clients. An entry with this process's own number is ignored.",
+            "`peer_id = parameter=value …`: other processes of the pooler. Cancel requests for their clients are passed on to them. An entry with this process's own number is ignored.",
             users::PEER_PARAMETERS.to_vec(),
         ),
         (
             "[classes]",
-            "`name = parameter=value …`: what a class of clients may claim beside the others; `default` is the class of whoever is in no other. At most 32 with it. Who is in which class is said in class_file; examples are in [the guide](guide/sizing-and-sharing.md). PgBouncer refuses a file with this section.",
+            "`name = parameter=value …`: the share and the limits of a class of clients. `default` is the class of clients that are in no other class. There may be 32 classes, including it. class_file says which client is in which class; [the guide](guide/sizing-and-sharing.md) has examples. PgBouncer refuses a file with this section.",
             classes::PARAMETERS.to_vec(),
         ),
     ];
@@ -77,33 +82,34 @@ pub fn settings_md() -> String {
 const AUTH_FILE: &str = "
 # The file named by auth_file
 
-One user a line: `\"user\" \"secret\"`. The secret is a password, `md5` and 32 hexadecimal digits, or a verifier
-`SCRAM-SHA-256$iterations:salt$stored:server` as PostgreSQL keeps it in `pg_authid`. A quote is doubled, a line that begins with
-`;` is a comment, and what follows the secret is ignored. A file that is broken somewhere counts up to there, with a warning.
+Each line has one user: `\"user\" \"secret\"`. The secret is a password, or `md5` and 32 hexadecimal digits, or a verifier
+`SCRAM-SHA-256$iterations:salt$stored:server` as PostgreSQL keeps it in `pg_authid`. A quote in a name or secret is doubled. A line that begins with
+`;` is a comment. What follows the secret is ignored. If a line is broken, only the lines before it count, and pgweir warns.
 ";
 
 const CLASS_FILE: &str = "
 # The file named by class_file
 
-One rule a line, five fields with blanks between them: `database user application tag class`. The first rule whose first
-four fields all fit decides; whom none fits is in `default`. A sample: [classes.conf](classes.conf).
+Each line has one rule, with five fields and blanks between them: `database user application tag class`. The first rule whose first
+four fields all match decides. A client that no rule matches is in `default`. [classes.conf](classes.conf) is a sample.
 
 | field | compared with |
 |---|---|
 | database | the name that the client asks for |
-| user | who logs in |
+| user | the user that logs in |
 | application | the client's current `application_name` |
 | tag | `key:value` in a comment at the beginning or the end of a transaction's first statement, as `/*action:export*/` or `/*action='export'*/` |
 | class | names a class of `[classes]`, or `default` |
 
-A field may list several names with commas between them; one has to fit. `all` fits anything, a `*` behind a name fits what
-begins with it, and `\"\"` is the empty name: of a client without an application_name, say. Names with blanks, commas, `#` or `*` in
-them, and names that mean something else, go in double quotes (`\"all\"`, `\"puma 6\"*`); a quote is doubled. What follows a `#` is a
-comment. Capital letters matter.
+* A field may list several names with commas between them; one has to match.
+* `all` matches anything. A `*` after a name matches what begins with the name. `\"\"` is the empty name, of a client without an
+  application_name, for example.
+* Names with blanks, commas, `#` or `*` in them, and names that would mean something else, go in double quotes (`\"all\"`, `\"puma 6\"*`);
+  a quote in them is doubled. What follows a `#` is a comment. Case counts.
 
-At most 10,000 rules and 1,048,576 bytes. A file with a mistake is refused, with every mistake and its line; on RELOAD all stays
-as it was. `pgweir check` also names classes that no rule names, rules that never decide because an earlier one takes all that
-they could, and rules for databases or users that nobody can come with.
+A file has at most 10,000 rules and 1,048,576 bytes. A file with a mistake is refused, and every mistake is reported with its line; on RELOAD
+everything stays as it was. `pgweir check` also reports classes that no rule names, rules that never decide because an earlier one matches all
+their clients, and rules for databases or users that no client can have.
 ";
 
 fn row(page: &mut String, setting: &Setting) {
@@ -117,7 +123,16 @@ fn row(page: &mut String, setting: &Setting) {
         Effect::Partly => "partly",
     };
     let reload = if setting.reloadable { "yes" } else { "no" };
-    let value = match setting.kind {
+    let value = value(setting);
+    let name = setting.name;
+    let doc = setting.doc.replace('*', "\\*");
+    let _ = writeln!(page, "| `{name}` | {doc} | {value} | {default} | {reload} | {effect} |");
+}
+
+/// What a setting's value is, in a word or two.
+#[must_use]
+pub fn value(setting: &Setting) -> String {
+    match setting.kind {
         Kind::Choice(_) => setting.kind.expected(),
         Kind::Count(_, _, "") => "number".to_owned(),
         Kind::Count(_, _, unit) => unit.to_owned(),
@@ -128,10 +143,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Path => "path".to_owned(),
         Kind::Mode => "file mode".to_owned(),
         Kind::Flag => "0 or 1".to_owned(),
-    };
-    let name = setting.name;
-    let doc = setting.doc.replace('*', "\\*");
-    let _ = writeln!(page, "| `{name}` | {value} | {default} | {reload} | {effect} | {doc} |");
+    }
 }
 
 fn table(page: &mut String, parameters: &[Parameter]) {
@@ -200,8 +212,8 @@ pub fn sample_classes() -> &'static str {
 }
 
 const SAMPLE_CLASSES: &str = "\
-# A sample for pgweir's class_file: who is in which class of [classes]. The first rule that fits decides, and whom none
-# fits is in default. docs/settings.md explains the fields; docs/guide/sizing-and-sharing.md has the pgweir.ini to it.
+# A sample for pgweir's class_file: which client is in which class of [classes]. The first rule that matches decides. A
+# client that no rule matches is in default. docs/settings.md explains the fields; docs/guide/sizing-and-sharing.md has the pgweir.ini to it.
 #
 # Fields are separated by blanks; a comma makes a list, \"double quotes\" keep a blank, * stands for any text.
 
@@ -209,7 +221,7 @@ const SAMPLE_CLASSES: &str = "\
 gitlabhq_production   all   puma*               all                  web
 gitlabhq_production   all   sidekiq*            all                  background
 gitlabhq_production   all   rake*,migrations    all                  migrations
-# Whoever does not name itself says so in its comments: /*application:sidekiq,correlation_id:…*/
+# For clients that set no application_name but have comments: /*application:sidekiq,correlation_id:…*/
 gitlabhq_production   all   all                 application:web      web
 gitlabhq_production   all   all                 application:sidekiq  background
 ";

@@ -74,6 +74,12 @@ impl Problem {
         Problem { severity: Severity::Warning, ..Problem::error(place, key, found, expected) }
     }
 
+    /// What is wrong with a variable of the environment.
+    #[must_use]
+    pub fn of_variable(name: &str, found: &str, expected: &str) -> Problem {
+        Problem::error(&Place::default(), name, found.to_owned(), expected.to_owned())
+    }
+
     /// A name that nothing is called by, with the nearest one that exists.
     #[must_use]
     pub(crate) fn unknown(place: &Place, key: &str, what: &str, known: &[&str]) -> Problem {
@@ -103,7 +109,7 @@ impl fmt::Display for Problem {
 
 /// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty.
 #[must_use]
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     if text.is_empty() {
         return "nothing".to_owned();
     }

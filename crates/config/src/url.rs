@@ -1,4 +1,11 @@
-//! `postgres://user:password@host:port/database?parameter=value` to a `Config`: one upstream, no file.
+//! `postgres://user:password@host:port/database?parameter=value` to a `Config`: one upstream or several, no file.
+//!
+//! ```text
+//!   URL ─ text, parameters ─▶ Lead ─┐                    the defaults of `run`
+//!   URL ─ text, parameters ─▶ Lead ─┴─▶ values  ◀─ then  what the URLs ask for
+//!                                                  then  variables PGWEIR_… of the environment
+//!                                                  last  --listen, --pool-size
+//! ```
 //!
 //! Promises libpq's reading of the URL and the order of libpq's sources: the URL, the environment, the password file.
 //! Safe by default: clients prove the upstream's user and password by SCRAM; where there is no password they are
@@ -6,25 +13,28 @@
 //= pg18 libpq-connect#LIBPQ-CONNSTRING-URIS
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use ::settings::PoolSize;
 use auth::{Password, Secret};
-use connections::databases::{Address, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
 
-use crate::config::{Config, assemble};
-use crate::databases::host as parse_host;
+use crate::built::Built;
+use crate::config::Config;
+use crate::databases::{NAME_LEN_MAX, host as parse_host};
 use crate::encryption;
+use crate::ini::Read;
+use crate::load::{Draft, finish};
 use crate::passfile::{self, Wanted};
 use crate::problem::{Place, Problem, Severity, quoted};
-use crate::settings::{self, Values};
-use ::settings::Key;
+use crate::settings::Values;
+use ::settings::{Key, table};
 
 mod parameters;
 mod text;
 
 use parameters::Parameters;
+pub use parameters::VARIABLES;
 
 /// Where libpq and Debian's libpq look for a Unix socket.
 const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -36,22 +46,115 @@ const LOGIN_RETRY: &str = "1";
 //= pg18 runtime-config-connection#GUC-MAX-CONNECTIONS
 pub const SERVERS_MAX: u32 = 90;
 
-/// What `from_url` needs besides the URL.
+/// What `from_urls` needs besides the URLs.
 #[derive(Copy, Clone)]
 pub struct Upstream<'a> {
     /// Looks up an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Settings that the environment has.
+    pub assignments: &'a [Assignment],
     /// The contents of the password file, if it exists and other users cannot read it.
     pub passfile: Option<&'a str>,
-    /// `host:port`, `host`, `port`, `:port` or `[v6]:port`; `*` is every address.
-    pub listen: &'a str,
-    pub pool_size: PoolSize,
+    /// `host:port`, `host`, `port`, `:port` or `[v6]:port`; `*` is every address. `None`: 127.0.0.1:6432, unless the environment
+    /// says otherwise.
+    pub listen: Option<&'a str>,
+    /// `None`: auto, unless the environment says otherwise.
+    pub pool_size: Option<PoolSize>,
     /// What `workers = 0` stands for.
     pub cores: u16,
+    pub built: Built,
 }
 
-/// Reads a URL. The error says which part of it, or which variable, is wrong.
-pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
+/// A setting that a variable of the environment has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// As messages name it.
+    pub variable: String,
+    /// The setting's name; one that does not exist is warned of.
+    pub name: String,
+    pub text: String,
+}
+
+/// Reads URLs, each for a database of its own; one may have the database's name for clients in front of it, as in
+/// `shop=postgres://…`. `read` reads files that settings name.
+///
+/// # Errors
+/// All that is wrong: which part of a URL, or which variable.
+pub fn from_urls(urls: &[String], upstream: &Upstream<'_>, read: &Read) -> Result<Config, Vec<Problem>> {
+    let draft = draft(urls, upstream).map_err(|problem| vec![problem])?;
+    finish(draft, upstream.cores, read, None)
+}
+
+impl Config {
+    /// Reads them again, as RELOAD does: what cannot change while the process runs stays as it is.
+    ///
+    /// # Errors
+    /// As those of [`from_urls`].
+    pub fn reload_urls(&self, urls: &[String], upstream: &Upstream<'_>, read: &Read) -> Result<Config, Vec<Problem>> {
+        let draft = draft(urls, upstream).map_err(|problem| vec![problem])?;
+        self.follow(draft, read)
+    }
+}
+
+/// Where one URL leads.
+struct Lead {
+    /// The database, as clients call it.
+    name: String,
+    /// The database, as PostgreSQL calls it.
+    dbname: String,
+    user: String,
+    password: Option<String>,
+    hosts: Vec<Address>,
+    parameters: Parameters,
+}
+
+fn draft(urls: &[String], upstream: &Upstream<'_>) -> Result<Draft, Problem> {
+    let leads = urls.iter().map(|url| lead(url, upstream)).collect::<Result<Vec<_>, _>>()?;
+    agree(&leads)?;
+    let mut draft = Draft::default();
+    draft.values.built = upstream.built;
+    let has_passwords = leads.iter().all(|lead| lead.password.is_some());
+    by_default(&mut draft.values, &leads, has_passwords)?;
+    take_assignments(&mut draft, upstream.assignments);
+    if let Some(text) = upstream.listen {
+        let (address, port) = listen(text)?;
+        set(&mut draft.values, Key::listen_addr, &address);
+        set(&mut draft.values, Key::listen_port, &port.to_string());
+    }
+    if let Some(size) = upstream.pool_size {
+        set(&mut draft.values, Key::default_pool_size, &size.to_string());
+    }
+    let is_found = draft.values.get(Key::default_pool_size).show() == PoolSize::Auto.to_string();
+    if is_found && draft.values.place(Key::max_server_connections).is_none() {
+        set(&mut draft.values, Key::max_server_connections, &SERVERS_MAX.to_string());
+    }
+    let is_wrong = |problem: &Problem| problem.severity == Severity::Error;
+    if let Some(problem) = encryption::judge(&draft.values).into_iter().find(is_wrong) {
+        return Err(problem);
+    }
+    let is_trusting = ["trust", "any"].contains(&draft.values.choice(Key::auth_type));
+    if is_trusting {
+        draft.problems.extend(trust_warning(&leads, draft.values.text(Key::listen_addr))?);
+    }
+    // The upstream is a whole server: its other databases are there under their own names.
+    if let [lead] = &leads[..] {
+        draft.given.fallback = Some(Database { name: "*".to_owned(), ..database(lead) });
+    }
+    for lead in leads {
+        draft
+            .given
+            .databases
+            .push(Database { dbname: (lead.dbname != lead.name).then(|| lead.dbname.clone()), ..database(&lead) });
+        if is_trusting || lead.password.is_some() {
+            let secret = Secret::Plain(Password::new(lead.password.unwrap_or_default()));
+            draft.given.secrets.insert(lead.user, secret);
+        }
+    }
+    Ok(draft)
+}
+
+fn lead(url: &str, upstream: &Upstream<'_>) -> Result<Lead, Problem> {
+    let (name, url) = text::named(url);
     let mut parameters = text::split(url)?;
     parameters.fill_from(upstream.env);
     let user = parameters
@@ -60,64 +163,113 @@ pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
         .or_else(|| (upstream.env)("USER").or_else(|| (upstream.env)("LOGNAME")))
         .filter(|user| !user.is_empty())
         .ok_or_else(|| wrong("user", "nothing", "postgres://USER@host, or PGUSER"))?;
-    let name = parameters.get("dbname").unwrap_or(&user).to_owned();
+    let dbname = parameters.get("dbname").unwrap_or(&user).to_owned();
+    let name = name.unwrap_or(&dbname).to_owned();
+    if name == CONSOLE_DATABASE {
+        let expected = "another name, as in other=postgres://…: this one is the console's";
+        return Err(wrong("database", &quoted(&name), expected));
+    }
+    if name.is_empty() || name.len() > NAME_LEN_MAX {
+        let expected = format!("a name of 1 to {NAME_LEN_MAX} bytes");
+        return Err(wrong("database", &format!("a name of {} bytes", name.len()), &expected));
+    }
     let hosts = hosts(&parameters)?;
-    let password = password(&parameters, &hosts, &name, &user, upstream.passfile);
-    let (listen_addr, listen_port) = listen(upstream.listen)?;
-
-    let mut values = Values::default();
-    let mut set = |key: Key, text: &str| {
-        let value = key.setting().kind.read(text);
-        values.set(key, value.expect("written here or checked before"), None);
-    };
-    set(Key::pool_mode, "transaction");
-    set(Key::default_pool_size, &upstream.pool_size.to_string());
-    if upstream.pool_size == PoolSize::Auto {
-        set(Key::max_server_connections, &SERVERS_MAX.to_string());
-    }
-    set(Key::max_client_conn, "0");
-    set(Key::listen_addr, &listen_addr);
-    set(Key::listen_port, &listen_port.to_string());
-    // The console belongs to this user. Without authentication, local clients have only read rights there.
-    set(if password.is_some() { Key::admin_users } else { Key::stats_users }, &user);
-    // Java's driver always sends it, and since PostgreSQL 12 all values that it sends mean the same.
-    set(Key::ignore_startup_parameters, "extra_float_digits");
-    let auth_type = if password.is_some() { "scram-sha-256" } else { "trust" };
-    set(Key::auth_type, auth_type);
-    if hosts.len() > 1 {
-        set(Key::server_login_retry, LOGIN_RETRY);
-    }
-    parameters.apply(&mut set)?;
-    if let Some(problem) = encryption::judge(&values).into_iter().find(|problem| problem.severity == Severity::Error) {
-        return Err(problem);
-    }
-
-    let warnings = trust_warning(&password, &listen_addr, &user)?;
-    let mut pooling = settings::pooling(&values, upstream.cores);
-    let database = database(&name, hosts, &parameters);
-    // The upstream is a whole server: its other databases are there under their own names.
-    pooling.fallback = Some(Arc::new(Database { name: "*".to_owned(), ..database.clone() }));
-    pooling.databases.insert(name, Arc::new(database));
-    let secret = Secret::Plain(Password::new(password.unwrap_or_default()));
-    pooling.secrets.insert(user, secret);
-    Ok(assemble(values, pooling, warnings))
+    let password = password(&parameters, &hosts, &dbname, &user, upstream.passfile);
+    Ok(Lead { name, dbname, user, password, hosts, parameters })
 }
 
-fn database(name: &str, hosts: Vec<Address>, parameters: &Parameters) -> Database {
-    let load_balance_hosts = match parameters.get("load_balance_hosts") {
+/// Several URLs must not contradict each other.
+fn agree(leads: &[Lead]) -> Result<(), Problem> {
+    for (index, lead) in leads.iter().enumerate() {
+        let others = &leads[..index];
+        if others.iter().any(|other| other.name == lead.name) {
+            let expected = "another name for one of them, as in other=postgres://…";
+            return Err(wrong("database", &format!("{} in two URLs", quoted(&lead.name)), expected));
+        }
+        if others.iter().any(|other| other.user == lead.user && other.password != lead.password) {
+            let found = format!("two passwords for user {}", quoted(&lead.user));
+            return Err(wrong("password", &found, "one, since clients of all databases prove it"));
+        }
+    }
+    let without = leads.iter().find(|lead| lead.password.is_none());
+    match without.filter(|_| leads.iter().any(|lead| lead.password.is_some())) {
+        None => Ok(()),
+        Some(lead) => {
+            let found = format!("none for user {}", quoted(&lead.user));
+            Err(wrong("password", &found, "one for each URL, or for none of them"))
+        }
+    }
+}
+
+/// What holds unless the environment or the command line says otherwise.
+fn by_default(values: &mut Values, leads: &[Lead], has_passwords: bool) -> Result<(), Problem> {
+    let (address, port) = listen("")?;
+    set(values, Key::pool_mode, "transaction");
+    set(values, Key::default_pool_size, &PoolSize::Auto.to_string());
+    set(values, Key::max_client_conn, "0");
+    set(values, Key::listen_addr, &address);
+    set(values, Key::listen_port, &port.to_string());
+    // The console belongs to the first user. Without authentication, local clients have only read rights there.
+    set(values, if has_passwords { Key::admin_users } else { Key::stats_users }, &leads[0].user);
+    // Java's driver always sends it, and since PostgreSQL 12 all values that it sends mean the same.
+    set(values, Key::ignore_startup_parameters, "extra_float_digits");
+    set(values, Key::auth_type, if has_passwords { "scram-sha-256" } else { "trust" });
+    if leads.iter().any(|lead| lead.hosts.len() > 1) {
+        set(values, Key::server_login_retry, LOGIN_RETRY);
+    }
+    let mut asked: Vec<(Key, String)> = Vec::new();
+    for lead in leads {
+        let mut contradiction = None;
+        lead.parameters.apply(&mut |key: Key, text: &str| match asked.iter().find(|(earlier, _)| *earlier == key) {
+            Some((_, earlier)) if earlier != text => contradiction = Some(key),
+            Some(_) => {}
+            None => asked.push((key, text.to_owned())),
+        })?;
+        if let Some(key) = contradiction {
+            return Err(wrong(key.name(), "two values in the URLs", "one, since it holds for all servers"));
+        }
+    }
+    for (key, text) in asked {
+        set(values, key, &text);
+    }
+    Ok(())
+}
+
+fn set(values: &mut Values, key: Key, text: &str) {
+    let value = key.setting().kind.read(text);
+    values.set(key, value.expect("written here or checked before"), None);
+}
+
+/// What is wrong with one is said with the variable's name.
+fn take_assignments(draft: &mut Draft, assignments: &[Assignment]) {
+    for Assignment { variable, name, text } in assignments {
+        let told = draft.problems.len();
+        draft.setting(Place::default(), name, text);
+        for problem in &mut draft.problems[told..] {
+            problem.key = Some(variable.clone());
+            // It may be somebody else's.
+            if table::find(name).is_none() {
+                problem.severity = Severity::Warning;
+            }
+        }
+    }
+}
+
+fn database(lead: &Lead) -> Database {
+    let load_balance_hosts = match lead.parameters.get("load_balance_hosts") {
         Some("random") => LoadBalanceHosts::RoundRobin,
         // libpq takes the first host that answers.
         _ => LoadBalanceHosts::Disable,
     };
-    Database { load_balance_hosts, startup: parameters.startup(), ..Database::new(name, hosts) }
+    let startup = lead.parameters.startup();
+    Database { load_balance_hosts, startup, ..Database::new(&lead.name, lead.hosts.clone()) }
 }
 
 /// Clients of other machines must authenticate.
-fn trust_warning(password: &Option<String>, listen_addr: &str, user: &str) -> Result<Vec<Problem>, Problem> {
-    if password.is_some() {
-        return Ok(Vec::new());
-    }
-    if !is_loopback(listen_addr) {
+fn trust_warning(leads: &[Lead], listen_addr: &str) -> Result<Vec<Problem>, Problem> {
+    let Some(lead) = leads.iter().find(|lead| lead.password.is_none()) else { return Ok(Vec::new()) };
+    let user = &lead.user;
+    if !listen_addr.split(',').all(|address| is_loopback(address.trim())) {
         let found = format!("none for user {} while listening on {}", quoted(user), quoted(listen_addr));
         let expected = "one in the URL, PGPASSWORD or ~/.pgpass, or a loopback address to listen on";
         return Err(wrong("password", &found, expected));
@@ -129,7 +281,9 @@ fn trust_warning(password: &Option<String>, listen_addr: &str, user: &str) -> Re
 }
 
 fn is_loopback(addr: &str) -> bool {
-    addr.eq_ignore_ascii_case("localhost") || addr.parse::<IpAddr>().is_ok_and(|addr| addr.is_loopback())
+    addr.is_empty()
+        || addr.eq_ignore_ascii_case("localhost")
+        || addr.parse::<IpAddr>().is_ok_and(|addr| addr.is_loopback())
 }
 
 /// `host:port` in its forms, or either alone; the defaults are 127.0.0.1 and 6432.

@@ -190,9 +190,16 @@ fn no_url_makes_it_panic() {
         let url = String::from_utf8_lossy(&random.mutate(URL.as_bytes())).into_owned();
         let passfile = String::from_utf8_lossy(&random.mutate(PASSFILE.as_bytes())).into_owned();
         let listen = ["127.0.0.1:6432", "*", "[::1]"][random.below(3)];
-        let upstream =
-            Upstream { env: &|_| None, passfile: Some(&passfile), listen, pool_size: PoolSize::Auto, cores: 1 };
-        if let Ok(config) = config::from_url(&url, &upstream) {
+        let upstream = Upstream {
+            env: &|_| None,
+            assignments: &[],
+            passfile: Some(&passfile),
+            listen: Some(listen),
+            pool_size: Some(PoolSize::Auto),
+            cores: 1,
+            built: config::Built::default(),
+        };
+        if let Ok(config) = config::from_urls(&[url], &upstream, &config::read_file) {
             assert!(!config::explain(&config).is_empty());
         }
     }

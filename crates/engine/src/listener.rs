@@ -4,7 +4,7 @@
 //! manager has opened are taken as they are, in place of all others. `gate` deals with running out of descriptors.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
                 Ok(listener) => listeners.push(listener),
                 // `*` means what this machine has: without IPv6, only IPv4.
                 Err(error) if text == "*" && address.is_ipv6() && is_unsupported(&error) => {}
-                Err(error) => missed.push(ListenError { place: address.to_string(), why: error.to_string() }),
+                Err(error) => missed.push(ListenError { place: address.to_string(), why: why(&error) }),
             }
         }
     }
@@ -114,6 +114,16 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
         listeners.push(listener.map_err(|why| ListenError { place, why: why.to_string() })?);
     }
     Ok(listeners)
+}
+
+/// The system's words, and what to do where another process has the port.
+fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{error}: another process has the port (ss -ltnp shows which); stop it, or change listen_port")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The sockets that were opened for us.
@@ -161,12 +171,8 @@ fn addresses(text: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         return Ok(any.map(|ip| SocketAddr::new(ip, port)).to_vec());
     }
-    let bare = text.trim_start_matches('[').trim_end_matches(']');
-    if let Ok(ip) = bare.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
-    }
-    match (text, port).to_socket_addrs() {
-        Ok(found) => Ok(found.collect()),
+    match names::look_up(text.trim_start_matches('[').trim_end_matches(']')) {
+        Ok(found) => Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
         Err(error) => Err(ListenError { place: text.to_owned(), why: error.to_string() }),
     }
 }

@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::{Hosts, TokioResolver};
 use tokio::time::timeout;
 
 use crate::{Failure, LOOKUP_MAX, resolv_conf};
@@ -33,15 +34,7 @@ impl Way {
                     Err(_) => Err(passing("timed out")),
                 }
             }
-            Way::Own(resolver) => {
-                let looked_up = timeout(LOOKUP_MAX, resolver.lookup_ip(asked)).await;
-                match looked_up {
-                    Ok(Ok(found)) => Ok(found.iter().collect()),
-                    Ok(Err(error)) if error.is_no_records_found() => Err(lasting("no such name")),
-                    Ok(Err(error)) => Err(passing(&error.to_string())),
-                    Err(_) => Err(passing("timed out")),
-                }
-            }
+            Way::Own(resolver) => ask(&resolver, &asked).await,
         };
         let found =
             found.and_then(
@@ -62,8 +55,11 @@ fn passing(why: &str) -> Failure {
     Failure { is_passing: true, why: why.to_owned() }
 }
 
-/// getaddrinfo, which may take its time. Whether a name server has answered shows in its words only.
+/// The system's way, which may take its time. Whether a name server has answered shows in its words only.
 fn system(name: &str) -> Result<Vec<IpAddr>, Failure> {
+    if IS_STATIC {
+        return without_the_system(name);
+    }
     let failure = |error: std::io::Error| {
         let why = error.to_string();
         // EAI_AGAIN, as glibc and musl put it.
@@ -71,13 +67,63 @@ fn system(name: &str) -> Result<Vec<IpAddr>, Failure> {
         Failure { is_passing, why }
     };
     let found = (name, 0).to_socket_addrs().map_err(failure)?;
+    Ok(each_once(found.map(|address: SocketAddr| address.ip())))
+}
+
+fn each_once(found: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for address in found.map(|address: SocketAddr| address.ip()) {
+    for address in found {
         if !addresses.contains(&address) {
             addresses.push(address);
         }
     }
-    Ok(addresses)
+    addresses
+}
+
+/// What glibc loads for nsswitch.conf has to be of its own version, and a static program runs on systems with another one.
+pub const IS_STATIC: bool = cfg!(target_feature = "crt-static");
+
+/// As getaddrinfo does it where nsswitch.conf says `files dns`: /etc/hosts, then the name servers of /etc/resolv.conf, which is read each time.
+fn without_the_system(name: &str) -> Result<Vec<IpAddr>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let resolver = resolv_conf::resolver(Path::new(resolv_conf::SYSTEM)).or_else(|_| resolv_conf::hosts_only());
+    let (Ok(runtime), Ok(resolver)) = (runtime, resolver) else {
+        return Err(passing("the system gives no thread or no socket to look it up"));
+    };
+    runtime.block_on(ask(&resolver, name))
+}
+
+/// A name that the file has is looked up nowhere else, as getaddrinfo has it, though it may have an address of one family only.
+async fn ask(resolver: &TokioResolver, name: &str) -> Result<Vec<IpAddr>, Failure> {
+    let own = Hosts::from_system().map(|hosts| of_file(&hosts, name)).unwrap_or_default();
+    if !own.is_empty() {
+        return Ok(own);
+    }
+    match timeout(LOOKUP_MAX, resolver.lookup_ip(name)).await {
+        Ok(Ok(found)) => Ok(each_once(found.iter())),
+        Ok(Err(error)) if error.is_no_records_found() => Err(lasting("no such name")),
+        Ok(Err(error)) => Err(passing(&error.to_string())),
+        Err(_) => Err(passing("timed out")),
+    }
+}
+
+/// What hosts(5) says of a name.
+fn of_file(hosts: &Hosts, name: &str) -> Vec<IpAddr> {
+    let Ok(name) = Name::from_utf8(name) else { return Vec::new() };
+    let of = |kind| hosts.lookup_static_host(&Query::query(name.clone(), kind));
+    let answers = [RecordType::A, RecordType::AAAA].into_iter().filter_map(of);
+    each_once(answers.flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>()))
+}
+
+/// Addresses of a name or of an address, by the system's way; blocks for as long as that takes.
+///
+/// # Errors
+/// In the system's words.
+pub fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    if let Ok(address) = name.parse() {
+        return Ok(vec![address]);
+    }
+    system(name).map_err(|failure| std::io::Error::other(failure.why))
 }
 
 /// Asks for serials of zones: by the name servers of `resolv_conf`, or of the system's.
@@ -109,7 +155,33 @@ mod tests {
 
     #[test]
     fn localhost_is_this_machine() {
-        let found = system("localhost").expect("every machine knows itself");
-        assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+        for found in [system("localhost"), without_the_system("localhost")] {
+            let found = found.map_err(|failure| failure.why).expect("every machine knows itself");
+            assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+        }
+        let found = look_up("::1").expect("an address needs nobody");
+        assert_eq!(found, ["::1".parse::<IpAddr>().expect("an address")]);
+    }
+
+    /// The name server, which is asked for the other family too, may be silent.
+    #[test]
+    fn a_name_of_the_file_needs_no_name_server() {
+        let mut hosts = Hosts::default();
+        let file = "127.0.0.1 localhost\n10.0.0.7 db.example db # the server\n::1 six\n10.0.0.8 both\nfe80::1 both\n";
+        hosts.read_hosts_conf(file.as_bytes()).expect("a file");
+        let found = |name: &str| of_file(&hosts, name).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("db.example"), "10.0.0.7");
+        assert_eq!(found("DB"), "10.0.0.7");
+        assert_eq!(found("six"), "::1");
+        assert_eq!(found("both"), "10.0.0.8 fe80::1");
+        assert_eq!(found("other.example"), "");
+    }
+
+    #[test]
+    fn without_name_servers_there_are_still_the_hosts_of_the_file() {
+        let resolver = resolv_conf::hosts_only().expect("it needs no file");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        assert!(runtime.block_on(ask(&resolver, "localhost")).is_ok());
+        assert!(runtime.block_on(ask(&resolver, "db.example")).is_err());
     }
 }

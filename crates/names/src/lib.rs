@@ -3,7 +3,8 @@
 //! ```text
 //!   any thread ── ask ──► [ names: a thread that never waits for one name ] ── answer ──► whoever has asked
 //!                               │ getaddrinfo, on threads of its own      (no resolv_conf: the system's way,
-//!                               │                                          with /etc/hosts and nsswitch.conf)
+//!                               │                                          with /etc/hosts and nsswitch.conf;
+//!                               │                                          in a static program without the latter)
 //!                               └ name servers of a resolv_conf, and serials of zones
 //! ```
 //!
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+pub use asking::{IS_STATIC, look_up};
 use book::{Book, Holds};
 use run::Request;
 

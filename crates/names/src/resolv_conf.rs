@@ -10,14 +10,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{NameServerConfig, ResolveHosts};
+use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::system_conf::parse_resolv_conf;
 
 /// Where the system has its own.
 pub(crate) const SYSTEM: &str = "/etc/resolv.conf";
 
-/// What asks the name servers of a file. Its other names come from /etc/hosts.
+/// What asks the name servers of a file.
 ///
 /// # Errors
 /// The file cannot be read, or names no name server.
@@ -25,16 +26,29 @@ pub(crate) fn resolver(path: &Path) -> io::Result<TokioResolver> {
     let wrong = |why: String| io::Error::other(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let (text, ports) = without_ports(&text);
-    let (mut config, mut options) = parse_resolv_conf(text).map_err(|error| wrong(error.to_string()))?;
+    let (mut config, options) = parse_resolv_conf(text).map_err(|error| wrong(error.to_string()))?;
     let servers = std::mem::take(&mut config).into_parts();
     let servers = (servers.0, servers.1, servers.2.into_iter().map(|server| with_port(server, &ports)).collect());
-    let config = hickory_resolver::config::ResolverConfig::from_parts(servers.0, servers.1, servers.2);
+    let config = ResolverConfig::from_parts(servers.0, servers.1, servers.2);
+    build(config, options).map_err(|error| wrong(error.to_string()))
+}
+
+/// What asks nobody: only names of /etc/hosts are found.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn hosts_only() -> io::Result<TokioResolver> {
+    build(ResolverConfig::from_parts(None, Vec::new(), Vec::new()), ResolverOpts::default()).map_err(io::Error::other)
+}
+
+fn build(config: ResolverConfig, mut options: ResolverOpts) -> Result<TokioResolver, NetError> {
     // How long answers hold is PgBouncer's to say, not the record's.
     options.cache_size = 0;
-    options.use_hosts_file = ResolveHosts::Always;
+    // It is looked at first, for both families.
+    options.use_hosts_file = ResolveHosts::Never;
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     *builder.options_mut() = options;
-    builder.build().map_err(|error| wrong(error.to_string()))
+    builder.build()
 }
 
 /// The text as resolv.conf(5) has it, and the ports of its name servers.

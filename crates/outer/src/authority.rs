@@ -193,7 +193,19 @@ impl Stage {
     #[must_use]
     pub fn encrypted_by(signature: Signature) -> (Self, Authority) {
         let stage = Self::set(&Wishes::default());
-        let authority = Authority::signing_by(&stage, "ours", signature);
+        let authority = stage.encrypt(signature);
+        (stage, authority)
+    }
+
+    /// Turns TLS on in its PostgreSQL, which knows `ann` (password `right`) from now on, with certificates of the CA that is returned: for
+    /// localhost, and one for a pooler there.
+    ///
+    /// # Panics
+    /// If PostgreSQL refuses.
+    #[must_use]
+    pub fn encrypt(&self, signature: Signature) -> Authority {
+        let stage = self;
+        let authority = Authority::signing_by(stage, "ours", signature);
         authority.sign("server", "postgres", &["localhost"]);
         authority.sign("pooler", "pgweir", &["localhost", "127.0.0.1"]);
         let files = [("ssl_cert_file", "server.crt"), ("ssl_key_file", "server.key"), ("ssl_ca_file", "ca.crt")];
@@ -203,6 +215,6 @@ impl Stage {
         let _ = stage.direct("alter system set ssl = on");
         assert_eq!(stage.direct("select pg_reload_conf()"), "t");
         let _ = stage.direct("create role ann login password 'right'");
-        (stage, authority)
+        authority
     }
 }

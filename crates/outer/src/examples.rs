@@ -53,7 +53,7 @@ const REASON: &str = "<!-- not run: ";
 /// The tree cannot be read.
 pub fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut pages = vec![root.join("README.md")];
-    for dir in ["docs", "docs/guide"] {
+    for dir in ["docs", "docs/guide", "docs/start", "docs/recipes"] {
         let entries = fs::read_dir(root.join(dir)).map_err(|error| format!("{dir}: {error}"))?;
         pages.extend(
             entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "md")),

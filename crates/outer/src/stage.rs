@@ -70,11 +70,19 @@ impl Stage {
     /// If either does not come up.
     #[must_use]
     pub fn set(wishes: &Wishes) -> Self {
-        // A failed test has told its story already.
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
         let binaries = demo::find_or_install(&cache, &mut |line| println!("{line}"));
-        let binaries = binaries.expect("PostgreSQL is here or can be installed");
+        Self::set_on(binaries.expect("PostgreSQL is here or can be installed"), wishes)
+    }
+
+    /// The same on a PostgreSQL of the caller's choice.
+    ///
+    /// # Panics
+    /// If either does not come up.
+    #[must_use]
+    pub fn set_on(binaries: Binaries, wishes: &Wishes) -> Self {
+        // A failed test has told its story already.
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let extra = wishes.postgres.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let options = Options { max_connections: wishes.max_connections, extra, ..Options::default() };
         let cluster = Cluster::start(&binaries, options).expect("PostgreSQL starts");

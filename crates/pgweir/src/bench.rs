@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use ::settings::PoolSize;
-use config::Upstream;
+use config::{Problem, Upstream};
 use trials::{Options, Target};
 
 use crate::cli::Wishes;
-use crate::{dev, serve, settings, upstream};
+use crate::{dev, run, settings, upstream};
 
 /// Contestants take turns so many times, unless told otherwise.
 const ROUNDS: u32 = 3;
@@ -42,15 +41,18 @@ pub(crate) fn bench(url: Option<&str>, wishes: Wishes) -> ExitCode {
 /// Where a URL leads, as `run` would read it.
 pub(crate) fn target(url: &str) -> Result<Target, String> {
     let variable = |name: &str| std::env::var(name).ok();
-    let passfile = serve::passfile();
+    let passfile = run::passfile();
     let upstream = Upstream {
         env: &variable,
+        assignments: &[],
         passfile: passfile.as_deref(),
-        listen: serve::LISTEN,
-        pool_size: PoolSize::Auto,
+        listen: None,
+        pool_size: None,
         cores: settings::cores(),
+        built: settings::built(),
     };
-    let config = config::from_url(url, &upstream).map_err(|problem| problem.to_string())?;
+    let problems = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
+    let config = config::from_urls(&[url.to_owned()], &upstream, &config::read_file).map_err(problems)?;
     Ok(upstream::targets(&config)?.into_iter().next().expect("a URL names a host"))
 }
 

@@ -1,6 +1,6 @@
-//! The command line: PgBouncer's flags and one file, or one of six commands of our own.
+//! The command line: PgBouncer's flags and one file, or one of seven commands of our own.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `import`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `import`, `health`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -26,11 +26,11 @@ pub(crate) enum Invocation {
         file: PathBuf,
         flags: Flags,
     },
-    /// Serve one upstream, without a file.
+    /// Serve what URLs say, or else the environment.
     Run {
-        url: String,
+        urls: Vec<String>,
         listen: Option<String>,
-        pool_size: PoolSize,
+        pool_size: Option<PoolSize>,
         flags: Flags,
     },
     /// Serve a PostgreSQL of one's own.
@@ -59,6 +59,11 @@ pub(crate) enum Invocation {
     /// Read PgBouncer's file and say what will differ.
     Import {
         file: PathBuf,
+    },
+    /// Ask a running pgweir whether it is well.
+    Health {
+        address: Option<String>,
+        is_live_enough: bool,
     },
 }
 
@@ -111,9 +116,10 @@ struct DevFlags {
 struct Sized {
     /// How many connections PostgreSQL gets for one database. auto: as many
     /// as give the most throughput, found by trying, from 2 to 80, and at
-    /// most 90 for all databases; SHOW SIZING tells which and why
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = pool_size, verbatim_doc_comment)]
-    pool_size: PoolSize,
+    /// most 90 for all databases; SHOW SIZING tells which and why. auto
+    /// unless said otherwise
+    #[arg(long, value_name = "N|auto", value_parser = pool_size, verbatim_doc_comment)]
+    pool_size: Option<PoolSize>,
 }
 
 /// pgweir is a connection pooler and queue for PostgreSQL. CONFIG_FILE is a pgbouncer.ini, read as PgBouncer would read it.
@@ -149,18 +155,27 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve one PostgreSQL, without a file
+    /// Serve PostgreSQL by its URL or by the environment, without a file
     #[command(after_help = "\
 A URL is postgres://user[:password]@host[:port]/database. Without a password there, PGPASSWORD or ~/.pgpass has it.
-Clients prove the same user and password, and get each a server for a transaction.
+Clients prove the same user and password, and get each a server for a transaction. Several URLs are several databases;
+clients call one otherwise with NAME= in front of it.
+
+Without a URL here the environment says what to serve: DATABASE_URL (several with spaces between them), or else PGHOST,
+PGPORT, PGUSER, PGPASSWORD and PGDATABASE. If it does not either, the file /etc/pgweir/pgweir.ini is served, as it is.
+PGWEIR_<SETTING> sets any setting of [pgbouncer], such as PGWEIR_POOL_MODE=session; what the command line says counts
+more. Each of these variables may be given by a file that has its value: PGPASSWORD_FILE=/run/secrets/password.
 
 Examples:
   pgweir run 'postgres://app@db.example/shop'
   PGPASSWORD=secret pgweir run 'postgres://app@db.example/shop' --listen 27450 --pool-size 20
-  PGPASSWORD=secret pgweir run 'postgres://app@/shop?host=/var/run/postgresql' --listen '*:6432'")]
+  PGPASSWORD=secret pgweir run 'postgres://app@/shop?host=/var/run/postgresql' --listen '*:6432'
+  PGPASSWORD=secret pgweir run 'postgres://app@db1/shop' 'logs=postgres://app@db2/shop'
+  DATABASE_URL=postgres://app:secret@db.example/shop PGWEIR_DEFAULT_POOL_SIZE=20 pgweir run")]
     Run {
-        /// The PostgreSQL to serve
-        url: String,
+        /// The PostgreSQL to serve, as [NAME=]postgres://…
+        #[arg(value_name = "URL", num_args = 0..)]
+        urls: Vec<String>,
         /// Where to listen: a port, an address, or both, as in 27450,
         /// 10.0.0.5, *:6432 or [::1]:6432; 127.0.0.1:6432 unless said
         /// otherwise
@@ -247,6 +262,24 @@ Examples:
         #[arg(value_name = "CONFIG_FILE")]
         file: PathBuf,
     },
+    /// Ask a running pgweir whether it takes clients, for health checks
+    #[command(after_help = "\
+It asks http_listen for /ready. The status is 0 if it takes clients, and 1, with the reason on stderr, if it does not or does
+not answer within 5 s.
+
+Examples:
+  pgweir health
+  pgweir health --live 10.0.0.5:9127
+  pgweir health unix:/run/pgweir/http")]
+    Health {
+        /// Where to ask: an address as in http_listen; PGWEIR_HTTP_LISTEN, or
+        /// else 127.0.0.1:9127, unless given
+        #[arg(value_name = "ADDRESS", verbatim_doc_comment)]
+        address: Option<String>,
+        /// It is enough that it lives, though it may take no clients
+        #[arg(long)]
+        live: bool,
+    },
 }
 
 /// The options of `bench`.
@@ -290,18 +323,18 @@ impl Line {
             return Err(Misuse::new(format!("one argument too many: {}", word.to_string_lossy())));
         }
         match command {
-            Command::Run { url, listen, size: Sized { pool_size }, flags: own } => {
+            Command::Run { urls, listen, size: Sized { pool_size }, flags: own } => {
                 flags.refuse("run", &["daemon", "reboot"])?;
                 flags.quiet |= own.quiet;
                 flags.verbose = flags.verbose.saturating_add(own.verbose);
                 flags.user = own.user.or(flags.user);
-                Ok(Invocation::Run { url, listen, pool_size, flags })
+                Ok(Invocation::Run { urls, listen, pool_size, flags })
             }
             Command::Dev { port, data, size: Sized { pool_size }, flags: own } => {
                 flags.refuse("dev", &["daemon", "reboot", "user"])?;
                 flags.quiet |= own.quiet;
                 flags.verbose = flags.verbose.saturating_add(own.verbose);
-                Ok(Invocation::Dev { port, data, pool_size, flags })
+                Ok(Invocation::Dev { port, data, pool_size: pool_size.unwrap_or(PoolSize::Auto), flags })
             }
             Command::Bench { url, wishes } => {
                 flags.refuse("bench", &Flags::ALL)?;
@@ -318,6 +351,10 @@ impl Line {
             Command::Import { file } => {
                 flags.refuse("import", &Flags::ALL)?;
                 Ok(Invocation::Import { file })
+            }
+            Command::Health { address, live } => {
+                flags.refuse("health", &Flags::ALL)?;
+                Ok(Invocation::Health { address, is_live_enough: live })
             }
         }
     }
@@ -372,5 +409,7 @@ fn pool_size(text: &str) -> Result<PoolSize, String> {
     number.map(PoolSize::Fixed).ok_or_else(|| "auto or a number from 1 to 10000 is needed".to_owned())
 }
 
+#[cfg(test)]
+mod generated;
 #[cfg(test)]
 mod tests;

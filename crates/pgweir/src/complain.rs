@@ -58,6 +58,16 @@ pub(crate) fn why(error: &io::Error) -> String {
     }
 }
 
+/// The same for a file that could not be read, and who has to be able to.
+pub(crate) fn why_unread(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("{}: user \"{}\" has to be able to read it", why(error), identity::own_name())
+        }
+        _ => why(error),
+    }
+}
+
 /// How the log calls a problem.
 pub(crate) fn level(problem: &Problem) -> &'static str {
     match problem.severity {

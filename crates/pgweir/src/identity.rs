@@ -28,7 +28,13 @@ pub(crate) fn become_user(name: &str) -> Result<(), String> {
     let account = look_up(name).ok_or_else(|| format!("could not find user '{name}' to switch to"))?;
     if !is_root() {
         let is_it = geteuid().as_raw() == account.uid;
-        return if is_it { Ok(()) } else { Err(format!("failed to assume identity of user '{name}'")) };
+        let only_root = || {
+            let own = own_name();
+            format!(
+                "failed to assume identity of user '{name}': only root can; start it as that user, or leave user= out (it runs as '{own}')"
+            )
+        };
+        return if is_it { Ok(()) } else { Err(only_root()) };
     }
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     assert_eq!(threads, 1, "a second thread would stay root");
@@ -39,6 +45,14 @@ pub(crate) fn become_user(name: &str) -> Result<(), String> {
     set_thread_groups(&groups).map_err(failed)?;
     set_thread_res_gid(gid, gid, gid).map_err(failed)?;
     set_thread_res_uid(uid, uid, uid).map_err(failed)
+}
+
+/// Whom it runs as, by passwd(5); the number of a user without a line there.
+pub(crate) fn own_name() -> String {
+    let number = geteuid().as_raw().to_string();
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let line = passwd.lines().find(|line| line.split(':').nth(2) == Some(&number));
+    line.and_then(|line| line.split(':').next()).unwrap_or(&number).to_owned()
 }
 
 /// An account by name, from passwd(5) and group(5). Directories on the network (NIS, LDAP) are not asked.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   cli ─┬─ FILE.ini ─┐
-//!        ├─ run URL ──┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
+//!        ├─ run URL… ─┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
 //!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
 //!        ├─ bench [URL] ► trials: the published tests, with this program as a child
 //!        ├─ auth-setup URL ─► SQL for auth_query
-//!        └─ check FILE, import FILE ─► config, in words
+//!        ├─ check FILE, import FILE ─► config, in words
+//!        └─ health ─────► a running pgweir, by HTTP
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -20,7 +21,9 @@ mod complain;
 mod core_files;
 mod daemon;
 mod dev;
+mod environment;
 mod files;
+mod health;
 mod http;
 mod identity;
 mod keyring;
@@ -29,6 +32,7 @@ mod memory;
 mod passed;
 mod place;
 mod plane;
+mod run;
 mod serve;
 mod settings;
 mod supervisor;
@@ -51,16 +55,15 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Invocation::Version) => {
-            println!("{}", control::version::text());
+            println!("{}\n{}", control::version::text(), settings::features());
             ExitCode::SUCCESS
         }
         Ok(Invocation::Serve { file, flags }) => match cli::meant(&file).filter(|_| !file.exists()) {
             Some(misuse) => misused(&program, &misuse),
             None => serve::serve_file(&file, &flags),
         },
-        Ok(Invocation::Run { url, listen, pool_size, flags }) => {
-            serve::serve_url(&url, listen.as_deref(), pool_size, &flags)
-        }
+        Ok(Invocation::Run { urls, listen, pool_size, flags }) => run::run(urls, listen, pool_size, &flags),
+        Ok(Invocation::Health { address, is_live_enough }) => health::health(address.as_deref(), is_live_enough),
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),

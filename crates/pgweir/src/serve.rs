@@ -13,8 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ::settings::PoolSize;
-use config::{Config, Problem, Severity, Upstream};
+use config::{Config, Problem, Severity};
 use control::pidfile::Pidfile;
 use control::{Asker, ControlEvent, Ending, Loaded, Signal, Steward, Wanted};
 use engine::{ConsoleRequest, Engine, Handle};
@@ -32,17 +31,12 @@ use crate::plane::EnginePlane;
 use crate::settings::Reading;
 use crate::supervisor::Supervisor;
 use crate::watched::Watched;
-use crate::{
-    announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upgrade, upstream,
-};
-
-/// Where `run` listens unless told otherwise.
-pub(crate) const LISTEN: &str = "127.0.0.1:6432";
+use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upgrade};
 
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if let Err(error) = File::open(file) {
-        let text = format!("could not load file \"{}\": {}", file.display(), complain::why(&error));
+        let text = format!("could not load file \"{}\": {}", file.display(), complain::why_unread(&error));
         complain::line(flags.quiet, "ERROR", &text);
         return complain::unusable(flags.quiet, &[]);
     }
@@ -54,52 +48,21 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if let Err(error) = keytab::name(&config.pooling.global.login.auth_gss_keytab) {
         return complain::fatal(&format!("could not start again with auth_gss_keytab: {error}"));
     }
-    serve(Read { config, files, again: settings::reload }, flags, None, |_, _| {})
-}
-
-/// Serves one upstream, without a file.
-pub(crate) fn serve_url(url: &str, listen: Option<&str>, pool_size: PoolSize, flags: &Flags) -> ExitCode {
-    let variable = |name: &str| std::env::var(name).ok();
-    let passfile = passfile();
-    let upstream = Upstream {
-        env: &variable,
-        passfile: passfile.as_deref(),
-        listen: listen.unwrap_or(LISTEN),
-        pool_size,
-        cores: settings::cores(),
-    };
-    let config = match config::from_url(url, &upstream) {
-        Ok(config) => config,
-        Err(problem) => return complain::fatal(&problem.to_string()),
-    };
-    let fallback_user = demo::unprivileged().map(|account| account.name);
-    let again = |running: &Config| (Ok(running.clone()), Files::default());
-    serve(Read { config, files: Files::default(), again }, flags, fallback_user, upstream::look)
-}
-
-/// The password file, unless others can read it too.
-//= pg18 libpq-pgpass
-pub(crate) fn passfile() -> Option<String> {
-    use std::os::unix::fs::PermissionsExt;
-    let named = std::env::var_os("PGPASSFILE").map(std::path::PathBuf::from);
-    let path = named.or_else(|| Some(std::path::PathBuf::from(std::env::var_os("HOME")?).join(".pgpass")))?;
-    let mode = std::fs::metadata(&path).ok()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        eprintln!("pgweir: {} is ignored: others can read it (chmod 600 would help)", path.display());
-        return None;
-    }
-    std::fs::read_to_string(path).ok()
+    serve(Read { config, files, again: Box::new(settings::reload) }, flags, None, Box::new(|_, _| {}))
 }
 
 /// A configuration, the files that it was read from, and how it is read once more.
-struct Read {
-    config: Config,
-    files: Files,
-    again: fn(&Config) -> Reading,
+pub(crate) struct Read {
+    pub(crate) config: Config,
+    pub(crate) files: Files,
+    pub(crate) again: Box<dyn Fn(&Config) -> Reading + Send>,
 }
 
-/// `fallback_user`: whom root becomes if nobody says otherwise. `begun` is called once clients are served.
-fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: fn(&Config, &Handle)) -> ExitCode {
+/// What is done once clients are served.
+pub(crate) type Begun = Box<dyn FnOnce(&Config, &Handle)>;
+
+/// `fallback_user`: whom root becomes if nobody says otherwise. `begun` is called once.
+pub(crate) fn serve(read: Read, flags: &Flags, fallback_user: Option<String>, begun: Begun) -> ExitCode {
     let config = &read.config;
     let user = flags
         .user
@@ -250,7 +213,7 @@ fn with_orders(settings: Arc<Settings>, orders: Option<&Orders>) -> Arc<Settings
 }
 
 /// Serves until the end.
-fn run(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle)) -> ExitCode {
+fn run(up: Up, read: Read, flags: &Flags, begun: Begun) -> ExitCode {
     let handle = up.engine.handle();
     let ended = serve_until_end(up, read, flags, begun);
     handle.log().flush();
@@ -263,7 +226,7 @@ fn run(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle)) -> ExitCo
 }
 
 /// First all that can fail. A process whose place we take has lost nothing until [`take_over`], and after that nothing of ours fails any more.
-fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: fn(&Config, &Handle)) -> Result<Ending, String> {
+fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<Ending, String> {
     let Up { mut engine, watched, mut place, signals, supervisor, succession } = up;
     let (sender, events) = channel();
     let handle = engine.handle();

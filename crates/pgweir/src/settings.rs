@@ -38,8 +38,16 @@ pub(crate) fn load_noted(file: &Path, cores: u16) -> Reading {
     (config.map(with_descriptors), files)
 }
 
+/// The second line of `pgweir --version`: what files may ask for, and what of the system the program uses.
+pub(crate) fn features() -> String {
+    let Built { pam, gssapi } = built();
+    let with = |has: bool, name: &str| format!("{}{name}", if has { "" } else { "no " });
+    let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
+    format!("features: {}, {}; {linked}", with(pam, "pam"), with(gssapi, "gssapi"))
+}
+
 /// What files may ask for.
-fn built() -> Built {
+pub(crate) fn built() -> Built {
     Built { pam: authorities::HAS_PAM, gssapi: authorities::HAS_GSSAPI }
 }
 
@@ -50,7 +58,7 @@ pub(crate) fn reload(running: &Config) -> Reading {
 }
 
 /// What the engine raises its limit to is what counts: the hard one.
-fn with_descriptors(mut config: Config) -> Config {
+pub(crate) fn with_descriptors(mut config: Config) -> Config {
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     config.warnings.extend(config::descriptors(&config, limit));
     config

@@ -54,12 +54,10 @@ fn encryption(config: &Config) -> Result<Option<Encryption>, String> {
     Ok(Some(Encryption { connector: keyring::connector(settings)?, demand, is_direct }))
 }
 
-/// Looks, in a thread of its own, until a host answers.
-pub(crate) fn look(config: &Config, handle: &Handle) {
-    // What is wrong with a file of TLS is said when it is read for the engine.
-    let Ok(targets) = targets(config) else { return };
+/// Looks, in a thread of its own, until a host of each URL answers.
+pub(crate) fn look(config: &Config, urls: Vec<Vec<Target>>, handle: &Handle) {
     let (wanted, handle) = (servers_max(config), handle.clone());
-    let look = move || {
+    let look_at = move |targets: Vec<Target>| {
         for target in targets {
             let (level, text) = match found(&target) {
                 Ok(found) => found.log_line(&target, wanted),
@@ -71,6 +69,7 @@ pub(crate) fn look(config: &Config, handle: &Handle) {
             }
         }
     };
+    let look = move || urls.into_iter().for_each(look_at);
     // Without it nothing is said, and nothing else is missing.
     let _ = thread::Builder::new().name("upstream".to_owned()).spawn(look);
 }

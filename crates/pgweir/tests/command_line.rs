@@ -79,7 +79,7 @@ fn mistakes_on_the_command_line_end_with_one_and_a_hint() {
         (&[], "no configuration file specified"),
         (&["--frob"], "unrecognized option '--frob'"),
         (&["-x"], "invalid option -- 'x'"),
-        (&["run"], "run needs a URL"),
+        (&["auth-setup"], "auth-setup needs a URL"),
         (&["check"], "check needs a configuration file"),
         (&["benhc"], "unrecognized command 'benhc'; did you mean 'bench'?"),
         (&["runn", "postgres://h/d"], "unrecognized command 'runn'; did you mean 'run'?"),

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
@@ -285,14 +286,21 @@ fn another_user_than_the_own_cannot_be_had_without_root() {
         command.arg(place.path("pgweir.ini")).args(["-u", user]).uid(NOBODY).gid(NOBODY);
         command
     };
-    for (user, words) in
-        [("root", "failed to assume identity of user 'root'"), ("nosuch", "could not find user 'nosuch'")]
-    {
+    for (user, words) in [
+        ("root", "failed to assume identity of user 'root': only root can; "),
+        ("nosuch", "could not find user 'nosuch'"),
+    ] {
         let output = start(user).output().expect("it can be started");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains(&format!(" FATAL {words}")), "{text}");
     }
+    let file = place.path("pgweir.ini");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let output = start("nobody").output().expect("it can be started");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains(": Permission denied: user \"nobody\" has to be able to read it\n"), "{text}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
     let running = Place::spawn(&mut start("nobody"), || place.log());
     running.signal(Signal::QUIT);
 }

@@ -27,33 +27,33 @@ settings! {
         job_name: String = Text, Some("pgbouncer"), No, Unneeded, PgBouncer, "The name of the service on systems that have no need of it here.";
         listen_addr: Vec<String> = List, Some(""), No, Works, PgBouncer, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING; if none can, the start fails, as in PgBouncer.";
         listen_port: u16 = Count(0, 65535, ""), Some("6432"), No, Works, PgBouncer, "The port, for TCP and in the name of the Unix socket.";
-        peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, Works, PgBouncer, "This process's number among [peers], to which cancel requests are passed on; 0: none. A change holds for clients that log in after it.";
+        peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, Works, PgBouncer, "This process's number in [peers], whose processes pass cancel requests to each other; 0: none. A change counts for clients that log in after it.";
         pidfile: Option<String> = Path, Some(""), No, Works, PgBouncer, "The file to write the process id to; -d needs it.";
         so_reuseport: bool = Flag, Some("0"), No, Works, PgBouncer, "Lets several processes listen on one port.";
         unix_socket_dir: Option<String> = Path, Some("/tmp"), No, Works, PgBouncer, "Directory of the Unix socket, ours and PostgreSQL's; empty: none; with @ first: an abstract name.";
         unix_socket_group: String = Text, Some(""), No, Works, PgBouncer, "The group that the Unix socket belongs to.";
         unix_socket_mode: u32 = Mode, Some("0777"), No, Works, PgBouncer, "Permissions of the Unix socket.";
         user: Option<String> = Text, None, No, Works, PgBouncer, "The system user to become after the start as root.";
-        watch_config: bool = Flag, Some("0"), Yes, Works, Ours, "1: looks once a second whether this file, or one that it names, is another one than it was, and reads all again as RELOAD does once a change has settled. A link that is turned to another directory counts, too.";
+        watch_config: bool = Flag, Some("0"), Yes, Works, Ours, "1: looks once a second whether this file, or one that it names, has changed, and reads all files again, as RELOAD does, when the change is complete. A link that now leads to another directory counts as a change.";
         workers: u32 = Count(0, 1024, ""), Some("0"), No, Works, Ours, "Threads that serve clients; 0: one for each core. PgBouncer has no such setting.";
     }
 
     Login login: LoginSettings, "Who may log in" {
-        auth_cache_ttl: Option<Duration> = Seconds, Some("300"), Yes, Works, Ours, "How long what auth_query has said of a user may be used while its database cannot be reached; 0: never.";
+        auth_cache_ttl: Option<Duration> = Seconds, Some("300"), Yes, Works, Ours, "How long an answer of auth_query may be used while its database cannot be reached; 0: never.";
         auth_dbname: Option<String> = Text, None, Yes, Works, PgBouncer, "The entry of [databases] in which auth_query is run. Default: the one that the client names.";
         auth_failure_delay: Option<Duration> = Seconds, Some("5"), Yes, Works, Ours, "The longest delay of the answer to a wrong password, so that guessing is slow. The first failures of a user from an address are answered at once; after that each takes twice as long as the last, up to this. Right passwords are not delayed. 0: no delay.";
         auth_file: String = Path, None, Yes, Works, PgBouncer, "The file with users and their passwords or hashes.";
-        auth_gss_keytab: String = Path, Some(""), No, Works, Ours, "The file with this machine's keys of Kerberos, for gss lines of auth_hba_file; default: KRB5_KTNAME of the environment, or else the one that krb5.conf names, /etc/krb5.keytab for most. PostgreSQL calls it krb_server_keyfile.";
+        auth_gss_keytab: String = Path, Some(""), No, Works, Ours, "The file with this machine's Kerberos keys, for gss lines of auth_hba_file. Default: KRB5_KTNAME of the environment, or else the file that krb5.conf names, mostly /etc/krb5.keytab. PostgreSQL calls it krb_server_keyfile.";
         auth_hba_file: String = Path, Some(""), Yes, Works, PgBouncer, "The rules for auth_type = hba, in the syntax of PostgreSQL's pg_hba.conf: the first line that matches says how a client has to prove who it is.";
         auth_ident_file: String = Path, None, Yes, Works, PgBouncer, "Which database users a system user may be, in the syntax of PostgreSQL's pg_ident.conf, for lines of auth_hba_file with map=.";
         auth_ldap_options: String = Text, None, Yes, Works, PgBouncer, "The directory server for auth_type = ldap, in the words of an ldap line of pg_hba.conf: ldapserver=ldap.example ldapprefix=\"uid=\" ldapsuffix=\",dc=example\".";
-        auth_oauth_options: String = Text, None, Yes, Works, Ours, "Whose tokens are good for auth_type = oauth and for oauth lines: issuer=, audience= (one of these has to be among the token's), jwks= (its keys: a file, or a URL with https), scope= (all of it), claim= (who the user is; sub) and map= (of auth_ident_file).";
+        auth_oauth_options: String = Text, None, Yes, Works, Ours, "Which tokens auth_type = oauth and oauth lines accept: issuer=, audience= (the token must have one of these), jwks= (the issuer's keys: a file, or a URL with https), scope= (the token must have all of it), claim= (names the user; default: sub) and map= (a map of auth_ident_file).";
         auth_query: String = Text, Some(AUTH_QUERY), Yes, Works, PgBouncer, "How auth_user looks up the password of a user whom auth_file does not name, $1: at every login, with search_path = pg_catalog. Its columns: the name, the secret, and, if there is a third one, until when it is valid (timestamptz).";
-        auth_threads: u32 = Count(1, 1024, ""), Some("8"), No, Works, Ours, "The most clients about whom others are asked at one time, each on a thread of its own: directory servers, PAM, GSSAPI, and the keys of identity providers. The threads are started when they are needed.";
-        auth_tls_ca_file: String = Path, Some(""), Yes, Works, Ours, "The certificates of those who vouch for directory servers and identity providers that are spoken to over TLS; default: those that the system trusts.";
+        auth_threads: u32 = Count(1, 1024, ""), Some("8"), No, Works, Ours, "The most logins for which directory servers, PAM, GSSAPI or identity providers are asked at one time, each on a thread of its own. The threads are started when they are needed.";
+        auth_tls_ca_file: String = Path, Some(""), Yes, Works, Ours, "The CAs that sign the certificates of directory servers and identity providers, for connections to them over TLS. Default: the CAs that the system trusts.";
         auth_type: AuthType = Choice(AuthType::NAMES), Some("md5"), Yes, Works, PgBouncer, databases: auth_type, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it; peer takes the system user's name on the Unix socket; hba does what auth_hba_file says. cert takes the name in the client's certificate. ldap has a directory server check the password: see auth_ldap_options. oauth takes a token of an identity provider: see auth_oauth_options. pam has the modules of PAM's service pgbouncer check the password; the program has to be built with that.";
         auth_user: Option<String> = Text, None, Yes, Works, PgBouncer, "Who runs auth_query, with its password in auth_file. Not set: users who are not in auth_file are refused.";
-        max_login_concurrency: u32 = Count(0, 60_000, ""), Some("128"), Yes, Works, Ours, "The most logins that are under way at one time. Others wait their turn, first come first served, before TLS and before a password is asked for, so that those who come first get in first. A login that waits for its client counts for 10 ms only. Cancel requests in the clear and the console's owner on the Unix socket need no turn. 0: all at once, but for what there is memory for inside TLS.";
+        max_login_concurrency: u32 = Count(0, 60_000, ""), Some("128"), Yes, Works, Ours, "The most logins that run at one time. Others wait for their turn, first come first served, before TLS and before a password is asked for, so that those who come first get in first. A login that waits for its client counts for 10 ms only. Cancel requests without TLS and the console's owner on the Unix socket need no turn. 0: all at once, as far as the memory for TLS allows.";
         scram_iterations: u32 = Count(1, 10_000_000, ""), Some("4096"), Yes, Works, PgBouncer, "Iterations of the SCRAM verifiers made from passwords in clear text.";
     }
 
@@ -64,131 +64,131 @@ settings! {
         max_db_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, databases: max_db_connections, "The most server connections of one database over all users, which take turns where there are more of them than connections; 0: no limit.";
         max_db_client_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, databases: max_db_client_connections, "The most clients of one database; 0: no limit.";
         pool_mode: PoolMode = Choice(PoolMode::NAMES), Some("session"), Yes, Works, PgBouncer, databases and users: pool_mode, "When a server goes back to its pool: as the client leaves, after each transaction, after each statement.";
-        pool_fidelity: Fidelity = Choice(Fidelity::NAMES), Some("transparent"), Yes, Works, Ours, databases and users: pool_fidelity, "What becomes of session state in transaction and statement mode: transparent keeps it for each client on whatever server it gets; strict looks after every transaction for what it left behind, too; classic leaves it where it was set, as PgBouncer does.";
-        max_pinned: u32 = NUMBER, Some("0"), Yes, Works, Ours, databases and users: max_pinned, "The most clients of one pool that may keep their server between transactions, for temporary tables, advisory locks and the like; a client whose next statement would make it one more waits before it is sent. Not held back is who is in a transaction already, nor what no text tells beforehand; 0: no limit.";
-        stable_backend_pid: bool = Flag, Some("0"), Yes, Works, Ours, databases and users: stable_backend_pid, "1: each client gets a server at its login, is told that one's process id as PostgreSQL has it, and keeps it until it leaves. A client may ask for it, or against it, in its startup packet: options=-c pgweir.stable_backend_pid=on.";
+        pool_fidelity: Fidelity = Choice(Fidelity::NAMES), Some("transparent"), Yes, Works, Ours, databases and users: pool_fidelity, "What becomes of session state in transaction and statement mode. transparent: it follows its client to whatever server the client gets. strict: the same, and the server is asked after every transaction what it left behind. classic: it stays on the server where it was set, as in PgBouncer.";
+        max_pinned: u32 = NUMBER, Some("0"), Yes, Works, Ours, databases and users: max_pinned, "The most clients of one pool that may keep their server between transactions, for temporary tables, advisory locks and the like. A client whose next statement would make it one more waits before the statement is sent. Clients inside a transaction do not wait, nor do statements whose text does not show it beforehand. 0: no limit.";
+        stable_backend_pid: bool = Flag, Some("0"), Yes, Works, Ours, databases and users: stable_backend_pid, "1: each client gets a server at its login, is told PostgreSQL's process id of that server, and keeps the server until it leaves. A client may turn it on or off for itself in its startup packet: options=-c pgweir.stable_backend_pid=on.";
         max_user_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, users: max_user_connections, "The most server connections of one user over all databases, which take turns where there are more of them than connections; 0: no limit.";
         max_user_client_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, users: max_user_client_connections, "The most clients of one user; 0: no limit.";
-        auto_pool_size_max: u32 = Count(1, 10_000, ""), Some("80"), Yes, Works, Ours, "The most server connections of a pool whose size is auto. PostgreSQL's max_connections must have room for as many for each of them, and for all others.";
-        auto_pool_size_min: u32 = Count(1, 10_000, ""), Some("2"), Yes, Works, Ours, "The least size of a pool whose size is auto. Servers are opened when they are needed all the same.";
+        auto_pool_size_max: u32 = Count(1, 10_000, ""), Some("80"), Yes, Works, Ours, "The most server connections of a pool whose size is auto. PostgreSQL's max_connections must have room for as many in each such pool, and for all other connections.";
+        auto_pool_size_min: u32 = Count(1, 10_000, ""), Some("2"), Yes, Works, Ours, "The least size of a pool whose size is auto. Servers are still opened only when they are needed.";
         autodb_idle_timeout: Option<Duration> = Seconds, Some("3600"), Yes, Works, PgBouncer, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
         max_client_conn: u32 = NUMBER, Some("100"), Yes, Works, PgBouncer, "The most clients at a time; 0: as many as there are file descriptors.";
         max_server_connections: u32 = NUMBER, Some("0"), Yes, Works, Ours, "The most server connections of all pools together, which take turns where there are more of them than connections; 0: no limit.";
-        pool_idle_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How long a pool is remembered that has neither clients nor servers; 0: for ever. One with a min_pool_size always is.";
+        pool_idle_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How long a pool without clients and servers is remembered; 0: for ever. A pool with a min_pool_size always is.";
         reserve_pool_timeout: Option<Duration> = Seconds, Some("5"), Yes, Works, PgBouncer, "How long a client waits before the reserve is opened; 0: never opened.";
-        statement_memo_size: u32 = Count(65_536, 1_073_741_824, "bytes"), Some("4194304"), No, Works, Ours, "How much each worker takes to remember what statements mean for their sessions.";
+        statement_memo_size: u32 = Count(65_536, 1_073_741_824, "bytes"), Some("4194304"), No, Works, Ours, "The memory in which each worker remembers what statements do to their sessions.";
     }
 
     Servers servers: ServerSettings, "Server connections" {
         server_lifetime: Duration = Seconds, Some("3600"), Yes, Works, PgBouncer, databases: server_lifetime, "Closes a server of that age once nobody uses it; 0: after its first use.";
         server_check_delay: Duration = Seconds, Some("30"), Yes, Works, PgBouncer, "A server that has idled for longer is checked before its next use; 0: before every use.";
-        server_check_query: CheckQuery = Text, Some("<empty>"), Yes, Works, PgBouncer, "The check. Nothing: no check. <empty>: the empty query.";
+        server_check_query: CheckQuery = Text, Some("<empty>"), Yes, Works, PgBouncer, "The check. Nothing: no check. `<empty>`: the empty query.";
         server_connect_timeout: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long connecting and logging in to PostgreSQL may take; 0: for ever.";
         server_fast_close: bool = Flag, Some("0"), Yes, Works, PgBouncer, "In session mode, closes servers whose configuration has changed at the end of the transaction, and their clients with them, without waiting for the client to leave.";
         server_idle_timeout: Option<Duration> = Seconds, Some("600"), Yes, Works, PgBouncer, "Closes a server that nobody has used for so long; 0: never.";
-        server_login_retry: Duration = Seconds, Some("15"), Yes, Works, PgBouncer, "How long to leave PostgreSQL alone after a failed login.";
-        server_max_protocol_version: MaxProtocol = Choice(MaxProtocol::NAMES), Some("3.0"), Yes, Works, Ours, "The newest version of the protocol to ask PostgreSQL for, as libpq's max_protocol_version: 3.0, which everything before a server understands too; 3.2 or latest, and PostgreSQL 18 gives cancel keys of 32 bytes; an older one stays at 3.0.";
+        server_login_retry: Duration = Seconds, Some("15"), Yes, Works, PgBouncer, "How long to wait after a failed login to PostgreSQL before the next one.";
+        server_max_protocol_version: MaxProtocol = Choice(MaxProtocol::NAMES), Some("3.0"), Yes, Works, Ours, "The newest version of the protocol that PostgreSQL is asked for, like libpq's max_protocol_version. 3.0: also understood by any proxy before a server. 3.2 or latest: PostgreSQL 18 then gives cancel keys of 32 bytes; older versions stay at 3.0.";
         server_reset_query: String = Text, Some("DISCARD ALL"), Yes, Works, PgBouncer, "Sent to a server when a session ends, before anybody else uses it; empty: nothing is sent.";
         server_reset_query_always: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Sends server_reset_query after each transaction or statement too.";
         server_round_robin: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Uses the server that has idled longest, instead of the one used last.";
     }
 
     Waiting waiting: WaitingSettings, "Waiting and time limits" {
-        query_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: query_timeout, "A query that runs for longer is cancelled, and its client goes on; where pool_fidelity is classic, and in session mode, the client is closed. 0: never.";
-        query_wait_timeout: Option<Duration> = Seconds, Some("120"), Yes, Works, PgBouncer, databases and users: query_wait_timeout, "How long a client waits for a server before it is told so and closed; 0: for ever.";
+        query_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: query_timeout, "A query that runs for longer is cancelled, and its client goes on. Where pool_fidelity is classic, and in session mode, the client is closed. 0: never.";
+        query_wait_timeout: Option<Duration> = Seconds, Some("120"), Yes, Works, PgBouncer, databases and users: query_wait_timeout, "How long a client waits for a server before it gets an error and is closed; 0: for ever.";
         idle_transaction_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: idle_transaction_timeout, "Closes a client that idles inside a transaction for so long; 0: never.";
         transaction_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: transaction_timeout, "Closes a client whose transaction lasts longer; 0: never.";
         client_idle_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: client_idle_timeout, "Closes a client that has sent nothing for so long; 0: never.";
-        cancel_wait_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long handing a cancel request to PostgreSQL may take; 0: 15 s.";
+        cancel_wait_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long it may take to deliver a cancel request to PostgreSQL; 0: 15 s.";
         client_login_timeout: Option<Duration> = Seconds, Some("60"), Yes, Works, PgBouncer, "How long a client may take to log in; 0: for ever.";
-        query_cancel_timeout: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How long a query that was cancelled for query_timeout may take to end; then its client is told, and its server closed. 0: as long as it takes.";
-        shutdown_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, Ours, "How long a shutdown that waits (SIGTERM, SIGINT, SHUTDOWN WAIT_FOR_...) waits for its clients. Then each session ends with its transaction, with 57P01; 0: it waits without end, as PgBouncer's.";
-        upgrade_timeout: Option<Duration> = Seconds, Some("3600"), Yes, Works, Ours, "How long, in an online upgrade (-R), the process before goes on to serve clients that cannot move, as those over TLS. Then each session there ends with its transaction, with 57P01; 0: without end.";
-        query_wait_notify: Option<Duration> = Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, PgBouncer, "A NOTICE to a client that has waited so long for a server, with its place and the expected wait; 0: none.";
+        query_cancel_timeout: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How long a query that was cancelled because of query_timeout may take to end. After that its client gets an error, and its server is closed. 0: as long as it takes.";
+        shutdown_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, Ours, "How long a shutdown that waits (SIGTERM, SIGINT, SHUTDOWN WAIT_FOR_...) waits for its clients. After that each client is ended at the end of its transaction, with 57P01. 0: it waits without end, as in PgBouncer.";
+        upgrade_timeout: Option<Duration> = Seconds, Some("3600"), Yes, Works, Ours, "How long, in an online upgrade (-R), the old process serves clients that cannot move, such as those over TLS. After that each of them is ended at the end of its transaction, with 57P01. 0: without end.";
+        query_wait_notify: Option<Duration> = Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, PgBouncer, "A client that has waited so long for a server gets a NOTICE, with its place and the expected wait; 0: none.";
     }
 
     Classes classes: ClassSettings, "Classes of clients" {
-        class_ageing: Option<Duration> = Seconds, Some("5"), Yes, Works, Ours, "Whoever has waited for so long counts as of a class of one priority more, and so on, up to the highest that waits, so that nobody starves; 0: never.";
-        class_file: String = Path, Some(""), Yes, Works, Ours, "The file that says who is in which class of [classes]; empty: all are in default.";
-        fingerprint_limits: BTreeMap<u64, u32> = Statements, Some(""), Yes, Works, Ours, "As fingerprint_max_active, for single statements: `fingerprint:number, ...`, where the fingerprint is what SHOW FINGERPRINTS calls the statement, and 0 is no limit.";
-        fingerprint_max_active: u32 = NUMBER, Some("0"), Yes, Works, Ours, "The most transactions at a time, over all pools, that begin with the same statement, whatever its constants; SHOW FINGERPRINTS lists them. 0: no limit.";
-        fingerprint_over: Over = Choice(Over::NAMES), Some("delay"), Yes, Works, Ours, "What becomes of who is over fingerprint_max_active: delay, it waits; reject, it is told an error that says when to come again.";
+        class_ageing: Option<Duration> = Seconds, Some("5"), Yes, Works, Ours, "A client that has waited for so long counts one priority higher, after twice as long two, and so on, up to the highest priority that waits, so that nobody starves; 0: never.";
+        class_file: String = Path, Some(""), Yes, Works, Ours, "The file that says which client is in which class of [classes]; empty: all are in default.";
+        fingerprint_limits: BTreeMap<u64, u32> = Statements, Some(""), Yes, Works, Ours, "Like fingerprint_max_active, for single statements: `fingerprint:number, ...`. SHOW FINGERPRINTS has the fingerprints; 0 is no limit.";
+        fingerprint_max_active: u32 = NUMBER, Some("0"), Yes, Works, Ours, "The most transactions at a time, over all pools, that begin with the same statement. Constants do not count. SHOW FINGERPRINTS lists the statements. 0: no limit.";
+        fingerprint_over: Over = Choice(Over::NAMES), Some("delay"), Yes, Works, Ours, "What happens to a client over fingerprint_max_active. delay: it waits. reject: it gets an error that says when to try again.";
     }
 
     Startup startup: StartupSettings, "What clients ask for" {
         application_name_add_host: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Appends the client's address to the application_name with which it logs in.";
-        disable_pqexec: bool = Flag, Some("0"), No, Works, PgBouncer, "1: closes a client that sends a simple query, which may hold several statements: some injections of SQL need that. Only clients that use nothing but the extended protocol go on working. The console is not concerned.";
-        ignore_startup_parameters: CaselessNames = List, Some(""), Yes, Works, PgBouncer, "Startup parameters to pass over rather than refuse.";
-        login_notify_message: String = Text, Some(""), Yes, Works, PgBouncer, "A NOTICE to every client after its login; empty: none.";
-        max_prepared_statements: u32 = NUMBER, Some("200"), Yes, Works, PgBouncer, "Named prepared statements kept on each server in transaction and statement mode, where a client's unnamed statement is kept from one transaction to the next, too; 0: all go through untouched.";
+        disable_pqexec: bool = Flag, Some("0"), No, Works, PgBouncer, "1: closes a client that sends a simple query. A simple query may hold several statements, which some SQL injections need. Only clients that use the extended protocol alone go on working. The console is not affected.";
+        ignore_startup_parameters: CaselessNames = List, Some(""), Yes, Works, PgBouncer, "Startup parameters that are ignored rather than refused.";
+        login_notify_message: String = Text, Some(""), Yes, Works, PgBouncer, "Every client gets this text as a NOTICE after its login; empty: none.";
+        max_prepared_statements: u32 = NUMBER, Some("200"), Yes, Works, PgBouncer, "How many named prepared statements each server keeps, in transaction and statement mode. A client's unnamed statement is then kept from one transaction to the next, too. 0: statements pass unchanged.";
         track_extra_parameters: Vec<String> = List, Some("IntervalStyle"), No, Works, PgBouncer, "Parameters that follow the client from server to server, besides client_encoding, DateStyle, TimeZone, standard_conforming_strings and application_name.";
     }
 
     Log log: LogSettings, "Log" {
         log_connections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each login, and for each connection made to PostgreSQL.";
         log_disconnections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each connection that closes, with the reason.";
-        log_format: LogFormat = Choice(LogFormat::NAMES), Some("plain"), Yes, Works, Ours, "What lines look like in logfile and on stderr: plain, as PgBouncer's, or json, an object a line. Syslog's are plain.";
-        log_min_duration: i64 = Count(-1, INT_MAX, "milliseconds"), Some("-1"), Yes, Works, Ours, "A line for each statement that took so long, its wait for a server included, with that wait, who sent it, and its beginning; 0: all; -1: none. As PostgreSQL's log_min_duration_statement.";
-        log_pooler_errors: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each error that clients are told by the pooler itself.";
+        log_format: LogFormat = Choice(LogFormat::NAMES), Some("plain"), Yes, Works, Ours, "The format of lines in logfile and on stderr: plain, as in PgBouncer, or json, one object in each line. Syslog always gets plain lines.";
+        log_min_duration: i64 = Count(-1, INT_MAX, "milliseconds"), Some("-1"), Yes, Works, Ours, "Writes a line for each statement that took at least so long, including its wait for a server. The line has the wait, the client, and the statement's beginning. 0: all; -1: none. Like PostgreSQL's log_min_duration_statement.";
+        log_pooler_errors: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each error that the pooler itself sends to a client.";
         log_stats: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line with totals every stats_period.";
         logfile: Option<String> = Path, Some(""), Yes, Works, PgBouncer, "The file to write the log to, as well as to stderr.";
         syslog: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Writes the log to syslog too.";
         syslog_facility: String = Text, Some("daemon"), Yes, Works, PgBouncer, "The facility for syslog: auth, authpriv, daemon, user, local0 to local7.";
         syslog_ident: String = Text, Some("pgbouncer"), Yes, Works, PgBouncer, "The name for syslog.";
-        verbose: u32 = Count(0, INT_MAX, ""), None, Yes, Works, PgBouncer, "How much more to log, as -v does: 1 adds clients that leave before they have logged in. PgBouncer adds queries and packets; for statements and how long they took see log_min_duration.";
+        verbose: u32 = Count(0, INT_MAX, ""), None, Yes, Works, PgBouncer, "How much more to log, like -v: 1 adds clients that leave before they have logged in. PgBouncer adds queries and packets; for statements and their durations see log_min_duration.";
     }
 
     Console console: ConsoleSettings, "Console and statistics" {
         admin_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run every command on the console.";
-        http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses for Prometheus and probes, as 127.0.0.1:9127 or unix:/run/pgweir/http: /metrics, /live and /ready by HTTP. Empty: none.";
-        stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "Over how long averages are taken, and how often log_stats writes.";
+        http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses where /metrics, /live and /ready are answered by HTTP, for Prometheus and probes: 127.0.0.1:9127, for example, or unix:/run/pgweir/http. Empty: none.";
+        stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "The period of averages, and of the lines of log_stats.";
         stats_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run SHOW commands on the console.";
-        suspend_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long SUSPEND waits until all that was received has gone on, and logins are over; then whoever it still waits for is closed. 0: it waits as long as that takes.";
+        suspend_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long SUSPEND waits until all received data is delivered and logins are over. After that, connections for which it still waits are closed. 0: it waits as long as that takes.";
     }
 
     Tls tls: TlsSettings, "TLS" {
         client_tls13_ciphers: String = Text, None, Yes, Partly, PgBouncer, "Ciphers of TLS 1.3 for clients. Not followed: rustls has three, all of them strong.";
-        client_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "Certificates that vouch for clients' certificates. With it clients are asked for one, which has to be valid if they show it; from verify-ca on they must.";
-        client_tls_cert_file: String = Path, Some(""), Yes, Works, PgBouncer, "The certificate that clients are shown, and those that lead from it to a CA.";
+        client_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "The CAs that sign clients' certificates. If it is set, clients are asked for a certificate, and one that they show has to be valid. With verify-ca and verify-full they must show one.";
+        client_tls_cert_file: String = Path, Some(""), Yes, Works, PgBouncer, "The certificate that clients are shown, followed by those that lead from it to a CA.";
         client_tls_ciphers: String = Text, Some("default"), Yes, Partly, PgBouncer, "Ciphers up to TLS 1.2 for clients. Not followed: rustls has none that are weak.";
         client_tls_crl_file: String = Path, Some(""), Yes, Works, Ours, "Lists of clients' certificates that were revoked by the CAs of client_tls_ca_file.";
         client_tls_dheparams: String = Text, Some("auto"), Yes, Partly, PgBouncer, "Kind of DHE key exchange with clients. Not followed: rustls has elliptic curves only.";
-        client_tls_ecdhcurve: String = Text, Some("auto"), Yes, Partly, PgBouncer, "Curve of the ECDH key exchange with clients. Not followed: X25519MLKEM768, X25519, P-256 or P-384, as the client can.";
+        client_tls_ecdhcurve: String = Text, Some("auto"), Yes, Partly, PgBouncer, "Curve of the ECDH key exchange with clients. Not followed: the client and rustls agree on X25519MLKEM768, X25519, P-256 or P-384.";
         client_tls_key_file: String = Path, Some(""), Yes, Works, PgBouncer, "The private key to client_tls_cert_file, not encrypted.";
         client_tls_protocols: Vec<String> = List, Some("secure"), Yes, Partly, PgBouncer, "Versions of TLS that clients may use: tlsv1.2 and tlsv1.3; secure and all are both. Older ones are not supported.";
         client_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("disable"), Yes, Works, PgBouncer, "Whether clients may use TLS (allow, prefer), must use it (require), or must show a valid certificate too (verify-ca, verify-full). Unix sockets are not encrypted.";
-        server_channel_binding: ChannelBinding = Choice(ChannelBinding::NAMES), Some("prefer"), Yes, Works, Ours, databases: channel_binding, "Whether a login to PostgreSQL by SCRAM is bound to the certificate of its TLS, so that nobody between can pass it on, as libpq's channel_binding: prefer, where PostgreSQL offers it; require, always, and any other login is given up; disable, never.";
+        server_channel_binding: ChannelBinding = Choice(ChannelBinding::NAMES), Some("prefer"), Yes, Works, Ours, databases: channel_binding, "Whether a login to PostgreSQL by SCRAM is bound to the certificate of its TLS, so that an attacker in between cannot pass the login on; like libpq's channel_binding. prefer: if PostgreSQL offers it. require: always; any other login is given up. disable: never.";
         server_tls13_ciphers: String = Text, None, Yes, Partly, PgBouncer, "Ciphers of TLS 1.3 to PostgreSQL. Not followed: rustls has three, all of them strong.";
-        server_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "Certificates that vouch for PostgreSQL's. With it require checks as verify-ca does.";
+        server_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "The CAs that sign PostgreSQL's certificate. If it is set, require checks as verify-ca does.";
         server_tls_cert_file: String = Path, Some(""), Yes, Works, PgBouncer, "The certificate that PostgreSQL is shown if it asks for one.";
         server_tls_ciphers: String = Text, Some("default"), Yes, Partly, PgBouncer, "Ciphers up to TLS 1.2 to PostgreSQL. Not followed: rustls has none that are weak.";
         server_tls_crl_file: String = Path, Some(""), Yes, Works, Ours, "Lists of servers' certificates that were revoked by the CAs of server_tls_ca_file.";
         server_tls_key_file: String = Path, Some(""), Yes, Works, PgBouncer, "The private key to server_tls_cert_file, not encrypted.";
         server_tls_protocols: Vec<String> = List, Some("secure"), Yes, Partly, PgBouncer, "Versions of TLS to use with PostgreSQL: tlsv1.2 and tlsv1.3; secure and all are both. Older ones are not supported.";
-        server_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("prefer"), Yes, Works, PgBouncer, "Whether to use TLS to PostgreSQL, as libpq's sslmode: allow, only where a login in the clear is refused; prefer, where PostgreSQL can; require, always; verify-ca, and a CA of server_tls_ca_file has signed its certificate; verify-full, and that names the host. Unix sockets are not encrypted.";
-        server_tls_sslnegotiation: SslNegotiation = Choice(SslNegotiation::NAMES), Some("postgres"), Yes, Works, Ours, "How TLS to PostgreSQL begins: postgres, by a request; direct, at once, which saves a round trip and needs PostgreSQL 17 and server_tls_sslmode = require or above.";
+        server_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("prefer"), Yes, Works, PgBouncer, "Whether to use TLS to PostgreSQL, like libpq's sslmode. allow: only if a login without it is refused. prefer: if PostgreSQL has it. require: always. verify-ca: always, and a CA of server_tls_ca_file must have signed the certificate. verify-full: the certificate must also name the host. Unix sockets are not encrypted.";
+        server_tls_sslnegotiation: SslNegotiation = Choice(SslNegotiation::NAMES), Some("postgres"), Yes, Works, Ours, "How TLS to PostgreSQL begins. postgres: by a request. direct: at once, which saves a round trip and needs PostgreSQL 17 and server_tls_sslmode = require or above.";
     }
 
     Network network: NetworkSettings, "Sockets and buffers" {
-        listen_backlog: u32 = NUMBER, Some("4096"), No, Works, PgBouncer, "How many connections the kernel keeps until they are accepted; it allows as many as net.core.somaxconn. PgBouncer's default is 128: of 2,000 clients that come at once, those that it turns away come back a second later.";
-        max_packet_size: u32 = Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, Works, PgBouncer, "The longest message that passes in either direction once a client has logged in, its header included: a statement, a row, a piece of COPY. Who sends a longer one is closed.";
-        pkt_buf: u32 = Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, PgBouncer, "PgBouncer's buffer for each connection; here a thread shares one.";
-        proxy_protocol_networks: Networks = Networks, Some(""), Yes, Works, Ours, "The networks in which proxies are that say by the PROXY protocol, version 1 or 2, which client they speak for: 10.0.0.0/8, fd00::/8. That client's address then counts everywhere. Whoever comes from them without such a header is refused, and so is such a header from elsewhere. Nothing: no proxy is believed.";
-        sbuf_loopcnt: u32 = NUMBER, Some("5"), Yes, Unneeded, PgBouncer, "How often PgBouncer reads from one connection before it turns to the next; here every connection has a byte quota a round.";
-        tcp_defer_accept: bool = Flag, Some("1"), Yes, Unneeded, PgBouncer, "PgBouncer leaves a new connection to the kernel until the client has sent something; here it is accepted at once.";
-        tcp_keepalive: bool = Flag, Some("1"), Yes, Works, PgBouncer, "Has the kernel ask idle connections whether they live.";
-        tcp_keepcnt: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, "How many such questions go unanswered before it gives up; 0: the kernel's default.";
-        tcp_keepidle: u32 = Count(0, INT_MAX, "seconds"), Some("0"), Yes, Works, PgBouncer, "How long a connection idles before the first question; 0: the kernel's default.";
-        tcp_keepintvl: u32 = Count(0, INT_MAX, "seconds"), Some("0"), Yes, Works, PgBouncer, "The time between two questions; 0: the kernel's default.";
+        listen_backlog: u32 = NUMBER, Some("4096"), No, Works, PgBouncer, "How many connections the kernel keeps until they are accepted; it allows net.core.somaxconn at most. PgBouncer's default is 128: if 2,000 clients come at once, those beyond it try again a second later.";
+        max_packet_size: u32 = Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, Works, PgBouncer, "The longest message that passes in either direction once a client has logged in, including its header: a statement, a row, a piece of COPY. A connection that sends a longer one is closed.";
+        pkt_buf: u32 = Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, PgBouncer, "PgBouncer's buffer for each connection. Here all connections of a thread share one.";
+        proxy_protocol_networks: Networks = Networks, Some(""), Yes, Works, Ours, "The networks of proxies that name their clients by the PROXY protocol, version 1 or 2: 10.0.0.0/8, fd00::/8. The client's address then counts everywhere. Connections from these networks without a header are refused, and so are headers from elsewhere. Empty: no proxy is believed.";
+        sbuf_loopcnt: u32 = NUMBER, Some("5"), Yes, Unneeded, PgBouncer, "How often PgBouncer reads from one connection before it turns to the next. Here every connection has a quota of bytes in each round.";
+        tcp_defer_accept: bool = Flag, Some("1"), Yes, Unneeded, PgBouncer, "PgBouncer leaves a new connection to the kernel until the client has sent something. Here it is accepted at once.";
+        tcp_keepalive: bool = Flag, Some("1"), Yes, Works, PgBouncer, "Lets the kernel probe idle connections.";
+        tcp_keepcnt: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, "How many probes may go unanswered before the kernel gives up; 0: the kernel's default.";
+        tcp_keepidle: u32 = Count(0, INT_MAX, "seconds"), Some("0"), Yes, Works, PgBouncer, "How long a connection is idle before the first probe; 0: the kernel's default.";
+        tcp_keepintvl: u32 = Count(0, INT_MAX, "seconds"), Some("0"), Yes, Works, PgBouncer, "The time between two probes; 0: the kernel's default.";
         tcp_socket_buffer: u32 = Count(0, INT_MAX, "bytes"), Some("0"), Yes, Works, PgBouncer, "Size of the kernel's buffers for each socket; 0: the kernel's default.";
         tcp_user_timeout: u32 = Count(0, INT_MAX, "milliseconds"), Some("0"), Yes, Works, PgBouncer, "How long sent bytes may go unacknowledged before the connection counts as dead; 0: the kernel's default.";
     }
 
     Names names: NameSettings, "Name resolution" {
-        dns_max_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long an address of a host is used before its name is looked up again, by whoever opens the next server connection; the time that the record itself states does not count. 0: looked up for each. While no name server answers, what was found last is used on, for a day.";
-        dns_nxdomain_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long it holds that a name could not be looked up.";
-        dns_zone_check_period: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How often the serials of the zones are asked for that host names are in (what follows a name's first dot). Where one has changed, its names are looked up again at once. 0: never.";
-        resolv_conf: String = Path, Some(""), No, Works, PgBouncer, "A resolv.conf of its own: which name servers are asked, and after /etc/hosts only. nameserver may have a port: 10.0.0.1:5353. Default: names are looked up as the system does it.";
+        dns_max_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long the addresses of a host's name are used. The next server connection after that looks the name up again. The record's own time to live does not count. 0: every connection looks it up. While no name server answers, the last addresses are used for a day.";
+        dns_nxdomain_ttl: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long the answer is remembered that a name could not be looked up.";
+        dns_zone_check_period: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, "How often the serials of host names' zones are asked for; a zone is the part behind a name's first dot. If a serial has changed, the zone's names are looked up again at once. 0: never.";
+        resolv_conf: String = Path, Some(""), No, Works, PgBouncer, "A resolv.conf for pgweir alone. Its name servers are asked, after /etc/hosts. nameserver may have a port: 10.0.0.1:5353. Default: names are looked up as the system does it.";
     }
 
     Tests tests: TestSettings, "For tests of the pooler itself" {

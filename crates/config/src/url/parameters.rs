@@ -16,7 +16,7 @@ pub(super) struct Parameters(BTreeMap<String, String>);
 
 /// What libpq would take from the environment.
 //= pg18 libpq-envars
-const VARIABLES: [(&str, &str); 18] = [
+pub const VARIABLES: [(&str, &str); 18] = [
     // Before the host, since the environment's address belongs to the environment's host.
     ("hostaddr", "PGHOSTADDR"),
     ("host", "PGHOST"),

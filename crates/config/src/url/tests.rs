@@ -7,7 +7,12 @@ fn nothing(_: &str) -> Option<String> {
 }
 
 fn upstream(env: &dyn Fn(&str) -> Option<String>) -> Upstream<'_> {
-    Upstream { env, passfile: None, listen: "127.0.0.1:6432", pool_size: PoolSize::Auto, cores: 2 }
+    Upstream { env, assignments: &[], passfile: None, listen: None, pool_size: None, cores: 2, built: Built::default() }
+}
+
+fn from_url(url: &str, upstream: &Upstream<'_>) -> Result<Config, Problem> {
+    let missing = |name: &str| panic!("no file is read, {name} neither");
+    from_urls(&[url.to_owned()], upstream, &missing).map_err(|mut problems| problems.remove(0))
 }
 
 /// `user password hosts… database startup…`, as one line.
@@ -100,7 +105,7 @@ fn the_protocol_is_what_libpq_would_ask_for() {
 #[test]
 fn the_size_is_found_unless_it_is_said() {
     let of = |pool_size| {
-        let upstream = Upstream { pool_size, ..upstream(&nothing) };
+        let upstream = Upstream { pool_size: Some(pool_size), ..upstream(&nothing) };
         from_url("postgres://ann@db/app", &upstream).expect("nothing is wrong with it").pooling
     };
     let found = of(PoolSize::Auto);
@@ -224,7 +229,8 @@ fn the_password_file_comes_last() {
 #[test]
 fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
     use ::settings::AuthType;
-    let with = |url: &str, listen: &'static str| from_url(url, &Upstream { listen, ..upstream(&nothing) });
+    let with =
+        |url: &str, listen: &'static str| from_url(url, &Upstream { listen: Some(listen), ..upstream(&nothing) });
     for listen in ["127.0.0.1:6432", "[::1]:6432", "localhost", ":6543", "::1", "127.0.0.9"] {
         let config = with("postgres://u@h/d", listen).expect(listen);
         assert_eq!(config.pooling.global.login.auth_type, AuthType::Trust, "{listen}");
@@ -246,7 +252,7 @@ fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
 #[test]
 fn where_to_listen_is_a_port_an_address_or_both() {
     let at = |listen: &str| {
-        let config = from_url("postgres://u:p@h/d", &Upstream { listen, ..upstream(&nothing) })?;
+        let config = from_url("postgres://u:p@h/d", &Upstream { listen: Some(listen), ..upstream(&nothing) })?;
         Ok(format!(
             "{} {}",
             config.pooling.global.listening.listen_addr.join(","),
@@ -299,4 +305,132 @@ fn a_user_with_the_password_may_run_every_console_command() {
     };
     assert_eq!(rights("postgres://ann:secret@db/app"), (true, false));
     assert_eq!(rights("postgres://ann@db/app"), (false, true), "whoever says to be ann");
+}
+
+fn assignments(pairs: &[(&str, &str)]) -> Vec<Assignment> {
+    let of = |(name, text): &(&str, &str)| Assignment {
+        variable: format!("PGWEIR_{}", name.to_uppercase()),
+        name: (*name).to_owned(),
+        text: (*text).to_owned(),
+    };
+    pairs.iter().map(of).collect()
+}
+
+fn many(urls: &[&str], pairs: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    let read = |name: &str| match name {
+        "users.txt" => Ok(b"\"bob\" \"other\"\n\"ann\" \"old\"\n".to_vec()),
+        _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+    };
+    let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+    let upstream = Upstream { assignments: &assignments(pairs), ..upstream(&nothing) };
+    from_urls(&urls, &upstream, &read).map_err(|problems| problems.iter().map(Problem::to_string).collect())
+}
+
+#[test]
+fn the_environment_may_have_any_setting() {
+    let url = ["postgres://ann:pw@db/app"];
+    let config =
+        many(&url, &[("pool_mode", "session"), ("listen_addr", "*"), ("auth_file", "users.txt")]).expect("sound");
+    assert_eq!(config.pooling.global.pools.pool_mode, ::settings::PoolMode::Session);
+    assert_eq!(config.pooling.global.listening.listen_addr, ["*"]);
+    let users: Vec<&String> = config.pooling.secrets.keys().collect();
+    assert_eq!(users, ["ann", "bob"]);
+    assert!(
+        matches!(&config.pooling.secrets["ann"], Secret::Plain(password) if password.as_str() == "pw"),
+        "the URL counts"
+    );
+    let shown = |key: &str| config.rows.iter().find(|row| row.key == key).and_then(|row| row.value.clone());
+    assert_eq!(shown("pool_mode").as_deref(), Some("session"), "SHOW CONFIG has it");
+}
+
+#[test]
+fn the_command_line_counts_more_than_the_environment() {
+    let assignments = assignments(&[("listen_addr", "*"), ("listen_port", "7000"), ("default_pool_size", "9")]);
+    let of = |listen, pool_size| {
+        let upstream = Upstream { assignments: &assignments, listen, pool_size, ..upstream(&nothing) };
+        let config = from_url("postgres://ann:pw@db/app", &upstream).expect("sound");
+        let global = config.pooling.global;
+        (global.listening.listen_addr.join(","), global.listening.listen_port, global.pools.default_pool_size)
+    };
+    assert_eq!(of(None, None), ("*".to_owned(), 7000, PoolSize::Fixed(9)));
+    let size = Some(PoolSize::Fixed(3));
+    assert_eq!(of(Some("10.0.0.5:27450"), size), ("10.0.0.5".to_owned(), 27450, PoolSize::Fixed(3)));
+}
+
+#[test]
+fn a_variable_that_is_wrong_is_named() {
+    let url = ["postgres://ann:pw@db/app"];
+    let wrong = many(&url, &[("pool_mode", "sesion"), ("default_pool_size", "many")]).expect_err("two mistakes");
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    assert!(wrong.iter().any(|text| text.starts_with("PGWEIR_POOL_MODE: found \"sesion\", expected ")), "{wrong:?}");
+    assert!(wrong.iter().any(|text| text.starts_with("PGWEIR_DEFAULT_POOL_SIZE: found \"many\"")), "{wrong:?}");
+    let config = many(&url, &[("pool_mod", "session")]).expect("it may be somebody else's");
+    let warnings: Vec<String> = config.warnings.iter().map(Problem::to_string).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("PGWEIR_POOL_MOD: ") && warnings[0].ends_with("did you mean pool_mode?"),
+        "{warnings:?}"
+    );
+}
+
+/// A variable can neither open what the URL's password closes by mistake, nor be in the way of another method.
+#[test]
+fn a_variable_that_opens_the_door_has_to_say_so() {
+    let without = ["postgres://ann@db/app"];
+    let refused = many(&without, &[("listen_addr", "127.0.0.1,*")]).expect_err("everybody could come in");
+    assert!(refused[0].starts_with("password: found none for user \"ann\" while listening on"), "{refused:?}");
+    let config = many(&without, &[("listen_addr", "*"), ("auth_type", "scram-sha-256"), ("auth_file", "users.txt")]);
+    assert_eq!(config.expect("users.txt says who may").pooling.secrets.len(), 2);
+    let config = many(&["postgres://ann:pw@db/app"], &[("listen_addr", "*"), ("auth_type", "trust")]);
+    assert!(config.is_ok(), "somebody wants it so: {config:?}");
+}
+
+#[test]
+fn several_urls_are_several_databases() {
+    let urls = ["postgres://ann:pw@a/app", "postgres://bob:pw2@b:7/app2", "old=postgres://ann:pw@c/app"];
+    let config = many(&urls, &[]).expect("three of them");
+    let hosts = |name: &str| config.pooling.databases[name].hosts.iter().map(shown).collect::<Vec<_>>().join(",");
+    assert_eq!((hosts("app"), hosts("app2"), hosts("old")), ("a:5432".into(), "b:7".into(), "c:5432".into()));
+    assert_eq!(config.pooling.databases["old"].dbname.as_deref(), Some("app"));
+    assert_eq!(config.pooling.databases["app"].dbname, None);
+    assert_eq!(config.pooling.secrets.keys().collect::<Vec<_>>(), ["ann", "bob"]);
+    assert!(config.pooling.fallback.is_none(), "whose would it be?");
+    assert!(config.pooling.global.console.admin_users.contains("ann"));
+    assert!(!config.pooling.global.console.admin_users.contains("bob"));
+}
+
+#[test]
+fn urls_that_contradict_each_other_are_refused() {
+    let table = [
+        (
+            ["postgres://u:p@a/d", "postgres://u:p@b/d"],
+            "database: found \"d\" in two URLs, expected another name for one of them, as in other=postgres://…",
+        ),
+        (
+            ["postgres://u:p@a/d", "postgres://u:q@b/e"],
+            "password: found two passwords for user \"u\", expected one, since clients of all databases prove it",
+        ),
+        (
+            ["postgres://u:p@a/d", "postgres://v@b/e"],
+            "password: found none for user \"v\", expected one for each URL, or for none of them",
+        ),
+        (
+            ["postgres://u:p@a/d?sslmode=require", "postgres://v:p@b/e?sslmode=disable"],
+            "server_tls_sslmode: found two values in the URLs, expected one, since it holds for all servers",
+        ),
+        (
+            ["postgres://u:p@a/pgbouncer", "postgres://v:p@b/e"],
+            "database: found \"pgbouncer\", expected another name, as in other=postgres://…: this one is the console's",
+        ),
+        (
+            ["=postgres://u:p@a/d", "postgres://v:p@b/e"],
+            "database: found a name of 0 bytes, expected a name of 1 to 127 bytes",
+        ),
+    ];
+    for (urls, expected) in table {
+        assert_eq!(many(&urls, &[]).expect_err("it is wrong"), [expected], "{urls:?}");
+    }
+    // Only the part in front of the scheme is a name.
+    let config = many(&["postgres://ann:a=b@db/app?application_name=x"], &[]).expect("one");
+    assert!(config.pooling.databases.contains_key("app"));
 }

@@ -4,6 +4,14 @@ use super::parameters::Parameters;
 use super::wrong;
 use crate::problem::{Problem, quoted};
 
+/// The name in front of a URL, as in `shop=postgres://…`, and the URL.
+pub(super) fn named(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, url)) if !name.contains(':') && url.contains("://") => (Some(name), url),
+        _ => (None, text),
+    }
+}
+
 /// Takes a URL apart as libpq does. Later parts of the same name replace earlier ones.
 pub(super) fn split(url: &str) -> Result<Parameters, Problem> {
     let rest = ["postgresql://", "postgres://"]

@@ -18,8 +18,8 @@ fn dev(port: Option<u16>, data: Option<&str>, pool_size: PoolSize, flags: Flags)
 }
 
 fn run(listen: &str, flags: Flags) -> Result<Invocation, Misuse> {
-    let (url, listen) = ("postgres://h/d".to_owned(), Some(listen.to_owned()));
-    Ok(Invocation::Run { url, listen, pool_size: PoolSize::Auto, flags })
+    let (urls, listen) = (vec!["postgres://h/d".to_owned()], Some(listen.to_owned()));
+    Ok(Invocation::Run { urls, listen, pool_size: None, flags })
 }
 
 fn help(line: &str) -> String {
@@ -72,6 +72,18 @@ fn a_table_of_lines() {
             "auth-setup postgres://h/d --apply --role asker",
             Ok(Invocation::AuthSetup { url: "postgres://h/d".to_owned(), role: "asker".to_owned(), apply: true }),
         ),
+        ("run", Ok(Invocation::Run { urls: Vec::new(), listen: None, pool_size: None, flags: Flags::default() })),
+        (
+            "run postgres://h/d --pool-size 7 x=postgres://h/e",
+            Ok(Invocation::Run {
+                urls: vec!["postgres://h/d".to_owned(), "x=postgres://h/e".to_owned()],
+                listen: None,
+                pool_size: Some(PoolSize::Fixed(7)),
+                flags: Flags::default(),
+            }),
+        ),
+        ("health", Ok(Invocation::Health { address: None, is_live_enough: false })),
+        ("health --live [::1]:9", Ok(Invocation::Health { address: Some("[::1]:9".to_owned()), is_live_enough: true })),
         ("run postgres://h/d --listen :7000", run(":7000", Flags::default())),
         ("run --listen 27450 postgres://h/d -u nobody", run("27450", nobody())),
         ("-q run postgres://h/d --listen 27450", run("27450", quiet())),
@@ -92,8 +104,6 @@ fn a_table_of_mistakes() {
         ("a.ini b.ini", "one argument too many: b.ini"),
         ("a.ini b.ini c.ini", "one argument too many: b.ini"),
         ("a.ini run", "one argument too many: run"),
-        ("run", "run needs a URL, as in run 'postgres://user@host/db'"),
-        ("run a b", "one argument too many: b"),
         ("check", "check needs a configuration file"),
         ("import", "import needs a configuration file"),
         ("auth-setup", "auth-setup needs a URL, as in auth-setup 'postgres://user@host/db'"),
@@ -104,6 +114,9 @@ fn a_table_of_mistakes() {
             "invalid value '0' for '--pool-size <N|auto>': auto or a number from 1 to 10000 is needed",
         ),
         ("a.ini --pool-size 5", "--pool-size is for \"run\" and \"dev\" only"),
+        ("a.ini --live", "--live is for \"health\" only"),
+        ("health a b", "one argument too many: b"),
+        ("-q health", "\"health\" has no option --quiet"),
         ("a.ini --port 7000", "--port is for \"dev\" only"),
         ("bench --scale 0", "invalid value '0' for '--scale <N>': a number from 1 to 10000 is needed"),
         ("dev --quick", "--quick is for \"bench\" only"),
@@ -139,7 +152,7 @@ fn a_word_that_is_near_a_command_is_taken_for_it_unless_it_is_a_files_name() {
 fn a_mistake_names_the_help_that_explains_it() {
     let hint = |line: &str| parsed(line).map_err(|misuse| misuse.help("pgweir"));
     assert_eq!(hint("bench --quik"), Err("pgweir help bench".to_owned()));
-    assert_eq!(hint("run"), Err("pgweir help run".to_owned()));
+    assert_eq!(hint("auth-setup"), Err("pgweir help auth-setup".to_owned()));
     assert_eq!(hint("--frob a.ini"), Err("pgweir --help".to_owned()));
 }
 

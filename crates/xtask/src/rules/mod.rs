@@ -12,6 +12,7 @@ mod lookups;
 mod machines;
 mod names;
 mod panics;
+mod said;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,8 @@ pub(crate) fn all(tree: &Tree) -> Vec<Finding> {
     found.extend(types::check(&sources));
     found.extend(links::check(tree, &sources));
     found.extend(leaks::check(tree));
+    found.extend(said::check(tree, &sources));
+    found.extend(said::columns(tree, &sources));
     found.extend(crate::coverage::check(tree));
     found.sort();
     found.dedup();

@@ -1,0 +1,240 @@
+//! The environment of `pgweir run`: libpq's variables, DATABASE_URL, and `PGWEIR_<SETTING>` for each setting.
+//!
+//! ```text
+//!   NAME=value        the value
+//!   NAME_FILE=path    a file that has it, as container platforms mount secrets; one line break at its end is left out
+//! ```
+//!
+//! Promises that what is meant for pgweir and cannot be used is said with the variable's name, and that no value is repeated.
+//! Variables that Kubernetes sets for services of the same name are passed over.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use config::ini::Read;
+use config::problem::quoted;
+use config::{Assignment, Problem};
+use settings::table;
+
+use crate::complain;
+
+/// In front of a setting's name.
+const PREFIX: &str = "PGWEIR_";
+/// The URL, or several with white space between them.
+pub(crate) const URL: &str = "DATABASE_URL";
+const FILE: &str = "_FILE";
+/// They are no settings.
+const OWN: [&str; 4] = ["PGWEIR_ANNOUNCE", "PGWEIR_CHAOS", "PGWEIR_DAEMON", "PGWEIR_DEV"];
+
+/// The variables that count, each with its value.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    /// libpq's, and DATABASE_URL.
+    values: BTreeMap<String, String>,
+    pub(crate) assignments: Vec<Assignment>,
+}
+
+impl Environment {
+    /// Takes the variables of this process. `read` reads the files that they name.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a value that is there twice.
+    pub(crate) fn of_the_process(read: &Read) -> Result<Environment, Problem> {
+        Environment::of(std::env::vars_os(), read)
+    }
+
+    fn of(variables: impl Iterator<Item = (OsString, OsString)>, read: &Read) -> Result<Environment, Problem> {
+        let is_text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        // Sorted, so that messages come in the same order each time.
+        let given: BTreeMap<String, String> = variables.filter_map(is_text).collect();
+        let mut environment = Environment::default();
+        for (variable, value) in &given {
+            let (name, value) = match valued(variable) {
+                None => continue,
+                Some(Valued::Here(name)) => (name, value.clone()),
+                Some(Valued::InFile(name)) => {
+                    let other = &variable[..variable.len() - FILE.len()];
+                    if given.contains_key(other) {
+                        return Err(Problem::of_variable(
+                            variable,
+                            &format!("{other} too"),
+                            "only one of them to be set",
+                        ));
+                    }
+                    (name, content(variable, value, read)?)
+                }
+            };
+            match name {
+                Name::Variable(name) => _ = environment.values.insert(name.to_owned(), value),
+                Name::Setting(name) => {
+                    environment.assignments.push(Assignment { variable: variable.clone(), name, text: value });
+                }
+            }
+        }
+        Ok(environment)
+    }
+
+    /// Of libpq's variables.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        self.values.get(name).cloned()
+    }
+
+    /// The URLs that it has; none if nothing says what to serve.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let urls: Vec<String> =
+            self.get(URL).iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+        let has_host =
+            ["PGHOST", "PGHOSTADDR"].iter().any(|name| self.values.get(*name).is_some_and(|host| !host.is_empty()));
+        if urls.is_empty() && has_host { vec!["postgres://".to_owned()] } else { urls }
+    }
+}
+
+/// What a value is for.
+enum Name<'a> {
+    Variable(&'a str),
+    Setting(String),
+}
+
+/// Where a variable has its value.
+enum Valued<'a> {
+    Here(Name<'a>),
+    InFile(Name<'a>),
+}
+
+fn valued(variable: &str) -> Option<Valued<'_>> {
+    if let Some(setting) = variable.strip_prefix(PREFIX) {
+        let setting = setting.to_ascii_lowercase();
+        if OWN.contains(&variable) {
+            return None;
+        }
+        // auth_file and others are settings themselves.
+        let of_file = setting.strip_suffix("_file").filter(|name| table::find(name).is_some());
+        return match of_file {
+            Some(name) if table::find(&setting).is_none() => Some(Valued::InFile(Name::Setting(name.to_owned()))),
+            _ if table::find(&setting).is_none() && is_of_kubernetes(variable) => None,
+            _ => Some(Valued::Here(Name::Setting(setting))),
+        };
+    }
+    // PGPASSFILE and PGSERVICEFILE end otherwise.
+    match variable.strip_suffix(FILE) {
+        Some(name) if is_known(name) => Some(Valued::InFile(Name::Variable(name))),
+        _ => is_known(variable).then_some(Valued::Here(Name::Variable(variable))),
+    }
+}
+
+fn is_known(name: &str) -> bool {
+    name == URL || name == "USER" || name == "LOGNAME" || config::url::VARIABLES.iter().any(|(_, known)| *known == name)
+}
+
+/// For a service `pgweir` each container of its namespace gets PGWEIR_SERVICE_HOST, PGWEIR_PORT=tcp://… and more.
+fn is_of_kubernetes(variable: &str) -> bool {
+    let parts = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
+    variable.ends_with("_PORT") || parts.iter().any(|part| variable.contains(part))
+}
+
+fn content(variable: &str, path: &str, read: &Read) -> Result<String, Problem> {
+    let wrong = |why: &str| {
+        let found = format!("{}: {why}", quoted(path));
+        Problem::of_variable(variable, &found, "a file with text that this user can read")
+    };
+    let bytes = read(path).map_err(|error| wrong(&complain::why(&error)))?;
+    let mut text = String::from_utf8(bytes).map_err(|_| wrong("no text in UTF-8"))?;
+    if text.ends_with('\n') {
+        text.truncate(text.len() - if text.ends_with("\r\n") { 2 } else { 1 });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn read(name: &str) -> io::Result<Vec<u8>> {
+        match name {
+            "/run/secrets/password" => Ok(b"pass word\r\n".to_vec()),
+            "/run/secrets/url" => Ok(b"postgres://a:b@c/d\n\nx=postgres://a:b@e/f\n".to_vec()),
+            "/run/secrets/size" => Ok(b"7".to_vec()),
+            "/bytes" => Ok(vec![0xff]),
+            _ => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        }
+    }
+
+    fn of(pairs: &[(&str, &str)]) -> Result<Environment, String> {
+        let variables = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        Environment::of(variables, &read).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn a_value_may_be_in_a_file() {
+        let environment = of(&[("PGPASSWORD_FILE", "/run/secrets/password"), ("PGUSER", "ann")]).expect("sound");
+        assert_eq!(environment.get("PGPASSWORD").as_deref(), Some("pass word"));
+        assert_eq!(environment.get("PGUSER").as_deref(), Some("ann"));
+        assert_eq!(environment.get("PGPASSWORD_FILE"), None);
+        let environment = of(&[("DATABASE_URL_FILE", "/run/secrets/url")]).expect("sound");
+        assert_eq!(environment.urls(), ["postgres://a:b@c/d", "x=postgres://a:b@e/f"]);
+    }
+
+    #[test]
+    fn settings_are_named_after_the_prefix() {
+        let environment = of(&[
+            ("PGWEIR_AUTH_FILE", "/users.txt"),
+            ("PGWEIR_DEFAULT_POOL_SIZE_FILE", "/run/secrets/size"),
+            ("PGWEIR_POOL_MOD", "session"),
+            ("PGWEIR_CHAOS", "1"),
+            ("HOME", "/root"),
+        ]);
+        let shown: Vec<String> = environment
+            .expect("sound")
+            .assignments
+            .iter()
+            .map(|one| format!("{} {} {}", one.variable, one.name, one.text))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "PGWEIR_AUTH_FILE auth_file /users.txt",
+                "PGWEIR_DEFAULT_POOL_SIZE_FILE default_pool_size 7",
+                "PGWEIR_POOL_MOD pool_mod session"
+            ]
+        );
+    }
+
+    /// A setting is told from the file of a value by its name: no setting has the name of another one with `_file` behind it.
+    #[test]
+    fn no_setting_is_called_like_another_ones_file() {
+        for setting in settings::TABLE {
+            assert!(table::find(&format!("{}_file", setting.name)).is_none(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn variables_of_a_service_are_passed_over() {
+        let environment = of(&[
+            ("PGWEIR_PORT", "tcp://10.0.0.1:6432"),
+            ("PGWEIR_PORT_6432_TCP_ADDR", "10.0.0.1"),
+            ("PGWEIR_SERVICE_HOST", "10.0.0.1"),
+            ("PGWEIR_METRICS_SERVICE_PORT_HTTP", "9127"),
+            ("PGWEIR_LISTEN_PORT", "7000"),
+        ]);
+        let environment = environment.expect("sound");
+        let names: Vec<&str> = environment.assignments.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["listen_port"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_name_and_without_the_value() {
+        let twice = of(&[("PGPASSWORD", "hunter2"), ("PGPASSWORD_FILE", "/run/secrets/password")]).expect_err("which?");
+        assert_eq!(twice, "PGPASSWORD_FILE: found PGPASSWORD too, expected only one of them to be set");
+        let missing = of(&[("PGWEIR_POOL_MODE_FILE", "/nowhere")]).expect_err("there is none");
+        assert!(missing.starts_with("PGWEIR_POOL_MODE_FILE: found \"/nowhere\": "), "{missing}");
+        assert!(of(&[("DATABASE_URL_FILE", "/bytes")]).is_err());
+    }
+
+    #[test]
+    fn a_host_alone_says_what_to_serve() {
+        assert_eq!(of(&[("PGHOST", "db")]).expect("sound").urls(), ["postgres://"]);
+        assert!(of(&[("PGHOST", ""), ("PGUSER", "ann")]).expect("sound").urls().is_empty());
+    }
+}
