@@ -21,10 +21,14 @@ help:
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo 'make image  the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
+<<<<<<< HEAD
 	@echo 'make deb, make rpm, make tarball'
 	@echo '            packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
 	@echo 'make release  all of these, image and chart, with checksums'
 	@echo 'make check-install  as root: install, upgrade and remove them in fresh Debian roots (make check-install ARGS=--quick)'
+=======
+	@echo 'make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
+>>>>>>> dashboards
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 	@echo 'make manual  the manual as a site, target/manual/index.html'
 	@echo 'make check-docs  spelling and links of the documentation, and of the site'
@@ -82,6 +86,7 @@ toolchain:
 	@command -v cc >/dev/null || { \
 	  echo 'cc is missing: cargo links with a C compiler. On Debian: apt-get install build-essential' >&2; exit 1; }
 
+<<<<<<< HEAD
 .PHONY: deb rpm tarball release check-install
 deb rpm tarball: toolchain
 	@tools/package $(ARGS) $@
@@ -100,3 +105,9 @@ manual: toolchain
 
 check-docs: toolchain
 	@tools/check-docs --full
+=======
+.PHONY: check-monitoring
+# A quick check needs no program.
+check-monitoring: $(if $(findstring --quick,$(ARGS)),,build)
+	@tools/check-monitoring $(ARGS)
+>>>>>>> dashboards
