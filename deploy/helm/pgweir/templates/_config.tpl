@@ -203,7 +203,7 @@
 
 [pgbouncer]
 {{- range $key, $value := fromJson (include "pgweir.podSettings" .) }}
-{{ $key }} = {{ $value }}
+{{ $key }} ={{ with $value }} {{ . }}{{ end }}
 {{- end }}
 {{ end -}}
 

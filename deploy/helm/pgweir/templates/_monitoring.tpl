@@ -3,7 +3,9 @@
 {{- $wanted := .Values.monitoring.prometheusRule -}}
 {{- $groups := list -}}
 {{- $known := list -}}
-{{- range (fromYaml (.Files.Get "files/pgweir.rules.yaml")).groups -}}
+{{- $text := .Files.Get "files/pgweir.rules.yaml" -}}
+{{- with $wanted.runbookUrl -}}{{- $text = replace "runbook_url: docs/guide/alerts.md" (printf "runbook_url: %s" .) $text -}}{{- end -}}
+{{- range (fromYaml $text).groups -}}
 {{- $rules := list -}}
 {{- range .rules -}}
 {{- if hasKey . "alert" -}}

@@ -42,7 +42,11 @@ httpGet:
 {{- $secrets := fromJson (include "pgweir.secrets" .) -}}
 metadata:
   labels:
-    {{- include "pgweir.labels" . | nindent 4 }}
+    {{- /* Without the versions: a new chart alone replaces no pod. */}}
+    {{- include "pgweir.selector" . | nindent 4 }}
+    {{- with .Values.commonLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     {{- with .Values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
