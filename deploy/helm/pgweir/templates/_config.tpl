@@ -164,6 +164,9 @@
 {{- define "pgweir.ini" -}}
 {{- $context := . -}}
 ; Made by the Helm chart. Sizes are those of one pod.
+{{- range $server, $entry := fromJson (include "pgweir.budget" .) }}
+; {{ $server }} gets {{ int64 $entry.perPod }} connections from a pod at most, {{ int64 $entry.total }} from up to {{ include "pgweir.pods" $context }} pods.
+{{- end }}
 {{- if .Values.databases }}
 
 [databases]

@@ -11,6 +11,20 @@ Sizes are for the whole release. Here they are divided among pods, and their sum
 {{- end -}}
 {{- end -}}
 
+{{/*
+Replicas to ask for. With an autoscaler those that there are: without a number Kubernetes takes 1, and all clients would meet in one
+pod. Where Helm sees no cluster (helm template) nothing is said.
+*/}}
+{{- define "pgweir.replicas" -}}
+{{- if not (or .Values.autoscaling.enabled .Values.autoscaling.keda.enabled) -}}
+{{- int64 .Values.replicaCount -}}
+{{- else if lookup "v1" "ConfigMap" .Release.Namespace "kube-root-ca.crt" -}}
+{{- $there := lookup "apps/v1" .Values.kind .Release.Namespace (include "pgweir.fullname" .) -}}
+{{- $replicas := dig "spec" "replicas" .Values.autoscaling.minReplicas ($there | default dict) -}}
+{{- int64 $replicas -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A Deployment's pods beyond its replicas during a rollout. */}}
 {{- define "pgweir.surge" -}}
 {{- $strategy := .Values.updateStrategy -}}
@@ -161,24 +175,26 @@ min: [min, auto_pool_size_min]
 {{- $servers := dict -}}
 {{- range $name, $given := .Values.databases -}}
 {{- $database := $given | default dict -}}
-{{- $server := printf "%s:%d" (get $database "host") (get $database "port" | default 5432 | int64) -}}
+{{- $port := get $database "port" | default 5432 | int64 -}}
 {{- $bound := fromJson (include "pgweir.databaseBound" (dict "context" $context "name" $name "database" $database)) -}}
 {{- $perPod := int64 $bound.perPod -}}
+{{- /* auth_query has a connection of its own. */ -}}
+{{- $isAsked := or (get $database "auth_user") (get $settings "auth_user") -}}
+{{- $isAsked = and $isAsked (or (not (get $settings "auth_dbname")) (eq (get $settings "auth_dbname" | toString) $name)) -}}
+{{- /* All connections of a database with several hosts may end up at one of them. */ -}}
+{{- range $host := splitList "," (get $database "host") | uniq -}}
+{{- $server := printf "%s:%d" (trim $host) $port -}}
 {{- $entry := get $servers $server | default (dict "perPod" 0 "unbounded" list "databases" list "why" list) -}}
 {{- if lt $perPod 0 -}}
 {{- $_ := set $entry "unbounded" (append $entry.unbounded $name) -}}
 {{- else -}}
 {{- $_ := set $entry "perPod" (add (int64 $entry.perPod) $perPod) -}}
 {{- end -}}
-{{- /* auth_query has a connection of its own. */ -}}
-{{- if and (or (get $database "auth_user") (get $settings "auth_user")) (not (get $settings "auth_dbname")) -}}
-{{- $_ := set $entry "perPod" (add (int64 $entry.perPod) 1) -}}
-{{- else if eq (get $settings "auth_dbname") $name -}}
-{{- $_ := set $entry "perPod" (add (int64 $entry.perPod) 1) -}}
-{{- end -}}
+{{- if $isAsked -}}{{- $_ := set $entry "perPod" (add (int64 $entry.perPod) 1) -}}{{- end -}}
 {{- $_ := set $entry "databases" (append $entry.databases $name) -}}
 {{- $_ := set $entry "why" (append $entry.why $bound.why) -}}
 {{- $_ := set $servers $server $entry -}}
+{{- end -}}
 {{- end -}}
 {{- range $server, $entry := $servers -}}
 {{- $allowed := fromJson (include "pgweir.allowed" (dict "context" $context "server" $server)) -}}
