@@ -1,0 +1,197 @@
+"""What tools/check-chart checks without a cluster, beside lint and unit tests: versions, coverage of values, examples, the pooler's
+opinion of every rendered file, and the sums of connections. Ends with a line `N passed, N failed`."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import yaml
+
+TESTS = pathlib.Path(__file__).parent
+CHART = TESTS.parent / "pgweir"
+ROOT = TESTS.parents[2]
+HELM = os.environ["HELM"]
+PGWEIR = os.environ.get("PGWEIR_BIN")
+NEWEST = "1.37.0"
+OLDEST = "1.25.0"
+failures, passed = [], 0
+
+
+def check(name, good, why=""):
+    global passed
+    if good:
+        passed += 1
+    else:
+        failures.append(name)
+        print(f"FAILED {name}: {why}")
+
+
+def render(*arguments, version=NEWEST):
+    command = [HELM, "template", "pooler", str(CHART), "--namespace", "apps", "--kube-version", version, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    text = "\n".join(line for line in done.stderr.splitlines() if "symbolic link" not in line)
+    return done.returncode, done.stdout, text
+
+
+def objects(text):
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    else:
+        yield path
+
+
+def versions():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    workspace = re.search(r'\[workspace\.package\]\s+version = "([^"]+)"', (ROOT / "Cargo.toml").read_text()).group(1)
+    check("the chart's version is the workspace's", chart["version"] == workspace, f"{chart['version']}, {workspace}")
+    check("the chart's appVersion is the workspace's", chart["appVersion"] == workspace)
+
+
+def unflatten(settings):
+    """The paths that a `set` of helm-unittest names: dots in its keys go a level down."""
+    for key, value in (settings or {}).items():
+        first = tuple(re.split(r"(?<!\\)\.", key))
+        for rest in leaves(value):
+            yield first + rest
+
+
+def coverage():
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    tested = set()
+    for suite in (TESTS / "unit").glob("*.yaml"):
+        content = yaml.safe_load(suite.read_text())
+        for one in [content, *content["tests"]]:
+            tested.update(unflatten(one.get("set")))
+    prefixes = {path[:length] for path in tested for length in range(1, len(path) + 1)}
+    missing = [".".join(map(str, path)) for path in leaves(values) if path not in prefixes]
+    check("every value is in a unit test", not missing, ", ".join(missing))
+    # The schema lists every value, so that a misspelt one is refused.
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    unknown = [key for key in values if key not in schema["properties"]]
+    check("the schema knows every value", not unknown, ", ".join(unknown))
+
+
+class Files:
+    """The folders that a pod would see, below a scratch folder."""
+
+    def __init__(self, rendered, example):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pgweir-chart-"))
+        self.rendered = rendered
+        self.example = example
+
+    def write(self):
+        config = next(o for o in self.rendered if o["kind"] == "ConfigMap" and "pgweir.ini" in o["data"])
+        (self.folder / "etc/pgweir").mkdir(parents=True)
+        for name, text in config["data"].items():
+            text = text.replace("/etc/pgweir/", f"{self.folder}/etc/pgweir/")
+            text = text.replace("/run/secrets/", f"{self.folder}/run/secrets/").replace("/run/pgweir-ca/", f"{self.folder}/run/pgweir-ca/")
+            (self.folder / "etc/pgweir" / name).write_text(text)
+        workload = next(o for o in self.rendered if o["kind"] in ("StatefulSet", "Deployment"))
+        spec = workload["spec"]["template"]["spec"]
+        mounts = {m["name"]: m["mountPath"] for m in spec["containers"][0]["volumeMounts"]}
+        for volume in spec["volumes"]:
+            source = volume.get("secret") or (volume["configMap"] if volume["name"] == "server-ca" else None)
+            for item in (source or {}).get("items", []):
+                path = self.folder / mounts[volume["name"]].lstrip("/") / item["path"]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.content(item["key"]))
+        return [self.folder / "etc/pgweir" / name for name in config["data"] if name.endswith(".ini")]
+
+    def content(self, key):
+        users = b'"app" "secret"\n"gitlab" "secret"\n"shop" "secret"\n"secure_auth_login" "secret"\n'
+        if key.endswith((".crt", ".pem")):
+            return certificate()[0]
+        if key.endswith(".key"):
+            return certificate()[1]
+        if key.endswith(".ini"):
+            return b"extra = host=db.example.org\n"
+        return users if key == "users.txt" else b"secret"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+
+def certificate(made=[]):
+    if not made:
+        with tempfile.TemporaryDirectory() as folder:
+            key, crt = f"{folder}/k", f"{folder}/c"
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", crt]
+                + ["-subj", "/CN=pooler", "-addext", "subjectAltName=DNS:pooler", "-days", "2"],
+                check=True, capture_output=True)
+            made += [pathlib.Path(crt).read_bytes(), pathlib.Path(key).read_bytes()]
+    return made
+
+
+# The pooler's own words on what one process may open, for each server.
+DEMAND = re.compile(r"^  (\S+:\d+): (\d+) \(", re.M)
+# The chart's words, at the beginning of the file.
+COUNTED = re.compile(r"^; (\S+:\d+) gets (\d+) connections from a pod", re.M)
+
+
+def judged_by_the_pooler(name, rendered):
+    with Files(rendered, name) as files:
+        for path in files.write():
+            done = subprocess.run([PGWEIR, "check", str(path)], capture_output=True, text=True)
+            check(f"{name}: pgweir check {path.name}", done.returncode == 0, done.stderr)
+            # A pod's own file says who it is; the common file alone has peers and no number.
+            if path.name != "pgweir.ini":
+                check(f"{name}: {path.name} names its peer_id", "peer_id to be set" not in done.stderr, done.stderr)
+        # Both count the same servers, and the chart no less than the pooler.
+        counted = dict(COUNTED.findall((files.folder / "etc/pgweir/pgweir.ini").read_text()))
+        judged = dict(DEMAND.findall(done.stdout))
+        check(f"{name}: the chart counts the servers that the pooler counts", set(counted) == set(judged), f"{counted}, {judged}")
+        for server in set(counted) & set(judged):
+            check(f"{name}: {server}", int(judged[server]) <= int(counted[server]), f"the pooler may open {judged[server]}, the chart says {counted[server]}")
+
+
+def examples():
+    for values in sorted([*(CHART / "examples").glob("*.yaml"), *(TESTS / "values").glob("*.yaml")]):
+        for version in (OLDEST, NEWEST):
+            code, text, error = render("-f", str(values), version=version)
+            check(f"{values.name} renders for {version}", code == 0, error)
+        if code == 0 and PGWEIR and "urlSecret" not in yaml.safe_load(values.read_text()):
+            judged_by_the_pooler(values.name, objects(text))
+
+
+def reload_or_restart():
+    """A setting that a running pod takes up replaces no pod; another one does."""
+    values = str(CHART / "examples/cloudnative-pg.yaml")
+
+    def pod(*arguments):
+        code, text, error = render("-f", values, *arguments)
+        assert code == 0, error
+        return next(o for o in objects(text) if o["kind"] == "StatefulSet")["spec"]["template"]
+
+    plain = pod()
+    for setting in ("query_timeout=7", "default_pool_size=30", "log_connections=0", "max_client_conn=7"):
+        check(f"settings.{setting} replaces no pod", pod("--set", f"settings.{setting}") == plain)
+    check("another size replaces no pod", pod("--set", "databases.app.pool_size=30") == plain)
+    for setting in ("workers=3", "listen_backlog=100", "disable_pqexec=1", "auth_threads=3"):
+        check(f"settings.{setting} replaces pods", pod("--set", f"settings.{setting}") != plain)
+
+
+def main():
+    versions()
+    coverage()
+    reload_or_restart()
+    examples()
+    if not PGWEIR:
+        print("SKIPPED pgweir check: PGWEIR_BIN names no program")
+    print(f"{passed} passed, {len(failures)} failed")
+    sys.exit(bool(failures))
+
+
+main()
