@@ -104,6 +104,7 @@ impl Config {
             && let Some(users) = auth_file(&draft.values, read, &mut problems)
         {
             pooling.secrets = users;
+            pooling.secrets.extend(draft.values.of_urls.clone());
         }
         if matches!(key, Some(Key::auth_hba_file | Key::auth_ident_file)) {
             access::read(&mut pooling, &draft.values, Some(&self.pooling), read, &mut problems);
@@ -178,13 +179,11 @@ pub(crate) struct Draft {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Databases and users that URLs name.
+/// Databases that URLs name.
 #[derive(Default)]
 pub(crate) struct Given {
     pub(crate) databases: Vec<Database>,
     pub(crate) fallback: Option<Database>,
-    /// They count more than auth_file's.
-    pub(crate) secrets: BTreeMap<String, Secret>,
 }
 
 impl Draft {
@@ -317,7 +316,7 @@ pub(crate) fn finish(
     let users = auth_file(values, read, problems);
     let has_users = users.is_some();
     settings.secrets = users.unwrap_or_else(|| old.map(|old| old.secrets.clone()).unwrap_or_default());
-    settings.secrets.append(&mut draft.given.secrets);
+    settings.secrets.extend(values.of_urls.clone());
     access::read(&mut settings, values, old, read, problems);
     settings.classes = classes(&draft.classes, values, &settings, read, problems);
     // Beside what is wrong, much else seems to have no sense.

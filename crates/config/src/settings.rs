@@ -2,10 +2,12 @@
 //!
 //! Promises that SHOW CONFIG shows what the file says, and that the program runs by the same. Does not judge whether values make sense together: `support` and `explain` do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::settings::{Global, Key, Origin, ROWS, Setting, TABLE};
+use auth::Secret;
 use machine::Settings;
 use queueing::classes::Classes;
 
@@ -23,12 +25,14 @@ pub struct Values {
     places: Vec<Option<Place>>,
     /// What the program that reads them was built with.
     pub(crate) built: Built,
+    /// Users that URLs name. They count more than auth_file's.
+    pub(crate) of_urls: BTreeMap<String, Secret>,
 }
 
 impl Default for Values {
     fn default() -> Values {
         let values = ROWS.iter().map(Setting::default_value).collect();
-        Values { values, places: vec![None; ROWS.len()], built: Built::default() }
+        Values { values, places: vec![None; ROWS.len()], built: Built::default(), of_urls: BTreeMap::new() }
     }
 }
 

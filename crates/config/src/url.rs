@@ -147,7 +147,7 @@ fn draft(urls: &[String], upstream: &Upstream<'_>) -> Result<Draft, Problem> {
             .push(Database { dbname: (lead.dbname != lead.name).then(|| lead.dbname.clone()), ..database(&lead) });
         if is_trusting || lead.password.is_some() {
             let secret = Secret::Plain(Password::new(lead.password.unwrap_or_default()));
-            draft.given.secrets.insert(lead.user, secret);
+            draft.values.of_urls.insert(lead.user, secret);
         }
     }
     Ok(draft)

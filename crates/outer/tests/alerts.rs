@@ -184,7 +184,9 @@ fn arriving(pooler: &Pooler, database: &str) -> Client {
 #[test]
 fn each_alert_fires_by_a_real_fault() {
     if env::var_os("PGWEIR_ALERTS").is_none() {
-        println!("SKIPPED alerts by faults: they take a minute; tools/check-monitoring sets PGWEIR_ALERTS and runs them");
+        println!(
+            "SKIPPED alerts by faults: they take a minute; tools/check-monitoring sets PGWEIR_ALERTS and runs them"
+        );
         return;
     }
     let Some(program) = Program::built_by("prometheus") else { return };

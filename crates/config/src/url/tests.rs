@@ -343,6 +343,18 @@ fn the_environment_may_have_any_setting() {
     assert_eq!(shown("pool_mode").as_deref(), Some("session"), "SHOW CONFIG has it");
 }
 
+/// As SET and RELOAD of a process that serves it.
+#[test]
+fn users_of_urls_stay_whatever_auth_file_is_set() {
+    let url = ["postgres://ann:pw@db/app"];
+    let read = |_: &str| Ok(b"\"bob\" \"other\"\n\"ann\" \"old\"\n".to_vec());
+    let config = many(&url, &[]).expect("sound").set_with("auth_file", "users.txt", &read).expect("a file");
+    assert_eq!(config.pooling.secrets.keys().collect::<Vec<_>>(), ["ann", "bob"]);
+    assert!(matches!(&config.pooling.secrets["ann"], Secret::Plain(password) if password.as_str() == "pw"));
+    let again = config.reload_urls(&url.map(str::to_owned), &upstream(&nothing), &read).expect("the same once more");
+    assert_eq!(again.pooling.secrets.keys().collect::<Vec<_>>(), ["ann"], "a SET is undone");
+}
+
 #[test]
 fn the_command_line_counts_more_than_the_environment() {
     let assignments = assignments(&[("listen_addr", "*"), ("listen_port", "7000"), ("default_pool_size", "9")]);
