@@ -21,7 +21,7 @@ impl Listener {
     pub(crate) fn bind(address: &str) -> io::Result<Listener> {
         match address.strip_prefix(UNIX) {
             Some(path) => bind_unix(Path::new(path)).map(Listener::Unix),
-            None => TcpListener::bind(address).map(Listener::Tcp),
+            None => TcpListener::bind(&*names::look_up_with_port(address)?).map(Listener::Tcp),
         }
     }
 

@@ -126,6 +126,21 @@ pub fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
     system(name).map_err(|failure| std::io::Error::other(failure.why))
 }
 
+/// The addresses of `host:port`, where an address of IPv6 is in brackets; blocks as [`look_up`] does.
+///
+/// # Errors
+/// It has another form, or no such host is found, in the system's words.
+pub fn look_up_with_port(text: &str) -> std::io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = text.parse() {
+        return Ok(vec![address]);
+    }
+    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let (host, port) = parts
+        .filter(|(host, _)| !host.is_empty() && !host.contains([':', '[', ']']))
+        .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::InvalidInput, "an address is host:port"))?;
+    Ok(look_up(host)?.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+}
+
 /// Asks for serials of zones: by the name servers of `resolv_conf`, or of the system's.
 #[derive(Clone)]
 pub(crate) struct Serials(Option<Arc<TokioResolver>>);
@@ -161,6 +176,20 @@ mod tests {
         }
         let found = look_up("::1").expect("an address needs nobody");
         assert_eq!(found, ["::1".parse::<IpAddr>().expect("an address")]);
+    }
+
+    #[test]
+    fn a_port_goes_with_each_address_of_its_host() {
+        for (text, expected) in [("10.0.0.7:80", "10.0.0.7:80"), ("[::1]:80", "[::1]:80")] {
+            let found = look_up_with_port(text).expect("an address needs nobody");
+            assert_eq!(found, [expected.parse().expect("an address")]);
+        }
+        let found = look_up_with_port("localhost:80").expect("every machine knows itself");
+        assert!(!found.is_empty() && found.iter().all(|it| it.ip().is_loopback() && it.port() == 80), "{found:?}");
+        for text in ["", "80", ":80", "localhost", "localhost:", "localhost:http", "localhost:65536", "::1:80", "[::1]"]
+        {
+            assert!(look_up_with_port(text).is_err(), "{text}");
+        }
     }
 
     /// The name server, which is asked for the other family too, may be silent.

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-pub use asking::{IS_STATIC, look_up};
+pub use asking::{IS_STATIC, look_up, look_up_with_port};
 use book::{Book, Holds};
 use run::Request;
 

@@ -63,7 +63,7 @@ pub(crate) enum Invocation {
     /// Ask a running pgweir whether it is well.
     Health {
         address: Option<String>,
-        is_live_enough: bool,
+        only_live: bool,
     },
 }
 
@@ -354,7 +354,7 @@ impl Line {
             }
             Command::Health { address, live } => {
                 flags.refuse("health", &Flags::ALL)?;
-                Ok(Invocation::Health { address, is_live_enough: live })
+                Ok(Invocation::Health { address, only_live: live })
             }
         }
     }

@@ -4,7 +4,7 @@
 //! to ask is said on the command line or by PGWEIR_HTTP_LISTEN.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LINE_BYTES_MAX: u64 = 1000;
 
 /// `address` is what http_listen has, or the first of it.
-pub(crate) fn health(address: Option<&str>, is_live_enough: bool) -> ExitCode {
+pub(crate) fn health(address: Option<&str>, only_live: bool) -> ExitCode {
     let variable = std::env::var("PGWEIR_HTTP_LISTEN").ok();
     let listed = address.or(variable.as_deref()).filter(|text| !text.is_empty()).unwrap_or(ADDRESS);
     let address = listed.split(',').next().unwrap_or(listed).trim();
-    let path = if is_live_enough { "/live" } else { "/ready" };
+    let path = if only_live { "/live" } else { "/ready" };
     match ask(address, path) {
         Ok(200) => ExitCode::SUCCESS,
         Ok(status) => refuse(&format!("{address}{path} answers {status}")),
@@ -54,9 +54,8 @@ fn ask(address: &str, path: &str) -> io::Result<u16> {
 
 /// Where all addresses are listened on, this machine's own answers.
 fn reachable(address: &str) -> io::Result<SocketAddr> {
-    let address = address.strip_prefix('*').map_or_else(|| address.to_owned(), |port| format!("0.0.0.0{port}"));
-    let mut found = address.to_socket_addrs()?;
-    let mut first = found.next().ok_or_else(|| io::Error::other("it has no address"))?;
+    let found = names::look_up_with_port(address)?;
+    let mut first = found.into_iter().next().ok_or_else(|| io::Error::other("it has no address"))?;
     if first.ip().is_unspecified() {
         let own = if first.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
         first.set_ip(own);
@@ -108,7 +107,6 @@ mod tests {
     fn all_addresses_are_reached_on_this_machine() {
         let reached = |text: &str| reachable(text).expect("an address").to_string();
         assert_eq!(reached("0.0.0.0:9127"), "127.0.0.1:9127");
-        assert_eq!(reached("*:9127"), "127.0.0.1:9127");
         assert_eq!(reached("[::]:9127"), "[::1]:9127");
         assert_eq!(reached("10.0.0.1:9127"), "10.0.0.1:9127");
         assert!(reachable("9127").is_err());

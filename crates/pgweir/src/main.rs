@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             None => serve::serve_file(&file, &flags),
         },
         Ok(Invocation::Run { urls, listen, pool_size, flags }) => run::run(urls, listen, pool_size, &flags),
-        Ok(Invocation::Health { address, is_live_enough }) => health::health(address.as_deref(), is_live_enough),
+        Ok(Invocation::Health { address, only_live }) => health::health(address.as_deref(), only_live),
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),

@@ -9,7 +9,7 @@ use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it imports: no fewer, no more.
 const LAYERS: [(&str, &[&str]); 34] = [
-    ("monitor", &[]),
+    ("monitor", &["names"]),
     ("units", &[]),
     ("wire", &[]),
     ("auth", &[]),
