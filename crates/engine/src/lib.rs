@@ -67,6 +67,7 @@ pub use listener::{ListenError, Listening};
 pub use log::Log;
 pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;
+pub use system_users::name as system_user;
 pub use upgrade::OtherControl;
 
 use host::{Host, Plan};

@@ -13,8 +13,11 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::unistd::{Uid, User};
 
-/// What the system says of a user: its name, or that it has none. The error: it cannot tell.
-pub(crate) fn name(uid: u32) -> nix::Result<Option<Arc<str>>> {
+/// The name of a system user; `None`: the number has none.
+///
+/// # Errors
+/// The system cannot tell.
+pub fn name(uid: u32) -> nix::Result<Option<Arc<str>>> {
     // What glibc loads for nsswitch.conf has to be of its own version, and a static program runs on systems with another one.
     if cfg!(target_feature = "crt-static") {
         let passwd = fs::read_to_string("/etc/passwd").map_err(|_| Errno::EIO)?;

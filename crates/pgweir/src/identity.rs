@@ -47,12 +47,10 @@ pub(crate) fn become_user(name: &str) -> Result<(), String> {
     set_thread_res_uid(uid, uid, uid).map_err(failed)
 }
 
-/// Whom it runs as, by passwd(5); the number of a user without a line there.
+/// Whom it runs as; the number of a user whose name the system does not know.
 pub(crate) fn own_name() -> String {
-    let number = geteuid().as_raw().to_string();
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let line = passwd.lines().find(|line| line.split(':').nth(2) == Some(&number));
-    line.and_then(|line| line.split(':').next()).unwrap_or(&number).to_owned()
+    let uid = geteuid().as_raw();
+    engine::system_user(uid).ok().flatten().map_or_else(|| uid.to_string(), |name| name.to_string())
 }
 
 /// An account by name, from passwd(5) and group(5). Directories on the network (NIS, LDAP) are not asked.
