@@ -1,24 +1,15 @@
 //! The man page pgweir.ini(5) is in the tree as it would be made from the tables. `UPDATE=1` writes it.
 
-use std::fs;
-use std::path::PathBuf;
-
 use config::entry::Parameter;
 use config::{classes, databases, manual, users};
 use roff::{Inline, Roff, bold, italic, roman};
 use settings::{Group, Setting, TABLE};
 
+use crate::compare;
+
 #[test]
 fn the_man_page_is_up_to_date() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/man/pgweir.ini.5");
-    let made = page().to_roff();
-    if std::env::var_os("UPDATE").is_some() {
-        fs::create_dir_all(path.parent().expect("it is in a folder")).expect("deploy/ can be written to");
-        fs::write(&path, made).expect("deploy/man/ can be written to");
-        return;
-    }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "deploy/man/pgweir.ini.5 is out of date: run UPDATE=1 cargo test -p config");
+    compare("deploy/man/pgweir.ini.5", &page().to_roff());
 }
 
 fn page() -> Roff {

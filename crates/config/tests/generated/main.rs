@@ -4,29 +4,34 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-fn docs(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+mod chart;
+mod man_page;
+
+/// A file by its path from the repository's root.
+fn in_tree(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-fn compare(name: &str, made: &str) {
-    let path = docs(name);
+fn compare(path: &str, made: &str) {
     if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, made).expect("docs/ can be written to");
+        let file = in_tree(path);
+        fs::create_dir_all(file.parent().expect("it is in a folder")).expect("the tree can be written to");
+        fs::write(file, made).expect("the tree can be written to");
         return;
     }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "docs/{name} is out of date: run UPDATE=1 cargo test -p config");
+    let kept = fs::read_to_string(in_tree(path)).unwrap_or_default();
+    assert!(kept == made, "{path} is out of date: run UPDATE=1 cargo test -p config");
 }
 
 #[test]
 fn the_manual_page_is_up_to_date() {
-    compare("settings.md", &config::manual::settings_md());
+    compare("docs/settings.md", &config::manual::settings_md());
 }
 
 #[test]
 fn the_sample_is_up_to_date_and_means_the_defaults() {
     let sample = config::manual::sample_ini();
-    compare("pgweir.ini", &sample);
+    compare("docs/pgweir.ini", &sample);
     let read = |name: &str| match name {
         "sample" => Ok(sample.clone().into_bytes()),
         "empty" => Ok(b"[pgbouncer]".to_vec()),
@@ -65,7 +70,7 @@ fn said(config: &config::Config) -> BTreeSet<&str> {
 #[test]
 fn the_sample_of_a_class_file_is_up_to_date_and_sound() {
     let rules = config::manual::sample_classes();
-    compare("classes.conf", rules);
+    compare("docs/classes.conf", rules);
     // With the classes of the sample file switched on.
     let sample = config::manual::sample_ini();
     let section = sample.split("\n[classes]\n").nth(1).and_then(|rest| rest.split("\n[").next());

@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::{env, fs};
+use std::fs;
 
 use config::{classes, databases, users};
 use settings::value::{INT_MAX, Kind};
 use settings::{DatabaseSettings, Key, TABLE, UserSettings};
+
+use crate::{compare, in_tree};
 
 /// One entry of `properties`: name, kind, words.
 struct Property {
@@ -17,22 +18,11 @@ struct Property {
     doc: Cow<'static, str>,
 }
 
-fn chart(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/helm/pgweir").join(name)
-}
-
-fn compare(name: &str, made: &str) {
-    if env::var_os("UPDATE").is_some() {
-        fs::write(chart(name), made).expect("the chart's folder can be written to");
-        return;
-    }
-    let kept = fs::read_to_string(chart(name)).expect("the chart has this file");
-    assert!(kept == made, "{name} of the chart is out of date: run UPDATE=1 cargo test -p config --test chart");
-}
+const SCHEMA: &str = "deploy/helm/pgweir/values.schema.json";
 
 #[test]
 fn the_schema_knows_every_setting() {
-    let kept = fs::read_to_string(chart("values.schema.json")).expect("the chart has a schema");
+    let kept = fs::read_to_string(in_tree(SCHEMA)).expect("the chart has a schema");
     let definitions = [
         ("settings", settings_properties(), ""),
         ("database", database_properties(), SECRET),
@@ -44,13 +34,13 @@ fn the_schema_knows_every_setting() {
         assert!(!properties.is_empty());
         made = replaced(&made, name, &definition(&properties, more));
     }
-    compare("values.schema.json", &made);
+    compare(SCHEMA, &made);
 }
 
 #[test]
 fn the_chart_knows_which_settings_need_a_restart() {
     let names = TABLE.iter().filter(|setting| !setting.reloadable).map(|setting| format!("{}\n", setting.name));
-    compare("files/restart-settings.txt", &names.collect::<String>());
+    compare("deploy/helm/pgweir/files/restart-settings.txt", &names.collect::<String>());
 }
 
 /// The chart's own parameter of a database.
