@@ -6,10 +6,11 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import yaml
+
+from checks import check, end
 
 TESTS = pathlib.Path(__file__).parent
 CHART = TESTS.parent / "pgweir"
@@ -18,16 +19,6 @@ HELM = os.environ["HELM"]
 PGWEIR = os.environ.get("PGWEIR_BIN")
 NEWEST = "1.37.0"
 OLDEST = "1.25.0"
-failures, passed = [], 0
-
-
-def check(name, good, why=""):
-    global passed
-    if good:
-        passed += 1
-    else:
-        failures.append(name)
-        print(f"FAILED {name}: {why}")
 
 
 def render(*arguments, version=NEWEST):
@@ -190,8 +181,7 @@ def main():
     examples()
     if not PGWEIR:
         print("SKIPPED pgweir check: PGWEIR_BIN names no program")
-    print(f"{passed} passed, {len(failures)} failed")
-    sys.exit(bool(failures))
+    end()
 
 
 main()

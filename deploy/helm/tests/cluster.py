@@ -8,7 +8,6 @@ import secrets
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -16,22 +15,14 @@ import urllib.request
 
 import yaml
 
+from checks import check, end
+
 TESTS = pathlib.Path(__file__).parent
 CHART = TESTS.parent / "pgweir"
 BIN = pathlib.Path(os.environ["CLUSTER_BIN"])
 HELM = os.environ["HELM"]
 CRDS = os.environ["CRD_FILES"].split()
 PATIENCE_S = 90
-failures, passed = [], 0
-
-
-def check(name, good, why=""):
-    global passed
-    if good:
-        passed += 1
-    else:
-        failures.append(name)
-        print(f"FAILED {name}: {why}", flush=True)
 
 
 def free_port():
@@ -271,8 +262,7 @@ def main():
         upgrade(cluster)
         deployment(cluster)
         remove(cluster)
-    print(f"{passed} passed, {len(failures)} failed")
-    sys.exit(bool(failures))
+    end()
 
 
 main()
