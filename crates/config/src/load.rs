@@ -49,11 +49,11 @@ impl Config {
 
     /// The same from a reader of one's own.
     pub fn reload_with(&self, read: &Read) -> Result<Config, Vec<Problem>> {
-        self.follow(parse(&self.pooling.global.listening.conffile, self.values.built, read), read)
+        self.reloaded(parse(&self.pooling.global.listening.conffile, self.values.built, read), read)
     }
 
     /// What comes after this configuration in a process that runs: what cannot change stays.
-    pub(crate) fn follow(&self, mut draft: Draft, read: &Read) -> Result<Config, Vec<Problem>> {
+    pub(crate) fn reloaded(&self, mut draft: Draft, read: &Read) -> Result<Config, Vec<Problem>> {
         for setting in TABLE.iter().filter(|setting| !setting.reloadable) {
             let (running, wanted) = (self.values.get(setting.key), draft.values.get(setting.key));
             if running == wanted {
@@ -104,7 +104,7 @@ impl Config {
             && let Some(users) = auth_file(&draft.values, read, &mut problems)
         {
             pooling.secrets = users;
-            pooling.secrets.extend(draft.values.of_urls.clone());
+            pooling.secrets.extend(draft.values.url_users.clone());
         }
         if matches!(key, Some(Key::auth_hba_file | Key::auth_ident_file)) {
             access::read(&mut pooling, &draft.values, Some(&self.pooling), read, &mut problems);
@@ -169,21 +169,14 @@ pub(crate) struct Draft {
     is_skipping: bool,
     has_main_section: bool,
     pub(crate) values: Values,
-    /// What comes from elsewhere than entries of a file.
-    pub(crate) given: Given,
     databases: BTreeMap<String, Entry>,
+    /// Databases that URLs name.
+    pub(crate) url_databases: Vec<Database>,
     users: BTreeMap<String, Entry>,
     peers: BTreeMap<String, Entry>,
     /// In the order of the file.
     classes: Vec<Entry>,
     pub(crate) problems: Vec<Problem>,
-}
-
-/// Databases that URLs name.
-#[derive(Default)]
-pub(crate) struct Given {
-    pub(crate) databases: Vec<Database>,
-    pub(crate) fallback: Option<Database>,
 }
 
 impl Draft {
@@ -297,26 +290,23 @@ pub(crate) fn finish(
     let pools = &settings.global.pools;
     let by_default = pools.default_pool_size.most(pools).max(1);
     settings.peers = draft.peers.values().filter_map(|peer| users::read_peer(peer, by_default, problems)).collect();
-    for entry in draft.databases.values() {
-        let Some(database) = databases::read(entry, values.text(Key::unix_socket_dir), read, problems) else {
-            continue;
-        };
+    let of_file = draft.databases.values();
+    let of_file = of_file.filter_map(|entry| databases::read(entry, values.text(Key::unix_socket_dir), read, problems));
+    let of_file: Vec<Database> = of_file.collect();
+    for database in of_file.into_iter().chain(draft.url_databases.drain(..)) {
         if database.name == "*" {
             settings.fallback = Some(Arc::new(database));
         } else {
             settings.databases.insert(database.name.clone(), Arc::new(database));
         }
     }
-    settings.fallback = settings.fallback.or(draft.given.fallback.take().map(Arc::new));
-    let given = draft.given.databases.drain(..);
-    settings.databases.extend(given.map(|database| (database.name.clone(), Arc::new(database))));
     for entry in draft.users.values() {
         settings.users.insert(entry.name.clone(), users::read(entry, problems));
     }
     let users = auth_file(values, read, problems);
     let has_users = users.is_some();
     settings.secrets = users.unwrap_or_else(|| old.map(|old| old.secrets.clone()).unwrap_or_default());
-    settings.secrets.extend(values.of_urls.clone());
+    settings.secrets.extend(values.url_users.clone());
     access::read(&mut settings, values, old, read, problems);
     settings.classes = classes(&draft.classes, values, &settings, read, problems);
     // Beside what is wrong, much else seems to have no sense.

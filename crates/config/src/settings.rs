@@ -26,13 +26,13 @@ pub struct Values {
     /// What the program that reads them was built with.
     pub(crate) built: Built,
     /// Users that URLs name. They count more than auth_file's.
-    pub(crate) of_urls: BTreeMap<String, Secret>,
+    pub(crate) url_users: BTreeMap<String, Secret>,
 }
 
 impl Default for Values {
     fn default() -> Values {
         let values = ROWS.iter().map(Setting::default_value).collect();
-        Values { values, places: vec![None; ROWS.len()], built: Built::default(), of_urls: BTreeMap::new() }
+        Values { values, places: vec![None; ROWS.len()], built: Built::default(), url_users: BTreeMap::new() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! `postgres://user:password@host:port/database?parameter=value` to a `Config`: one upstream or several, no file.
 //!
 //! ```text
-//!   URL ─ text, parameters ─▶ Lead ─┐                    the defaults of `run`
-//!   URL ─ text, parameters ─▶ Lead ─┴─▶ values  ◀─ then  what the URLs ask for
+//!   URL ─ text, parameters ─▶ ParsedUrl ─┐               the defaults of `run`
+//!   URL ─ text, parameters ─▶ ParsedUrl ─┴─▶ values  ◀─ then  what the URLs ask for
 //!                                                  then  variables PGWEIR_… of the environment
 //!                                                  last  --listen, --pool-size
 //! ```
@@ -92,12 +92,12 @@ impl Config {
     /// As those of [`from_urls`].
     pub fn reload_urls(&self, urls: &[String], upstream: &Upstream<'_>, read: &Read) -> Result<Config, Vec<Problem>> {
         let draft = draft(urls, upstream).map_err(|problem| vec![problem])?;
-        self.follow(draft, read)
+        self.reloaded(draft, read)
     }
 }
 
-/// Where one URL leads.
-struct Lead {
+/// What one URL says, with what it leaves to the environment and the password file.
+struct ParsedUrl {
     /// The database, as clients call it.
     name: String,
     /// The database, as PostgreSQL calls it.
@@ -109,12 +109,12 @@ struct Lead {
 }
 
 fn draft(urls: &[String], upstream: &Upstream<'_>) -> Result<Draft, Problem> {
-    let leads = urls.iter().map(|url| lead(url, upstream)).collect::<Result<Vec<_>, _>>()?;
-    agree(&leads)?;
+    let urls = urls.iter().map(|url| parse(url, upstream)).collect::<Result<Vec<_>, _>>()?;
+    refuse_contradictions(&urls)?;
     let mut draft = Draft::default();
     draft.values.built = upstream.built;
-    let has_passwords = leads.iter().all(|lead| lead.password.is_some());
-    by_default(&mut draft.values, &leads, has_passwords)?;
+    let has_passwords = urls.iter().all(|url| url.password.is_some());
+    set_defaults(&mut draft.values, &urls, has_passwords)?;
     take_assignments(&mut draft, upstream.assignments);
     if let Some(text) = upstream.listen {
         let (address, port) = listen(text)?;
@@ -133,27 +133,31 @@ fn draft(urls: &[String], upstream: &Upstream<'_>) -> Result<Draft, Problem> {
         return Err(problem);
     }
     let is_trusting = ["trust", "any"].contains(&draft.values.choice(Key::auth_type));
+    // The console belongs to the first user. Where anybody may say to be that one, they may only read there.
+    let of_console = if has_passwords && !is_trusting { Key::admin_users } else { Key::stats_users };
+    if draft.values.place(of_console).is_none() {
+        set(&mut draft.values, of_console, &urls[0].user);
+    }
     if is_trusting {
-        draft.problems.extend(trust_warning(&leads, draft.values.text(Key::listen_addr))?);
+        draft.problems.extend(trust_warning(&urls, draft.values.text(Key::listen_addr))?);
     }
     // The upstream is a whole server: its other databases are there under their own names.
-    if let [lead] = &leads[..] {
-        draft.given.fallback = Some(Database { name: "*".to_owned(), ..database(lead) });
+    if let [url] = &urls[..] {
+        draft.url_databases.push(Database { name: "*".to_owned(), ..database(url) });
     }
-    for lead in leads {
+    for url in urls {
         draft
-            .given
-            .databases
-            .push(Database { dbname: (lead.dbname != lead.name).then(|| lead.dbname.clone()), ..database(&lead) });
-        if is_trusting || lead.password.is_some() {
-            let secret = Secret::Plain(Password::new(lead.password.unwrap_or_default()));
-            draft.values.of_urls.insert(lead.user, secret);
+            .url_databases
+            .push(Database { dbname: (url.dbname != url.name).then(|| url.dbname.clone()), ..database(&url) });
+        if is_trusting || url.password.is_some() {
+            let secret = Secret::Plain(Password::new(url.password.unwrap_or_default()));
+            draft.values.url_users.insert(url.user, secret);
         }
     }
     Ok(draft)
 }
 
-fn lead(url: &str, upstream: &Upstream<'_>) -> Result<Lead, Problem> {
+fn parse(url: &str, upstream: &Upstream<'_>) -> Result<ParsedUrl, Problem> {
     let (name, url) = text::named(url);
     let mut parameters = text::split(url)?;
     parameters.fill_from(upstream.env);
@@ -175,52 +179,50 @@ fn lead(url: &str, upstream: &Upstream<'_>) -> Result<Lead, Problem> {
     }
     let hosts = hosts(&parameters)?;
     let password = password(&parameters, &hosts, &dbname, &user, upstream.passfile);
-    Ok(Lead { name, dbname, user, password, hosts, parameters })
+    Ok(ParsedUrl { name, dbname, user, password, hosts, parameters })
 }
 
 /// Several URLs must not contradict each other.
-fn agree(leads: &[Lead]) -> Result<(), Problem> {
-    for (index, lead) in leads.iter().enumerate() {
-        let others = &leads[..index];
-        if others.iter().any(|other| other.name == lead.name) {
+fn refuse_contradictions(urls: &[ParsedUrl]) -> Result<(), Problem> {
+    for (index, url) in urls.iter().enumerate() {
+        let others = &urls[..index];
+        if others.iter().any(|other| other.name == url.name) {
             let expected = "another name for one of them, as in other=postgres://…";
-            return Err(wrong("database", &format!("{} in two URLs", quoted(&lead.name)), expected));
+            return Err(wrong("database", &format!("{} in two URLs", quoted(&url.name)), expected));
         }
-        if others.iter().any(|other| other.user == lead.user && other.password != lead.password) {
-            let found = format!("two passwords for user {}", quoted(&lead.user));
+        if others.iter().any(|other| other.user == url.user && other.password != url.password) {
+            let found = format!("two passwords for user {}", quoted(&url.user));
             return Err(wrong("password", &found, "one, since clients of all databases prove it"));
         }
     }
-    let without = leads.iter().find(|lead| lead.password.is_none());
-    match without.filter(|_| leads.iter().any(|lead| lead.password.is_some())) {
+    let without = urls.iter().find(|url| url.password.is_none());
+    match without.filter(|_| urls.iter().any(|url| url.password.is_some())) {
         None => Ok(()),
-        Some(lead) => {
-            let found = format!("none for user {}", quoted(&lead.user));
+        Some(url) => {
+            let found = format!("none for user {}", quoted(&url.user));
             Err(wrong("password", &found, "one for each URL, or for none of them"))
         }
     }
 }
 
 /// What holds unless the environment or the command line says otherwise.
-fn by_default(values: &mut Values, leads: &[Lead], has_passwords: bool) -> Result<(), Problem> {
+fn set_defaults(values: &mut Values, urls: &[ParsedUrl], has_passwords: bool) -> Result<(), Problem> {
     let (address, port) = listen("")?;
     set(values, Key::pool_mode, "transaction");
     set(values, Key::default_pool_size, &PoolSize::Auto.to_string());
     set(values, Key::max_client_conn, "0");
     set(values, Key::listen_addr, &address);
     set(values, Key::listen_port, &port.to_string());
-    // The console belongs to the first user. Without authentication, local clients have only read rights there.
-    set(values, if has_passwords { Key::admin_users } else { Key::stats_users }, &leads[0].user);
     // Java's driver always sends it, and since PostgreSQL 12 all values that it sends mean the same.
     set(values, Key::ignore_startup_parameters, "extra_float_digits");
     set(values, Key::auth_type, if has_passwords { "scram-sha-256" } else { "trust" });
-    if leads.iter().any(|lead| lead.hosts.len() > 1) {
+    if urls.iter().any(|url| url.hosts.len() > 1) {
         set(values, Key::server_login_retry, LOGIN_RETRY);
     }
     let mut asked: Vec<(Key, String)> = Vec::new();
-    for lead in leads {
+    for url in urls {
         let mut contradiction = None;
-        lead.parameters.apply(&mut |key: Key, text: &str| match asked.iter().find(|(earlier, _)| *earlier == key) {
+        url.parameters.apply(&mut |key: Key, text: &str| match asked.iter().find(|(earlier, _)| *earlier == key) {
             Some((_, earlier)) if earlier != text => contradiction = Some(key),
             Some(_) => {}
             None => asked.push((key, text.to_owned())),
@@ -255,20 +257,20 @@ fn take_assignments(draft: &mut Draft, assignments: &[Assignment]) {
     }
 }
 
-fn database(lead: &Lead) -> Database {
-    let load_balance_hosts = match lead.parameters.get("load_balance_hosts") {
+fn database(url: &ParsedUrl) -> Database {
+    let load_balance_hosts = match url.parameters.get("load_balance_hosts") {
         Some("random") => LoadBalanceHosts::RoundRobin,
         // libpq takes the first host that answers.
         _ => LoadBalanceHosts::Disable,
     };
-    let startup = lead.parameters.startup();
-    Database { load_balance_hosts, startup, ..Database::new(&lead.name, lead.hosts.clone()) }
+    let startup = url.parameters.startup();
+    Database { load_balance_hosts, startup, ..Database::new(&url.name, url.hosts.clone()) }
 }
 
 /// Clients of other machines must authenticate.
-fn trust_warning(leads: &[Lead], listen_addr: &str) -> Result<Vec<Problem>, Problem> {
-    let Some(lead) = leads.iter().find(|lead| lead.password.is_none()) else { return Ok(Vec::new()) };
-    let user = &lead.user;
+fn trust_warning(urls: &[ParsedUrl], listen_addr: &str) -> Result<Vec<Problem>, Problem> {
+    let Some(url) = urls.iter().find(|url| url.password.is_none()) else { return Ok(Vec::new()) };
+    let user = &url.user;
     if !listen_addr.split(',').all(|address| is_loopback(address.trim())) {
         let found = format!("none for user {} while listening on {}", quoted(user), quoted(listen_addr));
         let expected = "one in the URL, PGPASSWORD or ~/.pgpass, or a loopback address to listen on";

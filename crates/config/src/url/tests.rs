@@ -1,5 +1,7 @@
 //! URLs as a table, and the promises about passwords.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn nothing(_: &str) -> Option<String> {
@@ -353,6 +355,24 @@ fn users_of_urls_stay_whatever_auth_file_is_set() {
     assert!(matches!(&config.pooling.secrets["ann"], Secret::Plain(password) if password.as_str() == "pw"));
     let again = config.reload_urls(&url.map(str::to_owned), &upstream(&nothing), &read).expect("the same once more");
     assert_eq!(again.pooling.secrets.keys().collect::<Vec<_>>(), ["ann"], "a SET is undone");
+}
+
+#[test]
+fn the_console_is_for_reading_only_where_nobody_proves_who_they_are() {
+    let rights = |url: &str, variables: &[(&str, &str)]| {
+        let console = many(&[url], variables).expect("sound").pooling.global.console;
+        let names = |users: BTreeSet<String>| users.into_iter().collect::<Vec<_>>().join(",");
+        format!("admin_users = {}; stats_users = {}", names(console.admin_users), names(console.stats_users))
+    };
+    let (with, without) = ("postgres://ann:pw@db/app", "postgres://ann@db/app");
+    assert_eq!(rights(with, &[]), "admin_users = ann; stats_users = ");
+    assert_eq!(rights(without, &[]), "admin_users = ; stats_users = ann");
+    for auth_type in ["trust", "any"] {
+        assert_eq!(rights(with, &[("auth_type", auth_type)]), "admin_users = ; stats_users = ann");
+    }
+    assert_eq!(rights(with, &[("admin_users", "dba")]), "admin_users = dba; stats_users = ");
+    assert_eq!(rights(with, &[("admin_users", "")]), "admin_users = ; stats_users = ");
+    assert_eq!(rights(with, &[("auth_type", "trust"), ("admin_users", "ann")]), "admin_users = ann; stats_users = ann");
 }
 
 #[test]
