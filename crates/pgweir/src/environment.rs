@@ -44,17 +44,19 @@ impl Environment {
     }
 
     fn of(variables: impl Iterator<Item = (OsString, OsString)>, read: &Read) -> Result<Environment, Problem> {
-        let is_text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        // Sorted, so that messages come in the same order each time.
-        let given: BTreeMap<String, String> = variables.filter_map(is_text).collect();
+        // Sorted, so that messages come in the same order each time. A name that is no text is none of ours.
+        let variables: BTreeMap<String, OsString> =
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
         let mut environment = Environment::default();
-        for (variable, value) in &given {
-            let (name, value) = match valued(variable) {
-                None => continue,
-                Some(Valued::Here(name)) => (name, value.clone()),
-                Some(Valued::InFile(name)) => {
+        for (variable, value) in &variables {
+            let Some(valued) = valued(variable) else { continue };
+            let not_text = || Problem::of_variable(variable, "bytes that are no text", "text in UTF-8");
+            let value = value.to_str().ok_or_else(not_text)?;
+            let (name, value) = match valued {
+                Valued::Here(name) => (name, value.to_owned()),
+                Valued::InFile(name) => {
                     let other = &variable[..variable.len() - FILE.len()];
-                    if given.contains_key(other) {
+                    if variables.contains_key(other) {
                         return Err(Problem::of_variable(
                             variable,
                             &format!("{other} too"),
@@ -148,6 +150,7 @@ fn content(variable: &str, path: &str, read: &Read) -> Result<String, Problem> {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::os::unix::ffi::OsStringExt as _;
 
     use super::*;
 
@@ -230,6 +233,17 @@ mod tests {
         let missing = of(&[("PGWEIR_POOL_MODE_FILE", "/nowhere")]).expect_err("there is none");
         assert!(missing.starts_with("PGWEIR_POOL_MODE_FILE: found \"/nowhere\": "), "{missing}");
         assert!(of(&[("DATABASE_URL_FILE", "/bytes")]).is_err());
+    }
+
+    #[test]
+    fn what_is_no_text_is_an_error_where_it_is_meant_for_pgweir() {
+        let bytes = || OsString::from_vec(vec![b'a', 0xff]);
+        let of = |name: &str| Environment::of([(name.into(), bytes())].into_iter(), &read);
+        for name in ["PGPASSWORD", "PGPASSWORD_FILE", "PGWEIR_AUTH_FILE"] {
+            let problem = of(name).expect_err("no password is like that").to_string();
+            assert_eq!(problem, format!("{name}: found bytes that are no text, expected text in UTF-8"));
+        }
+        assert!(of("LS_COLORS").expect("it is not for pgweir").assignments.is_empty());
     }
 
     #[test]
