@@ -43,10 +43,15 @@ pub(crate) fn fatal_in_log(options: &LogOptions, text: &str) -> ExitCode {
 
 /// A file that cannot be used: all that is wrong with it, then the end.
 pub(crate) fn unusable(quiet: bool, problems: &[Problem]) -> ExitCode {
+    list(quiet, problems);
+    fatal("cannot load config file")
+}
+
+/// One line each.
+pub(crate) fn list(quiet: bool, problems: &[Problem]) {
     for problem in problems {
         line(quiet, level(problem), &problem.to_string());
     }
-    fatal("cannot load config file")
 }
 
 /// The system's words for an error, without its number.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ::settings::PoolSize;
-use config::{Config, Problem, Severity, Upstream};
+use config::{Config, Problem, Upstream};
 use engine::Handle;
 use trials::Target;
 
@@ -23,33 +23,35 @@ const FILE: &str = "/etc/pgweir/pgweir.ini";
 /// Serves what URLs say, or else the environment.
 pub(crate) fn run(urls: Vec<String>, listen: Option<String>, pool_size: Option<PoolSize>, flags: &Flags) -> ExitCode {
     let arguments = Arguments { urls, listen, pool_size };
-    let (lead, files) = Files::noted(|read| arguments.lead(None, read));
-    match lead {
+    let (read, files) = Files::noted(|read| {
+        arguments.read(read, |urls, upstream| {
+            let config = config::from_urls(urls, upstream, read)?;
+            Ok((settings::with_descriptors(config), targets(urls, upstream, read)))
+        })
+    });
+    match read {
         Ok(None) if Path::new(FILE).exists() => serve_file(Path::new(FILE), flags),
         Ok(None) => complain::fatal(&format!(
             "what is to be served? Give a URL, as in pgweir run postgres://user@host/database, or set {} or PGHOST, or put a \
              configuration file at {FILE}",
             environment::URL
         )),
-        Ok(Some(Lead { config, targets })) => {
+        Ok(Some((config, targets))) => {
             let fallback_user = demo::unprivileged().map(|account| account.name);
             let again = move |running: &Config| {
-                let (lead, files) = Files::noted(|read| arguments.lead(Some(running), read));
-                let config = match lead {
-                    Ok(Some(lead)) => Ok(lead.config),
-                    Ok(None) => {
-                        Err(vec![Problem::of_variable(environment::URL, "no URL", "one at least, as at the start")])
-                    }
-                    Err(problems) => Err(problems),
-                };
-                (config, files)
+                Files::noted(|read| {
+                    let config = arguments.read(read, |urls, upstream| running.reload_urls(urls, upstream, read))?;
+                    let none =
+                        || vec![Problem::of_variable(environment::URL, "no URL", "one at least, as at the start")];
+                    config.map(settings::with_descriptors).ok_or_else(none)
+                })
             };
             let begun = Box::new(move |config: &Config, handle: &Handle| upstream::look(config, targets, handle));
             serve(Read { config, files, again: Box::new(again) }, flags, fallback_user, begun)
         }
         Err(problems) => {
-            let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-            complain::fatal(&errors.map(Problem::to_string).collect::<Vec<_>>().join("\n"))
+            complain::list(flags.quiet, &problems);
+            complain::fatal("cannot start with these URLs and variables")
         }
     }
 }
@@ -61,29 +63,25 @@ struct Arguments {
     pool_size: Option<PoolSize>,
 }
 
-/// What is to be served, and where each of its URLs leads.
-struct Lead {
-    config: Config,
-    targets: Vec<Vec<Target>>,
-}
-
 impl Arguments {
-    /// Reads the environment and the URLs, at the start and again. `None`: nothing says what to serve.
+    /// What `reading` makes of the URLs and of all that completes them, at the start and again. `None`: nothing says what to serve.
     ///
     /// # Errors
     /// All that is wrong.
-    fn lead(&self, running: Option<&Config>, read: &config::ini::Read) -> Result<Option<Lead>, Vec<Problem>> {
-        let environment = Environment::of_the_process(read);
-        let environment = environment.map_err(|problem| vec![problem])?;
+    fn read<T>(
+        &self,
+        read: &config::ini::Read,
+        reading: impl FnOnce(&[String], &Upstream<'_>) -> Result<T, Vec<Problem>>,
+    ) -> Result<Option<T>, Vec<Problem>> {
+        let environment = Environment::of_the_process(read).map_err(|problem| vec![problem])?;
         let of_environment = environment.urls();
         let urls = if self.urls.is_empty() { &of_environment } else { &self.urls };
         if urls.is_empty() {
             return Ok(None);
         }
-        let variable = |name: &str| environment.get(name);
         let passfile = passfile();
         let upstream = Upstream {
-            env: &variable,
+            env: &|name| environment.get(name),
             assignments: &environment.assignments,
             passfile: passfile.as_deref(),
             listen: self.listen.as_deref(),
@@ -91,15 +89,14 @@ impl Arguments {
             cores: settings::cores(),
             built: settings::built(),
         };
-        let config = match running {
-            None => config::from_urls(urls, &upstream, read)?,
-            Some(running) => running.reload_urls(urls, &upstream, read)?,
-        };
-        // What is wrong with a file of TLS is said when it is read for the engine.
-        let of_one = |url: &String| config::from_urls(std::slice::from_ref(url), &upstream, read).ok();
-        let targets = urls.iter().filter_map(of_one).filter_map(|config| upstream::targets(&config).ok()).collect();
-        Ok(Some(Lead { config: settings::with_descriptors(config), targets }))
+        reading(urls, &upstream).map(Some)
     }
+}
+
+/// Where each URL leads. What is wrong with a file of TLS is said when it is read for the engine.
+fn targets(urls: &[String], upstream: &Upstream<'_>, read: &config::ini::Read) -> Vec<Vec<Target>> {
+    let of_one = |url: &String| config::from_urls(std::slice::from_ref(url), upstream, read).ok();
+    urls.iter().filter_map(of_one).filter_map(|config| upstream::targets(&config).ok()).collect()
 }
 
 /// The password file, unless others can read it too.
