@@ -250,7 +250,7 @@ fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
         .timeout_global(Some(PATIENCE))
         .build();
     let agent = if names::IS_STATIC {
-        ureq::Agent::with_parts(config, DefaultConnector::default(), WithoutTheSystem)
+        ureq::Agent::with_parts(config, DefaultConnector::default(), OwnResolver)
     } else {
         config.new_agent()
     };
@@ -263,9 +263,9 @@ fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
 
 /// Looks names up in a static program, where ureq's own way does not do ([`names::IS_STATIC`]).
 #[derive(Debug)]
-struct WithoutTheSystem;
+struct OwnResolver;
 
-impl Resolver for WithoutTheSystem {
+impl Resolver for OwnResolver {
     fn resolve(&self, uri: &Uri, _: &AgentConfig, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let host = uri.host().ok_or(ureq::Error::HostNotFound)?.trim_start_matches('[').trim_end_matches(']');
         let port = uri.port_u16().unwrap_or(HTTPS_PORT);
@@ -289,8 +289,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_looked_up_without_the_system_where_it_cannot_be_asked() {
-        let agent = ureq::Agent::with_parts(AgentConfig::default(), DefaultConnector::default(), WithoutTheSystem);
+    fn a_static_program_finds_localhost() {
+        let agent = ureq::Agent::with_parts(AgentConfig::default(), DefaultConnector::default(), OwnResolver);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         std::thread::spawn(move || {

@@ -58,7 +58,7 @@ fn passing(why: &str) -> Failure {
 /// The system's way, which may take its time. Whether a name server has answered shows in its words only.
 fn system(name: &str) -> Result<Vec<IpAddr>, Failure> {
     if IS_STATIC {
-        return without_the_system(name);
+        return files_then_dns(name);
     }
     let failure = |error: std::io::Error| {
         let why = error.to_string();
@@ -84,7 +84,7 @@ fn each_once(found: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
 pub const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 
 /// As getaddrinfo does it where nsswitch.conf says `files dns`: /etc/hosts, then the name servers of /etc/resolv.conf, which is read each time.
-fn without_the_system(name: &str) -> Result<Vec<IpAddr>, Failure> {
+fn files_then_dns(name: &str) -> Result<Vec<IpAddr>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let resolver = resolv_conf::resolver(Path::new(resolv_conf::SYSTEM)).or_else(|_| resolv_conf::hosts_only());
     let (Ok(runtime), Ok(resolver)) = (runtime, resolver) else {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn localhost_is_this_machine() {
-        for found in [system("localhost"), without_the_system("localhost")] {
+        for found in [system("localhost"), files_then_dns("localhost")] {
             let found = found.map_err(|failure| failure.why).expect("every machine knows itself");
             assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
         }
