@@ -21,8 +21,8 @@ NEWEST = "1.37.0"
 OLDEST = "1.25.0"
 
 
-def render(*arguments, version=NEWEST):
-    command = [HELM, "template", "pooler", str(CHART), "--namespace", "apps", "--kube-version", version, *arguments]
+def render(*arguments, version=NEWEST, chart=CHART):
+    command = [HELM, "template", "pooler", str(chart), "--namespace", "apps", "--kube-version", version, *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     text = "\n".join(line for line in done.stderr.splitlines() if "symbolic link" not in line)
     return done.returncode, done.stdout, text
@@ -69,6 +69,23 @@ def coverage():
     schema = json.loads((CHART / "values.schema.json").read_text())
     unknown = [key for key in values if key not in schema["properties"]]
     check("the schema knows every value", not unknown, ", ".join(unknown))
+
+
+def part_of_another_chart():
+    """A chart that has this one as a part hands it the values by which it is switched on, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        umbrella = pathlib.Path(folder)
+        dependency = {"name": "pgweir", "version": ">=0.0.0-0", "condition": "pgweir.enabled", "tags": ["pooler"]}
+        head = {"apiVersion": "v2", "name": "umbrella", "version": "1.0.0", "dependencies": [dependency]}
+        (umbrella / "Chart.yaml").write_text(yaml.safe_dump(head))
+        shutil.copytree(CHART, umbrella / "charts/pgweir")
+        inner = {**yaml.safe_load((TESTS / "values/cluster.yaml").read_text()), "tags": {"pooler": True}}
+        for enabled, tags, count in ((True, False, 1), (False, True, 0), (None, True, 1), (None, False, 0)):
+            part = inner if enabled is None else {**inner, "enabled": enabled}
+            (umbrella / "values.yaml").write_text(yaml.safe_dump({"pgweir": part, "tags": {"pooler": tags}, "global": {"a": "b"}}))
+            code, text, error = render(chart=umbrella)
+            found = sum(o["kind"] == "StatefulSet" for o in objects(text))
+            check(f"as a part with enabled {enabled} and its tag {tags} there are {count}", code == 0 and found == count, error or found)
 
 
 class Files:
@@ -177,6 +194,7 @@ def reload_or_restart():
 def main():
     versions()
     coverage()
+    part_of_another_chart()
     reload_or_restart()
     examples()
     if not PGWEIR:
