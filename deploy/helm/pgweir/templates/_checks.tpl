@@ -188,6 +188,9 @@ job_name: "it has no meaning here"
 {{- if eq (toString .Values.monitoring.podMonitor.enabled) "true" -}}
 {{- fail "http.enabled is false, but monitoring.podMonitor.enabled has Prometheus read metrics by HTTP. Set http.enabled: true, or monitoring.podMonitor.enabled: false." -}}
 {{- end -}}
+{{- if eq (toString .Values.monitoring.prometheusRule.enabled) "true" -}}
+{{- fail "http.enabled is false, but monitoring.prometheusRule.enabled has alerts by metrics, which nobody could read. Set http.enabled: true, or monitoring.prometheusRule.enabled: false." -}}
+{{- end -}}
 {{- if .Values.monitoring.scrapeAnnotations -}}
 {{- fail "http.enabled is false, but monitoring.scrapeAnnotations has Prometheus read metrics by HTTP. Set http.enabled: true, or monitoring.scrapeAnnotations: false." -}}
 {{- end -}}
@@ -232,7 +235,7 @@ job_name: "it has no meaning here"
 {{- end -}}
 
 {{- define "pgweir.checkMonitoring" -}}
-{{- if include "pgweir.switch" (dict "context" . "value" .Values.monitoring.prometheusRule.enabled "api" "monitoring.coreos.com/v1/PrometheusRule") -}}
+{{- if include "pgweir.hasRules" . -}}
 {{- if not (.Files.Get "files/pgweir.rules.yaml") -}}
 {{- fail "files/pgweir.rules.yaml is not in this copy of the chart: set monitoring.prometheusRule.enabled: false, or take a whole copy." -}}
 {{- end -}}

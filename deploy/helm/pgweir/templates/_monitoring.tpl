@@ -1,3 +1,10 @@
+{{/* Rules without metrics would say for ever that no pgweir answers. */}}
+{{- define "pgweir.hasRules" -}}
+{{- if .Values.http.enabled -}}
+{{- include "pgweir.switch" (dict "context" . "value" .Values.monitoring.prometheusRule.enabled "api" "monitoring.coreos.com/v1/PrometheusRule") -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The rules' file, without the alerts that are not wanted, and with the labels that are. */}}
 {{- define "pgweir.ruleGroups" -}}
 {{- $wanted := .Values.monitoring.prometheusRule -}}
