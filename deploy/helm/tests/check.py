@@ -174,6 +174,36 @@ def examples():
             judged_by_the_pooler(values.name, objects(text))
 
 
+# Words of PromQL that stand where a metric could; what is followed by a parenthesis is a function.
+PROMQL_WORDS = {"and", "or", "unless", "offset", "on", "ignoring", "by", "without", "bool", "group_left", "group_right"}
+
+
+def metrics(expr):
+    """Each metric of an expression, and what stands in its braces, or None."""
+    expr = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)", " ", expr)
+    # Strings may have braces: they are set aside.
+    strings = []
+    expr = re.sub(r'"(?:[^"\\]|\\.)*"', lambda found: strings.append(found[0]) or f'"{len(strings) - 1}"', expr)
+    expr = re.sub(r"\[[^\]]*\]", " ", expr)
+    for name, braces, parenthesis in re.findall(r"\b([a-z_]\w*)\b(?:\{([^}]*)\})?\s*(\()?(?![^{}]*\})", expr):
+        if not parenthesis and name not in PROMQL_WORDS:
+            yield name, re.sub(r'"(\d+)"', lambda found: strings[int(found[1])], braces)
+
+
+def alerts_of_this_release_only():
+    values = TESTS / "values/everything.yaml"
+    code, text, error = render("-f", str(values))
+    assert code == 0, error
+    groups = next(o for o in objects(text) if o["kind"] == "PrometheusRule")["spec"]["groups"]
+    given = yaml.safe_load((CHART / "files/pgweir.rules.yaml").read_text())["groups"]
+    own = 'namespace="apps", pod=~"pooler-pgweir-[0-9]+"'
+    for group, original in zip(groups, given, strict=True):
+        for rule, untouched in zip(group["rules"], original["rules"], strict=True):
+            found, before = list(metrics(rule["expr"])), list(metrics(untouched["expr"]))
+            wanted = [(name, f"{own}, {braces}" if braces else own) for name, braces in before]
+            check(f"{rule['alert']} asks for this release only", found and found == wanted, f"{rule['expr']}: {found}")
+
+
 def reload_or_restart():
     """A setting that a running pod takes up replaces no pod; another one does."""
     values = str(CHART / "examples/cloudnative-pg.yaml")
@@ -195,6 +225,7 @@ def main():
     versions()
     coverage()
     part_of_another_chart()
+    alerts_of_this_release_only()
     reload_or_restart()
     examples()
     if not PGWEIR:
