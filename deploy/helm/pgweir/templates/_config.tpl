@@ -97,7 +97,8 @@
   "unix_socket_dir" ""
   "shutdown_timeout" (int64 .Values.drain.shutdownSeconds) -}}
 {{- if .Values.http.enabled -}}
-{{- $_ := set $own "http_listen" (include "pgweir.httpListen" .) -}}
+{{- /* The kubelet asks by the pod's address, of whichever family. */ -}}
+{{- $_ := set $own "http_listen" (printf "*:%d" (int64 .Values.http.port)) -}}
 {{- end -}}
 {{- if include "pgweir.hasFiles" . -}}
 {{- $_ := set $own "watch_config" 1 -}}

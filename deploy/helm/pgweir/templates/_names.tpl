@@ -89,15 +89,6 @@ annotations:
 {{- if and (eq .Values.kind "StatefulSet") (include "pgweir.hasFiles" .) -}}yes{{- end -}}
 {{- end -}}
 
-{{/* IPv6 sockets take IPv4 too, but some nodes have no IPv6. */}}
-{{- define "pgweir.httpListen" -}}
-{{- if or (has "IPv6" .Values.service.ipFamilies) (hasSuffix "DualStack" .Values.service.ipFamilyPolicy) -}}
-{{- printf "[::]:%d" (int64 .Values.http.port) -}}
-{{- else -}}
-{{- printf "0.0.0.0:%d" (int64 .Values.http.port) -}}
-{{- end -}}
-{{- end -}}
-
 {{- define "pgweir.graceSeconds" -}}
 {{- $drain := .Values.drain -}}
 {{- $least := add $drain.preStopSeconds $drain.shutdownSeconds $drain.transactionSeconds 5 -}}
