@@ -89,6 +89,25 @@
 {{- end -}}
 {{- end -}}
 
+{{/*
+Whether pods may fail to pass on cancel requests to each other, because tls.server holds for these connections too: "none" if pods show
+no certificate, "other" if it is not known to be of the CA that PostgreSQL's is checked by.
+*/}}
+{{- define "pgweir.peerTrouble" -}}
+{{- $mode := include "pgweir.serverTlsMode" . -}}
+{{- $ca := include "pgweir.serverCa" . -}}
+{{- $client := fromJson (include "pgweir.clientCertificate" .) -}}
+{{- $manager := .Values.certManager -}}
+{{- $isTogether := eq $ca (include "pgweir.secretPath" (dict "name" $client.name "key" "ca.crt")) -}}
+{{- $isIssuedTogether := and $manager.client.enabled $manager.server.enabled (hasSuffix "-server-tls/ca.crt" $ca) (eq (toJson $manager.client.issuerRef) (toJson $manager.server.issuerRef)) -}}
+{{- if not (has $mode (list "require" "verify-ca" "verify-full")) -}}
+{{- else if eq (include "pgweir.clientTlsMode" .) "disable" -}}none
+{{- else if eq $mode "require" -}}
+{{- else if or $isIssuedTogether (and $isTogether (or $manager.client.enabled (eq $mode "verify-ca"))) -}}
+{{- else -}}other
+{{- end -}}
+{{- end -}}
+
 {{/* What the chart itself says in [pgbouncer], as JSON. Who sets one of these in settings is refused. */}}
 {{- define "pgweir.ownSettings" -}}
 {{- $own := dict
