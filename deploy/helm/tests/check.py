@@ -120,6 +120,10 @@ class Files:
             return certificate()[0]
         if key.endswith(".key"):
             return certificate()[1]
+        if key == "pg_hba.conf":
+            return b'host all all all ldap ldapserver=ldap.example.org ldapbasedn="dc=example" ldapbinddn="cn=pooler" ldapbindpasswd=secret\n'
+        if key == "settings.ini":
+            return b'auth_ldap_options = ldapserver=ldap.example.org ldapbasedn="dc=example" ldapbinddn="cn=pooler" ldapbindpasswd=secret\n'
         if key.endswith(".ini"):
             return b"extra = host=db.example.org\n"
         return users if key == "users.txt" else b"secret"

@@ -29,6 +29,12 @@
 {{- range $key := list "users" "classes" "classRules" -}}
 {{- if get $.Values $key -}}{{- fail (printf "%s needs the pooler's file, and with urlSecret there is none. Describe the database in databases instead of urlSecret." $key) -}}{{- end -}}
 {{- end -}}
+{{- if .Values.settingsSecret.name -}}
+{{- fail "settingsSecret.name needs the pooler's file, and with urlSecret there is none. Give a setting with a password as a variable of the pod, such as PGWEIR_AUTH_LDAP_OPTIONS, by extraEnv from a Secret; or describe the database in databases instead of urlSecret." -}}
+{{- end -}}
+{{- if .Values.auth.hbaSecret.name -}}
+{{- fail "auth.hbaSecret.name needs the pooler's file, and with urlSecret there is none. Describe the database in databases instead of urlSecret." -}}
+{{- end -}}
 {{- range $key := list "hba" "ident" -}}
 {{- if get $.Values.auth $key -}}{{- fail (printf "auth.%s needs the pooler's file, and with urlSecret there is none. Describe the database in databases instead of urlSecret." $key) -}}{{- end -}}
 {{- end -}}
@@ -49,8 +55,11 @@
 {{- if eq $type "pam" -}}
 {{- fail "settings.auth_type is pam, which the image's program has not: it is static. Use another auth_type, such as scram-sha-256 or ldap." -}}
 {{- end -}}
-{{- if and (eq $type "hba") (not .Values.auth.hba) -}}
-{{- fail "settings.auth_type is hba, but there are no rules. Put the lines of pg_hba.conf into auth.hba." -}}
+{{- if and (eq $type "hba") (not (or .Values.auth.hba .Values.auth.hbaSecret.name)) -}}
+{{- fail "settings.auth_type is hba, but there are no rules. Put the lines of pg_hba.conf into auth.hba, or name a Secret that has them in auth.hbaSecret.name." -}}
+{{- end -}}
+{{- if and .Values.auth.hba .Values.auth.hbaSecret.name -}}
+{{- fail "auth.hba and auth.hbaSecret.name are both set. Keep one of them." -}}
 {{- end -}}
 {{- if and (not $users) (has $type (list "md5" "scram-sha-256" "plain" "cert" "trust" "peer")) -}}
 {{- fail (printf "Nobody could log in: with settings.auth_type = %s users have to be known, and auth.usersSecret.name is not set. Create a Secret with lines `\"user\" \"password\"` (kubectl create secret generic pooler-users --from-file=users.txt) and name it there." $type) -}}
@@ -72,7 +81,7 @@ shutdown_timeout: "use drain.shutdownSeconds"
 http_listen: "use http.enabled and http.port"
 watch_config: "it is on"
 auth_file: "name its Secret in auth.usersSecret"
-auth_hba_file: "put its lines into auth.hba"
+auth_hba_file: "put its lines into auth.hba, or name their Secret in auth.hbaSecret"
 auth_ident_file: "put its lines into auth.ident"
 class_file: "put its lines into classRules"
 client_tls_sslmode: "use tls.client.mode"
@@ -94,6 +103,13 @@ job_name: "it has no meaning here"
 {{- end -}}
 
 {{- define "pgweir.checkSettings" -}}
+{{- if contains "ldapbindpasswd" (get .Values.settings "auth_ldap_options" | toString) -}}
+{{- $instead := eq (include "pgweir.hasFiles" .) "yes" | ternary "Put the line `auth_ldap_options = ...` into a Secret, and name that in settingsSecret.name" "Set PGWEIR_AUTH_LDAP_OPTIONS by extraEnv from a Secret" -}}
+{{- fail (printf "settings.auth_ldap_options has ldapbindpasswd, a password that would stand in the open for all to read. %s." $instead) -}}
+{{- end -}}
+{{- if contains "ldapbindpasswd" .Values.auth.hba -}}
+{{- fail "auth.hba has ldapbindpasswd, a password that would stand in a ConfigMap for all to read. Put the lines into a Secret, and name that in auth.hbaSecret.name." -}}
+{{- end -}}
 {{- $elsewhere := fromYaml (include "pgweir.elsewhere" .) -}}
 {{- range $key, $value := .Values.settings -}}
 {{- if hasKey $elsewhere $key -}}

@@ -122,6 +122,7 @@ no certificate, "other" if it is not known to be of the CA that PostgreSQL's is 
 {{- if include "pgweir.hasFiles" . -}}
 {{- $_ := set $own "watch_config" 1 -}}
 {{- if .Values.auth.hba -}}{{- $_ := set $own "auth_hba_file" (printf "%s/pg_hba.conf" (include "pgweir.configFolder" .)) -}}{{- end -}}
+{{- with .Values.auth.hbaSecret -}}{{- if .name -}}{{- $_ := set $own "auth_hba_file" (include "pgweir.secretPath" .) -}}{{- end -}}{{- end -}}
 {{- if .Values.auth.ident -}}{{- $_ := set $own "auth_ident_file" (printf "%s/pg_ident.conf" (include "pgweir.configFolder" .)) -}}{{- end -}}
 {{- if .Values.classRules -}}{{- $_ := set $own "class_file" (printf "%s/classes.conf" (include "pgweir.configFolder" .)) -}}{{- end -}}
 {{- end -}}
@@ -225,6 +226,9 @@ no certificate, "other" if it is not known to be of the CA that PostgreSQL's is 
 {{- end }}
 
 [pgbouncer]
+{{- with .Values.settingsSecret }}{{ if .name }}
+%include {{ include "pgweir.secretPath" . }}
+{{- end }}{{ end }}
 {{- range $key, $value := fromJson (include "pgweir.podSettings" .) }}
 {{ $key }} ={{ with $value }} {{ . }}{{ end }}
 {{- end }}
@@ -238,6 +242,8 @@ no certificate, "other" if it is not known to be of the CA that PostgreSQL's is 
 {{- with get ($database | default dict) "passwordSecret" -}}{{- $wanted = append $wanted (list .name (.key | default "password")) -}}{{- end -}}
 {{- end -}}
 {{- with .Values.databasesSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
+{{- with .Values.settingsSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
+{{- with .Values.auth.hbaSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
 {{- else -}}
 {{- with .Values.urlSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
 {{- end -}}
