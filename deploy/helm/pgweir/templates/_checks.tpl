@@ -8,6 +8,7 @@
 {{- include "pgweir.checkClasses" . -}}
 {{- include "pgweir.checkTls" . -}}
 {{- include "pgweir.checkHttp" . -}}
+{{- include "pgweir.checkService" . -}}
 {{- include "pgweir.checkScaling" . -}}
 {{- include "pgweir.checkMonitoring" . -}}
 {{- include "pgweir.checkTest" . -}}
@@ -219,6 +220,24 @@ job_name: "it has no meaning here"
 {{- end -}}
 {{- end -}}
 
+{{/* An API server refuses these. */}}
+{{- define "pgweir.checkService" -}}
+{{- $service := .Values.service -}}
+{{- if eq $service.type "ClusterIP" -}}
+{{- if and $service.externalTrafficPolicy (not $service.externalIPs) -}}
+{{- fail "service.externalTrafficPolicy is for clients from outside of the cluster, and service.type is ClusterIP. Set service.type: LoadBalancer or NodePort, or leave it out." -}}
+{{- end -}}
+{{- if $service.nodePort -}}
+{{- fail "service.nodePort is a port of every node, and service.type is ClusterIP. Set service.type: NodePort or LoadBalancer, or leave it out." -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and (get $service $key) (ne $service.type "LoadBalancer") -}}
+{{- fail (printf "service.%s is for a load balancer, and service.type is %s. Set service.type: LoadBalancer, or leave it out." $key $service.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "pgweir.checkScaling" -}}
 {{- $scaling := .Values.autoscaling -}}
 {{- if and $scaling.enabled $scaling.keda.enabled -}}
@@ -267,8 +286,8 @@ job_name: "it has no meaning here"
 {{- if not (and .user .passwordSecret.name) -}}
 {{- fail "test.psql.image is set, but not test.psql.user or test.psql.passwordSecret.name: say as whom `helm test` logs in." -}}
 {{- end -}}
-{{- if and (not .database) (not $.Values.databases) -}}
-{{- fail "test.psql.database is not set: say where `helm test` logs in." -}}
+{{- if not (include "pgweir.testDatabase" $) -}}
+{{- fail "test.psql.database is not set, and databases has no name that `helm test` could take (\"*\" is any). Say where it logs in." -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
