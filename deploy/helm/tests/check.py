@@ -225,12 +225,35 @@ def reload_or_restart():
         check(f"settings.{setting} replaces pods", pod("--set", f"settings.{setting}") != plain)
 
 
+def a_cluster_that_does_not_come_up():
+    """Its processes end all the same. Programs that only wait stand for etcd and the API server."""
+    with tempfile.TemporaryDirectory() as folder:
+        bin_folder = pathlib.Path(folder) / "bin"
+        bin_folder.mkdir()
+        for name in ("etcd", "kube-apiserver"):
+            (bin_folder / name).write_text("#!/bin/sh\nexec sleep 600\n")
+            (bin_folder / name).chmod(0o755)
+        os.environ.update(CLUSTER_BIN=str(bin_folder), CRD_FILES="")
+        import cluster
+        cluster.PATIENCE_S = 0.5
+        one = cluster.Cluster(pathlib.Path(folder))
+        try:
+            one.__enter__()
+            check("a cluster without an API server is refused", False)
+        except SystemExit:
+            running = [process.args[0].name for process in one.processes if process.poll() is None]
+            check("a cluster that does not come up leaves no process", len(one.processes) == 2 and not running, running)
+            for process in one.processes:
+                process.kill()
+
+
 def main():
     versions()
     coverage()
     part_of_another_chart()
     alerts_of_this_release_only()
     reload_or_restart()
+    a_cluster_that_does_not_come_up()
     examples()
     if not PGWEIR:
         print("SKIPPED pgweir check: PGWEIR_BIN names no program")
