@@ -21,8 +21,8 @@ NEWEST = "1.37.0"
 OLDEST = "1.25.0"
 
 
-def render(*arguments, version=NEWEST):
-    command = [HELM, "template", "pooler", str(CHART), "--namespace", "apps", "--kube-version", version, *arguments]
+def render(*arguments, version=NEWEST, chart=CHART):
+    command = [HELM, "template", "pooler", str(chart), "--namespace", "apps", "--kube-version", version, *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     text = "\n".join(line for line in done.stderr.splitlines() if "symbolic link" not in line)
     return done.returncode, done.stdout, text
@@ -71,6 +71,23 @@ def coverage():
     check("the schema knows every value", not unknown, ", ".join(unknown))
 
 
+def part_of_another_chart():
+    """A chart that has this one as a part hands it the values by which it is switched on, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        umbrella = pathlib.Path(folder)
+        dependency = {"name": "pgweir", "version": ">=0.0.0-0", "condition": "pgweir.enabled", "tags": ["pooler"]}
+        head = {"apiVersion": "v2", "name": "umbrella", "version": "1.0.0", "dependencies": [dependency]}
+        (umbrella / "Chart.yaml").write_text(yaml.safe_dump(head))
+        shutil.copytree(CHART, umbrella / "charts/pgweir")
+        inner = {**yaml.safe_load((TESTS / "values/cluster.yaml").read_text()), "tags": {"pooler": True}}
+        for enabled, tags, count in ((True, False, 1), (False, True, 0), (None, True, 1), (None, False, 0)):
+            part = inner if enabled is None else {**inner, "enabled": enabled}
+            (umbrella / "values.yaml").write_text(yaml.safe_dump({"pgweir": part, "tags": {"pooler": tags}, "global": {"a": "b"}}))
+            code, text, error = render(chart=umbrella)
+            found = sum(o["kind"] == "StatefulSet" for o in objects(text))
+            check(f"as a part with enabled {enabled} and its tag {tags} there are {count}", code == 0 and found == count, error or found)
+
+
 class Files:
     """The folders that a pod would see, below a scratch folder."""
 
@@ -103,6 +120,10 @@ class Files:
             return certificate()[0]
         if key.endswith(".key"):
             return certificate()[1]
+        if key == "pg_hba.conf":
+            return b'host all all all ldap ldapserver=ldap.example.org ldapbasedn="dc=example" ldapbinddn="cn=pooler" ldapbindpasswd=secret\n'
+        if key == "settings.ini":
+            return b'auth_ldap_options = ldapserver=ldap.example.org ldapbasedn="dc=example" ldapbinddn="cn=pooler" ldapbindpasswd=secret\n'
         if key.endswith(".ini"):
             return b"extra = host=db.example.org\n"
         return users if key == "users.txt" else b"secret"
@@ -157,6 +178,36 @@ def examples():
             judged_by_the_pooler(values.name, objects(text))
 
 
+# Words of PromQL that stand where a metric could; what is followed by a parenthesis is a function.
+PROMQL_WORDS = {"and", "or", "unless", "offset", "on", "ignoring", "by", "without", "bool", "group_left", "group_right"}
+
+
+def metrics(expr):
+    """Each metric of an expression, and what stands in its braces, or None."""
+    expr = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)", " ", expr)
+    # Strings may have braces: they are set aside.
+    strings = []
+    expr = re.sub(r'"(?:[^"\\]|\\.)*"', lambda found: strings.append(found[0]) or f'"{len(strings) - 1}"', expr)
+    expr = re.sub(r"\[[^\]]*\]", " ", expr)
+    for name, braces, parenthesis in re.findall(r"\b([a-z_]\w*)\b(?:\{([^}]*)\})?\s*(\()?(?![^{}]*\})", expr):
+        if not parenthesis and name not in PROMQL_WORDS:
+            yield name, re.sub(r'"(\d+)"', lambda found: strings[int(found[1])], braces)
+
+
+def alerts_of_this_release_only():
+    values = TESTS / "values/everything.yaml"
+    code, text, error = render("-f", str(values))
+    assert code == 0, error
+    groups = next(o for o in objects(text) if o["kind"] == "PrometheusRule")["spec"]["groups"]
+    given = yaml.safe_load((CHART / "files/pgweir.rules.yaml").read_text())["groups"]
+    own = 'namespace="apps", pod=~"pooler-pgweir-[0-9]+"'
+    for group, original in zip(groups, given, strict=True):
+        for rule, untouched in zip(group["rules"], original["rules"], strict=True):
+            found, before = list(metrics(rule["expr"])), list(metrics(untouched["expr"]))
+            wanted = [(name, f"{own}, {braces}" if braces else own) for name, braces in before]
+            check(f"{rule['alert']} asks for this release only", found and found == wanted, f"{rule['expr']}: {found}")
+
+
 def reload_or_restart():
     """A setting that a running pod takes up replaces no pod; another one does."""
     values = str(CHART / "examples/cloudnative-pg.yaml")
@@ -174,10 +225,35 @@ def reload_or_restart():
         check(f"settings.{setting} replaces pods", pod("--set", f"settings.{setting}") != plain)
 
 
+def a_cluster_that_does_not_come_up():
+    """Its processes end all the same. Programs that only wait stand for etcd and the API server."""
+    with tempfile.TemporaryDirectory() as folder:
+        bin_folder = pathlib.Path(folder) / "bin"
+        bin_folder.mkdir()
+        for name in ("etcd", "kube-apiserver"):
+            (bin_folder / name).write_text("#!/bin/sh\nexec sleep 600\n")
+            (bin_folder / name).chmod(0o755)
+        os.environ.update(CLUSTER_BIN=str(bin_folder), CRD_FILES="")
+        import cluster
+        cluster.PATIENCE_S = 0.5
+        one = cluster.Cluster(pathlib.Path(folder))
+        try:
+            one.__enter__()
+            check("a cluster without an API server is refused", False)
+        except SystemExit:
+            running = [process.args[0].name for process in one.processes if process.poll() is None]
+            check("a cluster that does not come up leaves no process", len(one.processes) == 2 and not running, running)
+            for process in one.processes:
+                process.kill()
+
+
 def main():
     versions()
     coverage()
+    part_of_another_chart()
+    alerts_of_this_release_only()
     reload_or_restart()
+    a_cluster_that_does_not_come_up()
     examples()
     if not PGWEIR:
         print("SKIPPED pgweir check: PGWEIR_BIN names no program")

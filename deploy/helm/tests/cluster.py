@@ -57,6 +57,18 @@ class Cluster:
         self.processes.append(subprocess.Popen([BIN / name, *arguments], stdout=log, stderr=subprocess.STDOUT))
 
     def __enter__(self):
+        try:
+            self.begin()
+        except BaseException:
+            # Python leaves only a block that it has entered.
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def begin(self):
         f = self.folder
         client, peer = free_port(), free_port()
         subprocess.run(["openssl", "genrsa", "-out", f / "sa.key", "2048"], check=True, capture_output=True)
@@ -80,9 +92,8 @@ class Cluster:
                    "--service-account-private-key-file", f / "sa.key", "--use-service-account-credentials=false",
                    "--root-ca-file", f / "certificates/apiserver.crt", "--secure-port", str(free_port()), "--bind-address", "127.0.0.1",
                    "--cert-dir", f / "controllers")
-        return self
 
-    def __exit__(self, *_):
+    def end(self):
         for process in reversed(self.processes):
             process.terminate()
         for process in reversed(self.processes):
@@ -265,4 +276,5 @@ def main():
     end()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@
 {{- include "pgweir.checkClasses" . -}}
 {{- include "pgweir.checkTls" . -}}
 {{- include "pgweir.checkHttp" . -}}
+{{- include "pgweir.checkService" . -}}
 {{- include "pgweir.checkScaling" . -}}
 {{- include "pgweir.checkMonitoring" . -}}
 {{- include "pgweir.checkTest" . -}}
@@ -29,6 +30,12 @@
 {{- range $key := list "users" "classes" "classRules" -}}
 {{- if get $.Values $key -}}{{- fail (printf "%s needs the pooler's file, and with urlSecret there is none. Describe the database in databases instead of urlSecret." $key) -}}{{- end -}}
 {{- end -}}
+{{- if .Values.settingsSecret.name -}}
+{{- fail "settingsSecret.name needs the pooler's file, and with urlSecret there is none. Give a setting with a password as a variable of the pod, such as PGWEIR_AUTH_LDAP_OPTIONS, by extraEnv from a Secret; or describe the database in databases instead of urlSecret." -}}
+{{- end -}}
+{{- if .Values.auth.hbaSecret.name -}}
+{{- fail "auth.hbaSecret.name needs the pooler's file, and with urlSecret there is none. Describe the database in databases instead of urlSecret." -}}
+{{- end -}}
 {{- range $key := list "hba" "ident" -}}
 {{- if get $.Values.auth $key -}}{{- fail (printf "auth.%s needs the pooler's file, and with urlSecret there is none. Describe the database in databases instead of urlSecret." $key) -}}{{- end -}}
 {{- end -}}
@@ -49,8 +56,11 @@
 {{- if eq $type "pam" -}}
 {{- fail "settings.auth_type is pam, which the image's program has not: it is static. Use another auth_type, such as scram-sha-256 or ldap." -}}
 {{- end -}}
-{{- if and (eq $type "hba") (not .Values.auth.hba) -}}
-{{- fail "settings.auth_type is hba, but there are no rules. Put the lines of pg_hba.conf into auth.hba." -}}
+{{- if and (eq $type "hba") (not (or .Values.auth.hba .Values.auth.hbaSecret.name)) -}}
+{{- fail "settings.auth_type is hba, but there are no rules. Put the lines of pg_hba.conf into auth.hba, or name a Secret that has them in auth.hbaSecret.name." -}}
+{{- end -}}
+{{- if and .Values.auth.hba .Values.auth.hbaSecret.name -}}
+{{- fail "auth.hba and auth.hbaSecret.name are both set. Keep one of them." -}}
 {{- end -}}
 {{- if and (not $users) (has $type (list "md5" "scram-sha-256" "plain" "cert" "trust" "peer")) -}}
 {{- fail (printf "Nobody could log in: with settings.auth_type = %s users have to be known, and auth.usersSecret.name is not set. Create a Secret with lines `\"user\" \"password\"` (kubectl create secret generic pooler-users --from-file=users.txt) and name it there." $type) -}}
@@ -72,7 +82,7 @@ shutdown_timeout: "use drain.shutdownSeconds"
 http_listen: "use http.enabled and http.port"
 watch_config: "it is on"
 auth_file: "name its Secret in auth.usersSecret"
-auth_hba_file: "put its lines into auth.hba"
+auth_hba_file: "put its lines into auth.hba, or name their Secret in auth.hbaSecret"
 auth_ident_file: "put its lines into auth.ident"
 class_file: "put its lines into classRules"
 client_tls_sslmode: "use tls.client.mode"
@@ -94,6 +104,13 @@ job_name: "it has no meaning here"
 {{- end -}}
 
 {{- define "pgweir.checkSettings" -}}
+{{- if contains "ldapbindpasswd" (get .Values.settings "auth_ldap_options" | toString) -}}
+{{- $instead := eq (include "pgweir.hasFiles" .) "yes" | ternary "Put the line `auth_ldap_options = ...` into a Secret, and name that in settingsSecret.name" "Set PGWEIR_AUTH_LDAP_OPTIONS by extraEnv from a Secret" -}}
+{{- fail (printf "settings.auth_ldap_options has ldapbindpasswd, a password that would stand in the open for all to read. %s." $instead) -}}
+{{- end -}}
+{{- if contains "ldapbindpasswd" .Values.auth.hba -}}
+{{- fail "auth.hba has ldapbindpasswd, a password that would stand in a ConfigMap for all to read. Put the lines into a Secret, and name that in auth.hbaSecret.name." -}}
+{{- end -}}
 {{- $elsewhere := fromYaml (include "pgweir.elsewhere" .) -}}
 {{- range $key, $value := .Values.settings -}}
 {{- if hasKey $elsewhere $key -}}
@@ -188,6 +205,9 @@ job_name: "it has no meaning here"
 {{- if eq (toString .Values.monitoring.podMonitor.enabled) "true" -}}
 {{- fail "http.enabled is false, but monitoring.podMonitor.enabled has Prometheus read metrics by HTTP. Set http.enabled: true, or monitoring.podMonitor.enabled: false." -}}
 {{- end -}}
+{{- if eq (toString .Values.monitoring.prometheusRule.enabled) "true" -}}
+{{- fail "http.enabled is false, but monitoring.prometheusRule.enabled has alerts by metrics, which nobody could read. Set http.enabled: true, or monitoring.prometheusRule.enabled: false." -}}
+{{- end -}}
 {{- if .Values.monitoring.scrapeAnnotations -}}
 {{- fail "http.enabled is false, but monitoring.scrapeAnnotations has Prometheus read metrics by HTTP. Set http.enabled: true, or monitoring.scrapeAnnotations: false." -}}
 {{- end -}}
@@ -197,6 +217,24 @@ job_name: "it has no meaning here"
 {{- end -}}
 {{- if eq (int64 .Values.http.port) (int64 .Values.port) -}}
 {{- fail (printf "port and http.port are both %d. Change one of them." (int64 .Values.port)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An API server refuses these. */}}
+{{- define "pgweir.checkService" -}}
+{{- $service := .Values.service -}}
+{{- if eq $service.type "ClusterIP" -}}
+{{- if and $service.externalTrafficPolicy (not $service.externalIPs) -}}
+{{- fail "service.externalTrafficPolicy is for clients from outside of the cluster, and service.type is ClusterIP. Set service.type: LoadBalancer or NodePort, or leave it out." -}}
+{{- end -}}
+{{- if $service.nodePort -}}
+{{- fail "service.nodePort is a port of every node, and service.type is ClusterIP. Set service.type: NodePort or LoadBalancer, or leave it out." -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and (get $service $key) (ne $service.type "LoadBalancer") -}}
+{{- fail (printf "service.%s is for a load balancer, and service.type is %s. Set service.type: LoadBalancer, or leave it out." $key $service.type) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -232,7 +270,7 @@ job_name: "it has no meaning here"
 {{- end -}}
 
 {{- define "pgweir.checkMonitoring" -}}
-{{- if include "pgweir.switch" (dict "context" . "value" .Values.monitoring.prometheusRule.enabled "api" "monitoring.coreos.com/v1/PrometheusRule") -}}
+{{- if include "pgweir.hasRules" . -}}
 {{- if not (.Files.Get "files/pgweir.rules.yaml") -}}
 {{- fail "files/pgweir.rules.yaml is not in this copy of the chart: set monitoring.prometheusRule.enabled: false, or take a whole copy." -}}
 {{- end -}}
@@ -248,8 +286,8 @@ job_name: "it has no meaning here"
 {{- if not (and .user .passwordSecret.name) -}}
 {{- fail "test.psql.image is set, but not test.psql.user or test.psql.passwordSecret.name: say as whom `helm test` logs in." -}}
 {{- end -}}
-{{- if and (not .database) (not $.Values.databases) -}}
-{{- fail "test.psql.database is not set: say where `helm test` logs in." -}}
+{{- if not (include "pgweir.testDatabase" $) -}}
+{{- fail "test.psql.database is not set, and databases has no name that `helm test` could take (\"*\" is any). Say where it logs in." -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

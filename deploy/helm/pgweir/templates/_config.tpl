@@ -89,6 +89,25 @@
 {{- end -}}
 {{- end -}}
 
+{{/*
+Whether pods may fail to pass on cancel requests to each other, because tls.server holds for these connections too: "none" if pods show
+no certificate, "other" if it is not known to be of the CA that PostgreSQL's is checked by.
+*/}}
+{{- define "pgweir.peerTrouble" -}}
+{{- $mode := include "pgweir.serverTlsMode" . -}}
+{{- $ca := include "pgweir.serverCa" . -}}
+{{- $client := fromJson (include "pgweir.clientCertificate" .) -}}
+{{- $manager := .Values.certManager -}}
+{{- $isTogether := eq $ca (include "pgweir.secretPath" (dict "name" $client.name "key" "ca.crt")) -}}
+{{- $isIssuedTogether := and $manager.client.enabled $manager.server.enabled (hasSuffix "-server-tls/ca.crt" $ca) (eq (toJson $manager.client.issuerRef) (toJson $manager.server.issuerRef)) -}}
+{{- if not (has $mode (list "require" "verify-ca" "verify-full")) -}}
+{{- else if eq (include "pgweir.clientTlsMode" .) "disable" -}}none
+{{- else if eq $mode "require" -}}
+{{- else if or $isIssuedTogether (and $isTogether (or $manager.client.enabled (eq $mode "verify-ca"))) -}}
+{{- else -}}other
+{{- end -}}
+{{- end -}}
+
 {{/* What the chart itself says in [pgbouncer], as JSON. Who sets one of these in settings is refused. */}}
 {{- define "pgweir.ownSettings" -}}
 {{- $own := dict
@@ -97,11 +116,13 @@
   "unix_socket_dir" ""
   "shutdown_timeout" (int64 .Values.drain.shutdownSeconds) -}}
 {{- if .Values.http.enabled -}}
-{{- $_ := set $own "http_listen" (include "pgweir.httpListen" .) -}}
+{{- /* The kubelet asks by the pod's address, of whichever family. */ -}}
+{{- $_ := set $own "http_listen" (printf "*:%d" (int64 .Values.http.port)) -}}
 {{- end -}}
 {{- if include "pgweir.hasFiles" . -}}
 {{- $_ := set $own "watch_config" 1 -}}
 {{- if .Values.auth.hba -}}{{- $_ := set $own "auth_hba_file" (printf "%s/pg_hba.conf" (include "pgweir.configFolder" .)) -}}{{- end -}}
+{{- with .Values.auth.hbaSecret -}}{{- if .name -}}{{- $_ := set $own "auth_hba_file" (include "pgweir.secretPath" .) -}}{{- end -}}{{- end -}}
 {{- if .Values.auth.ident -}}{{- $_ := set $own "auth_ident_file" (printf "%s/pg_ident.conf" (include "pgweir.configFolder" .)) -}}{{- end -}}
 {{- if .Values.classRules -}}{{- $_ := set $own "class_file" (printf "%s/classes.conf" (include "pgweir.configFolder" .)) -}}{{- end -}}
 {{- end -}}
@@ -205,6 +226,9 @@
 {{- end }}
 
 [pgbouncer]
+{{- with .Values.settingsSecret }}{{ if .name }}
+%include {{ include "pgweir.secretPath" . }}
+{{- end }}{{ end }}
 {{- range $key, $value := fromJson (include "pgweir.podSettings" .) }}
 {{ $key }} ={{ with $value }} {{ . }}{{ end }}
 {{- end }}
@@ -218,6 +242,8 @@
 {{- with get ($database | default dict) "passwordSecret" -}}{{- $wanted = append $wanted (list .name (.key | default "password")) -}}{{- end -}}
 {{- end -}}
 {{- with .Values.databasesSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
+{{- with .Values.settingsSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
+{{- with .Values.auth.hbaSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
 {{- else -}}
 {{- with .Values.urlSecret -}}{{- $wanted = append $wanted (list .name .key) -}}{{- end -}}
 {{- end -}}

@@ -38,9 +38,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: pooler
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- end -}}
+
+{{/* Each label once: those by which objects find their pods, before the object's own, before everybody's. context, labels, others. */}}
+{{- define "pgweir.allLabels" -}}
+{{- $selector := fromYaml (include "pgweir.selector" .context) -}}
+{{- toYaml (merge (dict) $selector (.labels | default dict) .context.Values.commonLabels (.others | default dict)) -}}
 {{- end -}}
 
 {{/* The metadata of an object: context, name, and namespace, labels and annotations of its own. */}}
@@ -48,10 +51,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 name: {{ .name }}
 namespace: {{ .namespace | default .context.Release.Namespace }}
 labels:
-  {{- include "pgweir.labels" .context | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "pgweir.allLabels" (dict "context" .context "labels" .labels "others" (fromYaml (include "pgweir.labels" .context))) | nindent 2 }}
 {{- with merge (dict) (.annotations | default dict) .context.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -87,15 +87,6 @@ annotations:
 {{/* Whether pods pass on each other's cancel requests. */}}
 {{- define "pgweir.hasPeers" -}}
 {{- if and (eq .Values.kind "StatefulSet") (include "pgweir.hasFiles" .) -}}yes{{- end -}}
-{{- end -}}
-
-{{/* IPv6 sockets take IPv4 too, but some nodes have no IPv6. */}}
-{{- define "pgweir.httpListen" -}}
-{{- if or (has "IPv6" .Values.service.ipFamilies) (hasSuffix "DualStack" .Values.service.ipFamilyPolicy) -}}
-{{- printf "[::]:%d" (int64 .Values.http.port) -}}
-{{- else -}}
-{{- printf "0.0.0.0:%d" (int64 .Values.http.port) -}}
-{{- end -}}
 {{- end -}}
 
 {{- define "pgweir.graceSeconds" -}}

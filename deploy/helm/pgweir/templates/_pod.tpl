@@ -38,32 +38,30 @@ httpGet:
 {{- end }}
 {{- end -}}
 
+{{/* Each once: the values' own go before the chart's. */}}
+{{- define "pgweir.podAnnotations" -}}
+{{- $own := dict "kubectl.kubernetes.io/default-container" "pgweir" -}}
+{{- if .Values.monitoring.scrapeAnnotations -}}
+{{- $_ := set $own "prometheus.io/scrape" "true" -}}
+{{- $_ := set $own "prometheus.io/port" (int64 .Values.http.port | toString) -}}
+{{- $_ := set $own "prometheus.io/path" "/metrics" -}}
+{{- end -}}
+{{- $all := merge (dict) .Values.podAnnotations .Values.commonAnnotations $own -}}
+{{- if include "pgweir.hasFiles" . -}}
+{{- /* Other settings are taken up by a pod that runs. */ -}}
+{{- $_ := set $all "pgweir/restart-settings" (include "pgweir.restartSettings" . | sha256sum) -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
 {{- define "pgweir.podTemplate" -}}
 {{- $secrets := fromJson (include "pgweir.secrets" .) -}}
 metadata:
   labels:
     {{- /* Without the versions: a new chart alone replaces no pod. */}}
-    {{- include "pgweir.selector" . | nindent 4 }}
-    {{- with .Values.commonLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-    {{- with .Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- include "pgweir.allLabels" (dict "context" . "labels" .Values.podLabels) | nindent 4 }}
   annotations:
-    kubectl.kubernetes.io/default-container: pgweir
-    {{- if include "pgweir.hasFiles" . }}
-    # Other settings are taken up by a pod that runs.
-    pgweir/restart-settings: {{ include "pgweir.restartSettings" . | sha256sum }}
-    {{- end }}
-    {{- if .Values.monitoring.scrapeAnnotations }}
-    prometheus.io/scrape: "true"
-    prometheus.io/port: {{ int64 .Values.http.port | quote }}
-    prometheus.io/path: /metrics
-    {{- end }}
-    {{- with merge (dict) .Values.podAnnotations .Values.commonAnnotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- include "pgweir.podAnnotations" . | nindent 4 }}
 spec:
   serviceAccountName: {{ include "pgweir.serviceAccount" . }}
   # It asks the API server for nothing.

@@ -25,12 +25,32 @@ pod. Where Helm sees no cluster (helm template) nothing is said.
 {{- end -}}
 {{- end -}}
 
+{{/*
+A Deployment's strategy: one pod more at a time, as far as nothing else is said. Kubernetes' own default is a quarter more. It refuses a
+rollout that may neither add nor take away a pod.
+*/}}
+{{- define "pgweir.strategy" -}}
+{{- $given := .Values.updateStrategy -}}
+{{- if eq (get $given "type" | default "RollingUpdate") "RollingUpdate" -}}
+{{- $rolling := dict -}}
+{{- range $key, $value := get $given "rollingUpdate" | default dict -}}
+{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $rolling $key $value -}}{{- end -}}
+{{- end -}}
+{{- if not (hasKey $rolling "maxSurge") -}}{{- $_ := set $rolling "maxSurge" 1 -}}{{- end -}}
+{{- if not (hasKey $rolling "maxUnavailable") -}}
+{{- $_ := set $rolling "maxUnavailable" (has (toString $rolling.maxSurge) (list "0" "0%") | ternary 1 0) -}}
+{{- end -}}
+{{- $given = merge (dict "type" "RollingUpdate" "rollingUpdate" $rolling) (omit $given "type" "rollingUpdate") -}}
+{{- end -}}
+{{- toYaml $given -}}
+{{- end -}}
+
 {{/* A Deployment's pods beyond its replicas during a rollout. */}}
 {{- define "pgweir.surge" -}}
-{{- $strategy := .Values.updateStrategy -}}
+{{- $strategy := fromYaml (include "pgweir.strategy" .) -}}
 {{- if eq (get $strategy "type") "Recreate" -}}0
 {{- else -}}
-{{- $surge := toString (dig "rollingUpdate" "maxSurge" 1 $strategy) -}}
+{{- $surge := toString (dig "rollingUpdate" "maxSurge" 0 $strategy) -}}
 {{- if hasSuffix "%" $surge -}}
 {{- divf (mulf (include "pgweir.replicasMax" .) (trimSuffix "%" $surge)) 100 | ceil | int64 -}}
 {{- else -}}

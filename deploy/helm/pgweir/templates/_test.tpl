@@ -4,6 +4,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: test
 {{- end -}}
 
+{{/* Where psql logs in, if there is a name for it. */}}
+{{- define "pgweir.testDatabase" -}}
+{{- .Values.test.psql.database | default (without (keys .Values.databases | sortAlpha) "*" | first) | default "" -}}
+{{- end -}}
+
 {{- define "pgweir.testMetadata" -}}
 name: {{ .name }}
 namespace: {{ .context.Release.Namespace }}
