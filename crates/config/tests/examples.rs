@@ -80,7 +80,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/recipes/gitlab.md", 1),
         ("docs/recipes/patroni.md", 1),
         ("docs/recipes/rails.md", 2),
-        ("docs/start/dba.md", 3),
+        ("docs/start/dba.md", 4),
         ("docs/start/developer.md", 2),
     ];
     assert_eq!(pages.map(|(page, _)| (page, of(page))), pages);
