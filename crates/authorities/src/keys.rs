@@ -19,7 +19,6 @@
 //!
 //! //= rfc7517#section-5
 
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -271,9 +270,7 @@ impl Resolver for OwnResolver {
         let port = uri.port_u16().unwrap_or(HTTPS_PORT);
         let mut addresses = self.empty();
         // It takes no more of them.
-        for ip in names::look_up(host)?.into_iter().take(ADDRESSES_MAX) {
-            addresses.push(SocketAddr::new(ip, port));
-        }
+        names::look_up(host, port)?.into_iter().take(ADDRESSES_MAX).for_each(|address| addresses.push(address));
         if addresses.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(addresses) }
     }
 }

@@ -18,7 +18,7 @@
 //! //= pg18 auth-ldap
 //! //= rfc4513#section-5.1.2
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use hba::{Directory, Lookup, Protection, Search};
@@ -97,9 +97,9 @@ impl Place<'_> {
     /// To the first of its addresses that takes it.
     fn connect(&self, until: Instant) -> Result<TcpStream, String> {
         let host = self.server.trim_start_matches('[').trim_end_matches(']');
-        let addresses = names::look_up(host).map_err(|error| error.to_string())?;
+        let addresses = names::look_up(host, self.directory.port).map_err(|error| error.to_string())?;
         let mut last = "it has no address".to_owned();
-        for address in addresses.into_iter().map(|ip| SocketAddr::new(ip, self.directory.port)) {
+        for address in addresses {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err("no answer in time".to_owned());

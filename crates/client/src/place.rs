@@ -31,8 +31,8 @@ impl Place {
         if host.starts_with('/') {
             return Ok(Place::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}"))));
         }
-        let found = names::look_up(host).map_err(|error| format!("host {host}: {error}"))?.into_iter().next();
-        found.map(|ip| Place::Tcp(SocketAddr::new(ip, port))).ok_or_else(|| format!("host {host} has no address"))
+        let found = names::look_up(host, port).map_err(|error| format!("host {host}: {error}"))?.into_iter().next();
+        found.map(Place::Tcp).ok_or_else(|| format!("host {host} has no address"))
     }
 
     /// A socket that does not block, its connection perhaps still under way.

@@ -12,6 +12,7 @@
 //! trusted, and then only on loopback addresses and Unix sockets. Never repeats a password in a message.
 //= pg18 libpq-connect#LIBPQ-CONNSTRING-URIS
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub struct Assignment {
     /// The setting's name; one that does not exist is warned of.
     pub name: String,
     pub text: String,
+    /// It was in a file that the variable names: it may be secret, and no message repeats it.
+    pub is_of_file: bool,
 }
 
 /// Reads URLs, each for a database of its own; one may have the database's name for clients in front of it, as in
@@ -81,19 +84,27 @@ pub struct Assignment {
 /// # Errors
 /// All that is wrong: which part of a URL, or which variable.
 pub fn from_urls(urls: &[String], upstream: &Upstream<'_>, read: &Read) -> Result<Config, Vec<Problem>> {
-    let draft = draft(urls, upstream).map_err(|problem| vec![problem])?;
+    let draft = draft(urls, upstream, &BTreeMap::new()).map_err(|problem| vec![problem])?;
     finish(draft, upstream.cores, read, None)
 }
 
 impl Config {
-    /// Reads them again, as RELOAD does: what cannot change while the process runs stays as it is.
+    /// Reads them again, as RELOAD does: what cannot change while the process runs stays as it is, and so does a password that is not found
+    /// any more.
     ///
     /// # Errors
-    /// As those of [`from_urls`].
+    /// As those of [`from_urls`]; also, that clients who have authenticated so far would be trusted from now on, and nothing says so.
     pub fn reload_urls(&self, urls: &[String], upstream: &Upstream<'_>, read: &Read) -> Result<Config, Vec<Problem>> {
-        let draft = draft(urls, upstream).map_err(|problem| vec![problem])?;
+        let draft = draft(urls, upstream, &self.values.url_users).map_err(|problem| vec![problem])?;
+        if is_trusting(&draft.values) && !is_trusting(&self.values) && draft.values.place(Key::auth_type).is_none() {
+            return Err(vec![wrong("password", "none", "one: clients have to authenticate now, and would be trusted")]);
+        }
         self.reloaded(draft, read)
     }
+}
+
+fn is_trusting(values: &Values) -> bool {
+    ["trust", "any"].contains(&values.choice(Key::auth_type))
 }
 
 /// What one URL says, with what it leaves to the environment and the password file.
@@ -108,10 +119,25 @@ struct ParsedUrl {
     parameters: Parameters,
 }
 
-fn draft(urls: &[String], upstream: &Upstream<'_>) -> Result<Draft, Problem> {
-    let urls = urls.iter().map(|url| parse(url, upstream)).collect::<Result<Vec<_>, _>>()?;
-    refuse_contradictions(&urls)?;
+/// `known`: passwords of the users so far.
+fn draft(urls: &[String], upstream: &Upstream<'_>, known: &BTreeMap<String, Secret>) -> Result<Draft, Problem> {
+    let mut urls = urls.iter().map(|url| parse(url, upstream)).collect::<Result<Vec<_>, _>>()?;
     let mut draft = Draft::default();
+    for url in urls.iter_mut().filter(|url| url.password.is_none()) {
+        let Some(Secret::Plain(password)) = known.get(&url.user) else { continue };
+        let password = Some(password.as_str().to_owned()).filter(|password| !password.is_empty());
+        if password.is_some() {
+            let found = format!("none for user {} any more", quoted(&url.user));
+            draft.problems.push(Problem::warning(
+                &Place::default(),
+                "password",
+                found,
+                "one: the last one stays".to_owned(),
+            ));
+        }
+        url.password = password;
+    }
+    refuse_contradictions(&urls)?;
     draft.values.built = upstream.built;
     let has_passwords = urls.iter().all(|url| url.password.is_some());
     set_defaults(&mut draft.values, &urls, has_passwords)?;
@@ -132,7 +158,7 @@ fn draft(urls: &[String], upstream: &Upstream<'_>) -> Result<Draft, Problem> {
     if let Some(problem) = encryption::judge(&draft.values).into_iter().find(is_wrong) {
         return Err(problem);
     }
-    let is_trusting = ["trust", "any"].contains(&draft.values.choice(Key::auth_type));
+    let is_trusting = is_trusting(&draft.values);
     // The console belongs to the first user. Where anybody may say to be that one, they may only read there.
     let of_console = if has_passwords && !is_trusting { Key::admin_users } else { Key::stats_users };
     if draft.values.place(of_console).is_none() {
@@ -244,11 +270,22 @@ fn set(values: &mut Values, key: Key, text: &str) {
 
 /// What is wrong with one is said with the variable's name.
 fn take_assignments(draft: &mut Draft, assignments: &[Assignment]) {
-    for Assignment { variable, name, text } in assignments {
+    for Assignment { variable, name, text, is_of_file } in assignments {
         let told = draft.problems.len();
-        draft.setting(Place::default(), name, text);
+        match table::find(name) {
+            // Not set, as Compose has a variable without a value.
+            Some(setting) if text.is_empty() && !setting.kind.takes_empty() => {}
+            Some(setting) if setting.key == Key::conffile => {
+                let expected = "nothing: a file is named on the command line, and then variables do not count";
+                draft.problems.push(wrong(name, "the name of a file", expected));
+            }
+            _ => draft.setting(Place::default(), name, text),
+        }
         for problem in &mut draft.problems[told..] {
             problem.key = Some(variable.clone());
+            if *is_of_file {
+                problem.found = "what its file has".to_owned();
+            }
             // It may be somebody else's.
             if table::find(name).is_none() {
                 problem.severity = Severity::Warning;

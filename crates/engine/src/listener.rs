@@ -171,10 +171,8 @@ fn addresses(text: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         return Ok(any.map(|ip| SocketAddr::new(ip, port)).to_vec());
     }
-    match names::look_up(text.trim_start_matches('[').trim_end_matches(']')) {
-        Ok(found) => Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
-        Err(error) => Err(ListenError { place: text.to_owned(), why: error.to_string() }),
-    }
+    names::look_up(text.trim_start_matches('[').trim_end_matches(']'), port)
+        .map_err(|error| ListenError { place: text.to_owned(), why: error.to_string() })
 }
 
 fn listen_tcp(address: SocketAddr, options: &Options) -> io::Result<Listener> {

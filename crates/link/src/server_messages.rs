@@ -269,8 +269,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let clients = match answers.server.ledger.owner() {
         None => {
             answers.findings.words().dying = Some(words());
-            // Between transactions it does not concern the client: its next statement goes to another server.
-            let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
+            // Between transactions it does not concern the client: its next statement goes to another server, unless it keeps this one.
+            let stays = answers.pool.rules.mode == PoolMode::Session || confirming::keeps_server(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
         }
         Some(Answerer::Replay | Answerer::Restore) => {

@@ -71,7 +71,7 @@ pub trait Source: Send + Sync + 'static {
     fn is_ready(&self) -> bool;
 }
 
-/// Begins to serve at an address, as `127.0.0.1:9127`, `[::]:9127` or `unix:/run/pgweir/http`, and says which it is, if it is one of TCP: port 0 is
+/// Begins to serve at an address, as `127.0.0.1:9127`, `*:9127` or `unix:/run/pgweir/http`, and says which it is, if it is one of TCP: port 0 is
 /// any that is free.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ impl Listener {
     pub(crate) fn bind(address: &str) -> io::Result<Listener> {
         match address.strip_prefix(UNIX) {
             Some(path) => bind_unix(Path::new(path)).map(Listener::Unix),
-            None => TcpListener::bind(&*names::look_up_with_port(address)?).map(Listener::Tcp),
+            None => bind_tcp(address).map(Listener::Tcp),
         }
     }
 
@@ -47,6 +47,15 @@ impl Listener {
             Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
             Listener::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
         }
+    }
+}
+
+/// `*:9127` is all addresses of both families, or of IPv4 where the system has no IPv6.
+fn bind_tcp(address: &str) -> io::Result<TcpListener> {
+    match address.strip_prefix("*:") {
+        Some(port) => TcpListener::bind(&*names::look_up_with_port(&format!("[::]:{port}"))?)
+            .or_else(|_| TcpListener::bind(&*names::look_up_with_port(&format!("0.0.0.0:{port}"))?)),
+        None => TcpListener::bind(&*names::look_up_with_port(address)?),
     }
 }
 

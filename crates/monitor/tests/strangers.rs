@@ -1,7 +1,7 @@
 //! Clients that are slow on purpose, over sockets of this machine: each costs a thread for as long as its patience lasts, and no probe waits for it.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -174,6 +174,22 @@ fn clients_that_read_nothing_keep_no_probe_out() {
     assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
     assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
     drop(deaf);
+}
+
+/// Where the system has no IPv6, there is no second address to try.
+#[test]
+fn a_star_is_all_addresses() {
+    let monitor = serve("*:0", Arc::new(Large("".into()))).expect("a free port");
+    let port = monitor.address().expect("it is one of TCP").port();
+    let mut own = vec!["127.0.0.1".parse::<IpAddr>().expect("an address")];
+    own.extend(TcpListener::bind("[::1]:0").map(|_| "::1".parse::<IpAddr>().expect("an address")));
+    for ip in own {
+        let mut stream = TcpStream::connect((ip, port)).expect("it listens there");
+        stream.write_all(b"GET /ready HTTP/1.1\r\n\r\n").expect("it is read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer, and the end");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{ip}: {answer}");
+    }
 }
 
 #[test]

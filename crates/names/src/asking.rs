@@ -1,6 +1,6 @@
 //! The two ways to look a name up: the system's, and name servers that are asked by ourselves.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -83,15 +83,28 @@ fn each_once(found: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
 /// What glibc loads for nsswitch.conf has to be of its own version, and a static program runs on systems with another one.
 pub const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 
-/// As getaddrinfo does it where nsswitch.conf says `files dns`: /etc/hosts, then the name servers of /etc/resolv.conf, which is read each time.
+/// As getaddrinfo does it where nsswitch.conf says `files dns`: /etc/hosts, then the name servers of /etc/resolv.conf, which is read each
+/// time. Addresses that cannot be reached from here come last.
 fn files_then_dns(name: &str) -> Result<Vec<IpAddr>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let resolver = resolv_conf::resolver(Path::new(resolv_conf::SYSTEM)).or_else(|_| resolv_conf::hosts_only());
     let (Ok(runtime), Ok(resolver)) = (runtime, resolver) else {
         return Err(passing("the system gives no thread or no socket to look it up"));
     };
-    runtime.block_on(ask(&resolver, name))
+    let mut found = runtime.block_on(ask(&resolver, name))?;
+    found.sort_by_key(|ip| !has_route(*ip));
+    Ok(found)
 }
+
+/// Whether the system knows a way there. Nothing is sent.
+//= rfc6724#section-6
+fn has_route(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    UdpSocket::bind((any, 0)).and_then(|socket| socket.connect((ip, DISCARD))).is_ok()
+}
+
+/// Any port does.
+const DISCARD: u16 = 9;
 
 /// A name that the file has is looked up nowhere else, as getaddrinfo has it, though it may have an address of one family only.
 async fn ask(resolver: &TokioResolver, name: &str) -> Result<Vec<IpAddr>, Failure> {
@@ -115,15 +128,21 @@ fn of_file(hosts: &Hosts, name: &str) -> Vec<IpAddr> {
     each_once(answers.flat_map(|lookup| lookup.answers().iter().filter_map(|it| it.data.ip_addr()).collect::<Vec<_>>()))
 }
 
-/// Addresses of a name or of an address, by the system's way; blocks for as long as that takes.
+/// Where a host is reached, by the system's way; blocks for as long as that takes. `host` is a name or an address; one of a link is
+/// written with its interface, as in `fe80::1%eth0` (RFC 4007).
 ///
 /// # Errors
 /// In the system's words.
-pub fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
-    if let Ok(address) = name.parse() {
-        return Ok(vec![address]);
+pub fn look_up(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    if let Ok(ip) = host.parse() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
     }
-    system(name).map_err(|failure| std::io::Error::other(failure.why))
+    if host.contains('%') {
+        // No name has a % in it, so no name server is asked, and a static program can do it too.
+        return (host, port).to_socket_addrs().map(Iterator::collect);
+    }
+    let found = system(host).map_err(|failure| std::io::Error::other(failure.why))?;
+    Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
 }
 
 /// The addresses of `host:port`, where an address of IPv6 is in brackets; blocks as [`look_up`] does.
@@ -131,14 +150,15 @@ pub fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
 /// # Errors
 /// It has another form, or no such host is found, in the system's words.
 pub fn look_up_with_port(text: &str) -> std::io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
-    }
-    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-    let (host, port) = parts
-        .filter(|(host, _)| !host.is_empty() && !host.contains([':', '[', ']']))
-        .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::InvalidInput, "an address is host:port"))?;
-    Ok(look_up(host)?.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let in_brackets = |host: &'_ str| host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).map(str::to_owned);
+    let parts = parts.and_then(|(host, port)| match in_brackets(host) {
+        Some(host) => Some((host, port)),
+        None => (!host.is_empty() && !host.contains([':', '[', ']'])).then(|| (host.to_owned(), port)),
+    });
+    let (host, port) =
+        parts.ok_or_else(|| std::io::Error::new(std::io::ErrorKind::InvalidInput, "an address is host:port"))?;
+    look_up(&host, port)
 }
 
 /// Asks for serials of zones: by the name servers of `resolv_conf`, or of the system's.
@@ -174,8 +194,26 @@ mod tests {
             let found = found.map_err(|failure| failure.why).expect("every machine knows itself");
             assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
         }
-        let found = look_up("::1").expect("an address needs nobody");
-        assert_eq!(found, ["::1".parse::<IpAddr>().expect("an address")]);
+    }
+
+    #[test]
+    fn an_address_of_a_link_keeps_its_interface() {
+        let scope = |text: &str| match look_up(text, 80).expect("an address needs nobody")[..] {
+            [SocketAddr::V6(address)] => address.scope_id(),
+            ref other => panic!("{other:?}"),
+        };
+        assert_eq!(scope("fe80::1"), 0);
+        // The first interface of a Linux system.
+        assert_eq!(scope("fe80::1%lo"), 1);
+        assert!(look_up("fe80::1%nowhere", 80).is_err());
+        assert_eq!(look_up_with_port("[fe80::1%lo]:80").expect("an address"), look_up("fe80::1%lo", 80).expect("one"));
+    }
+
+    #[test]
+    fn an_address_has_a_route_if_the_system_would_send_there() {
+        assert!(has_route(Ipv4Addr::LOCALHOST.into()));
+        // A socket has to ask for leave to broadcast.
+        assert!(!has_route(Ipv4Addr::BROADCAST.into()));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use config::ini::Read;
+use config::ini::{FILE_BYTES_MAX, Read};
 use config::problem::quoted;
 use config::{Assignment, Problem};
 use settings::table;
@@ -38,9 +38,19 @@ impl Environment {
     /// Takes the variables of this process. `read` reads the files that they name.
     ///
     /// # Errors
-    /// A file that cannot be read, or a value that is there twice.
+    /// A file that cannot be read, a value that is there twice, or what is no text.
     pub(crate) fn of_the_process(read: &Read) -> Result<Environment, Problem> {
         Environment::of(std::env::vars_os(), read)
+    }
+
+    /// The same without DATABASE_URL, which does not count beside URLs on the command line.
+    ///
+    /// # Errors
+    /// As those of [`Environment::of_the_process`].
+    pub(crate) fn without_url(read: &Read) -> Result<Environment, Problem> {
+        let is_url =
+            |name: &OsString| [URL.to_owned(), format!("{URL}{FILE}")].iter().any(|other| name == other.as_str());
+        Environment::of(std::env::vars_os().filter(|(name, _)| !is_url(name)), read)
     }
 
     fn of(variables: impl Iterator<Item = (OsString, OsString)>, read: &Read) -> Result<Environment, Problem> {
@@ -52,6 +62,10 @@ impl Environment {
             let Some(valued) = valued(variable) else { continue };
             let not_text = || Problem::of_variable(variable, "bytes that are no text", "text in UTF-8");
             let value = value.to_str().ok_or_else(not_text)?;
+            if is_of_kubernetes(variable, value) {
+                continue;
+            }
+            let is_of_file = matches!(valued, Valued::InFile(_));
             let (name, value) = match valued {
                 Valued::Here(name) => (name, value.to_owned()),
                 Valued::InFile(name) => {
@@ -68,8 +82,17 @@ impl Environment {
             };
             match name {
                 Name::Variable(name) => _ = environment.values.insert(name.to_owned(), value),
+                Name::Setting(_) if variable.bytes().any(|byte| byte.is_ascii_lowercase()) => {
+                    let expected = format!("capital letters: {}", variable.to_ascii_uppercase());
+                    return Err(Problem::of_variable(variable, "small letters", &expected));
+                }
                 Name::Setting(name) => {
-                    environment.assignments.push(Assignment { variable: variable.clone(), name, text: value });
+                    environment.assignments.push(Assignment {
+                        variable: variable.clone(),
+                        name,
+                        text: value,
+                        is_of_file,
+                    });
                 }
             }
         }
@@ -81,13 +104,25 @@ impl Environment {
         self.values.get(name).cloned()
     }
 
+    /// A setting's text; of two variables for one the last counts, as it does in a file.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.assignments.iter().rfind(|one| one.name == name).map(|one| one.text.as_str())
+    }
+
     /// The URLs that it has; none if nothing says what to serve.
-    pub(crate) fn urls(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// White space within a URL.
+    pub(crate) fn urls(&self) -> Result<Vec<String>, Problem> {
         let urls: Vec<String> =
             self.get(URL).iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+        if urls.iter().any(|url| !url.contains("://")) {
+            let expected = "URLs with white space between them, and %20 for a blank in a password";
+            return Err(Problem::of_variable(URL, "white space within a URL, or no URL", expected));
+        }
         let has_host =
             ["PGHOST", "PGHOSTADDR"].iter().any(|name| self.values.get(*name).is_some_and(|host| !host.is_empty()));
-        if urls.is_empty() && has_host { vec!["postgres://".to_owned()] } else { urls }
+        Ok(if urls.is_empty() && has_host { vec!["postgres://".to_owned()] } else { urls })
     }
 }
 
@@ -113,7 +148,6 @@ fn valued(variable: &str) -> Option<Valued<'_>> {
         let of_file = setting.strip_suffix("_file").filter(|name| table::find(name).is_some());
         return match of_file {
             Some(name) if table::find(&setting).is_none() => Some(Valued::InFile(Name::Setting(name.to_owned()))),
-            _ if table::find(&setting).is_none() && is_of_kubernetes(variable) => None,
             _ => Some(Valued::Here(Name::Setting(setting))),
         };
     }
@@ -128,19 +162,34 @@ fn is_known(name: &str) -> bool {
     name == URL || name == "USER" || name == "LOGNAME" || config::url::VARIABLES.iter().any(|(_, known)| *known == name)
 }
 
-/// For a service `pgweir` each container of its namespace gets PGWEIR_SERVICE_HOST, PGWEIR_PORT=tcp://… and more.
-fn is_of_kubernetes(variable: &str) -> bool {
-    let parts = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
-    variable.ends_with("_PORT") || parts.iter().any(|part| variable.contains(part))
+/// For a service `pgweir` each container of its namespace gets PGWEIR_SERVICE_HOST, PGWEIR_PORT=tcp://… and more; for a service
+/// `pgweir-listen` PGWEIR_LISTEN_PORT=tcp://….
+fn is_of_kubernetes(variable: &str, value: &str) -> bool {
+    let Some(setting) = variable.strip_prefix(PREFIX) else { return false };
+    let is_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    let parts = ["SERVICE_HOST", "SERVICE_PORT", "_PORT_"];
+    is_url && variable.contains("PORT")
+        || table::find(&setting.to_ascii_lowercase()).is_none() && parts.iter().any(|part| variable.contains(part))
 }
 
+/// What a file has that a variable names.
 fn content(variable: &str, path: &str, read: &Read) -> Result<String, Problem> {
+    // A path that is none may be the secret itself.
+    let shown = if path.starts_with(['/', '.']) { quoted(path) } else { "what is no path".to_owned() };
     let wrong = |why: &str| {
-        let found = format!("{}: {why}", quoted(path));
-        Problem::of_variable(variable, &found, "a file with text that this user can read")
+        let expected = "the path of a file with text that this user can read";
+        Problem::of_variable(variable, &format!("{shown}: {why}"), expected)
     };
+    // `read` lists folders, if they are named so.
+    if path.ends_with('/') {
+        return Err(wrong("a folder"));
+    }
     let bytes = read(path).map_err(|error| wrong(&complain::why(&error)))?;
-    let mut text = String::from_utf8(bytes).map_err(|_| wrong("no text in UTF-8"))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(wrong("it is too long"));
+    }
+    let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    let mut text = text.ok_or_else(|| wrong("no text in UTF-8"))?;
     if text.ends_with('\n') {
         text.truncate(text.len() - if text.ends_with("\r\n") { 2 } else { 1 });
     }
@@ -160,6 +209,9 @@ mod tests {
             "/run/secrets/url" => Ok(b"postgres://a:b@c/d\n\nx=postgres://a:b@e/f\n".to_vec()),
             "/run/secrets/size" => Ok(b"7".to_vec()),
             "/bytes" => Ok(vec![0xff]),
+            "/nul" => Ok(b"pw\0".to_vec()),
+            "/run/secrets/" => Ok(b"a list of names".to_vec()),
+            "/large" => Ok(vec![b'a'; FILE_BYTES_MAX + 1]),
             _ => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
         }
     }
@@ -176,7 +228,7 @@ mod tests {
         assert_eq!(environment.get("PGUSER").as_deref(), Some("ann"));
         assert_eq!(environment.get("PGPASSWORD_FILE"), None);
         let environment = of(&[("DATABASE_URL_FILE", "/run/secrets/url")]).expect("sound");
-        assert_eq!(environment.urls(), ["postgres://a:b@c/d", "x=postgres://a:b@e/f"]);
+        assert_eq!(environment.urls().expect("two"), ["postgres://a:b@c/d", "x=postgres://a:b@e/f"]);
     }
 
     #[test]
@@ -219,11 +271,15 @@ mod tests {
             ("PGWEIR_PORT_6432_TCP_ADDR", "10.0.0.1"),
             ("PGWEIR_SERVICE_HOST", "10.0.0.1"),
             ("PGWEIR_METRICS_SERVICE_PORT_HTTP", "9127"),
-            ("PGWEIR_LISTEN_PORT", "7000"),
+            // Of a service `pgweir-listen`.
+            ("PGWEIR_LISTEN_PORT", "tcp://10.0.0.2:6432"),
+            ("PGWEIR_HTTP_PORT", "9127"),
+            ("PGWEIR_POOL_MODE", "session"),
         ]);
         let environment = environment.expect("sound");
         let names: Vec<&str> = environment.assignments.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(names, ["listen_port"]);
+        assert_eq!(names, ["http_port", "pool_mode"], "a setting, and a mistake to be warned of");
+        assert_eq!(of(&[("PGWEIR_LISTEN_PORT", "7000")]).expect("sound").setting("listen_port"), Some("7000"));
     }
 
     #[test]
@@ -232,7 +288,18 @@ mod tests {
         assert_eq!(twice, "PGPASSWORD_FILE: found PGPASSWORD too, expected only one of them to be set");
         let missing = of(&[("PGWEIR_POOL_MODE_FILE", "/nowhere")]).expect_err("there is none");
         assert!(missing.starts_with("PGWEIR_POOL_MODE_FILE: found \"/nowhere\": "), "{missing}");
-        assert!(of(&[("DATABASE_URL_FILE", "/bytes")]).is_err());
+        for path in ["/bytes", "/nul", "/run/secrets/", "/large"] {
+            assert!(of(&[("DATABASE_URL_FILE", path)]).is_err(), "{path}");
+        }
+        for (name, value) in [("PGPASSWORD_FILE", "hunter2"), ("DATABASE_URL_FILE", "postgres://u:hunter2@h/d")] {
+            let problem = of(&[(name, value)]).expect_err("the secret itself");
+            assert!(problem.starts_with(name) && !problem.contains("hunter2"), "{problem}");
+        }
+        let blank = of(&[("DATABASE_URL", "postgres://u:hun ter2@h/d")]).expect("it is read later").urls();
+        let problem = blank.expect_err("two pieces").to_string();
+        assert!(problem.starts_with("DATABASE_URL: ") && !problem.contains("hun"), "{problem}");
+        let small = of(&[("PGWEIR_pool_mode", "session")]).expect_err("which of both would count?");
+        assert_eq!(small, "PGWEIR_pool_mode: found small letters, expected capital letters: PGWEIR_POOL_MODE");
     }
 
     #[test]
@@ -248,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_host_alone_says_what_to_serve() {
-        assert_eq!(of(&[("PGHOST", "db")]).expect("sound").urls(), ["postgres://"]);
-        assert!(of(&[("PGHOST", ""), ("PGUSER", "ann")]).expect("sound").urls().is_empty());
+        assert_eq!(of(&[("PGHOST", "db")]).expect("sound").urls().expect("one"), ["postgres://"]);
+        assert!(of(&[("PGHOST", ""), ("PGUSER", "ann")]).expect("sound").urls().expect("none").is_empty());
     }
 }

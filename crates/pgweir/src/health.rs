@@ -4,12 +4,17 @@
 //! to ask is said on the command line or by PGWEIR_HTTP_LISTEN.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
+use config::Problem;
+
 use crate::complain;
+use crate::environment::Environment;
 
 /// As docs and image have it.
 const ADDRESS: &str = "127.0.0.1:9127";
@@ -20,15 +25,22 @@ const LINE_BYTES_MAX: u64 = 1000;
 
 /// `address` is what http_listen has, or the first of it.
 pub(crate) fn health(address: Option<&str>, only_live: bool) -> ExitCode {
-    let variable = std::env::var("PGWEIR_HTTP_LISTEN").ok();
-    let listed = address.or(variable.as_deref()).filter(|text| !text.is_empty()).unwrap_or(ADDRESS);
-    let address = listed.split(',').next().unwrap_or(listed).trim();
+    let listed = match address.map_or_else(of_environment, |address| Ok(Some(address.to_owned()))) {
+        Ok(listed) => listed.filter(|text| !text.is_empty()).unwrap_or_else(|| ADDRESS.to_owned()),
+        Err(problem) => return refuse(&problem.to_string()),
+    };
+    let address = listed.split(',').next().unwrap_or(&listed).trim().to_owned();
     let path = if only_live { "/live" } else { "/ready" };
-    match ask(address, path) {
+    match ask_in_time(address.clone(), path) {
         Ok(200) => ExitCode::SUCCESS,
         Ok(status) => refuse(&format!("{address}{path} answers {status}")),
         Err(error) => refuse(&format!("{address}{path} does not answer: {}", complain::why(&error))),
     }
+}
+
+/// What `pgweir run` takes from the environment.
+fn of_environment() -> Result<Option<String>, Problem> {
+    Ok(Environment::of_the_process(&config::read_file)?.setting("http_listen").map(str::to_owned))
 }
 
 fn refuse(text: &str) -> ExitCode {
@@ -36,31 +48,34 @@ fn refuse(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Asks on a thread of its own, which is left alone after [`PATIENCE`]: names, connections and answers may each take longer.
+fn ask_in_time(address: String, path: &'static str) -> io::Result<u16> {
+    let (sender, receiver) = mpsc::channel();
+    // Nobody may wait any more.
+    thread::spawn(move || _ = sender.send(ask(&address, path)));
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(io::Error::other("no answer in time")))
+}
+
 /// The status of the answer.
 fn ask(address: &str, path: &str) -> io::Result<u16> {
     match address.strip_prefix("unix:") {
-        Some(file) => {
-            let stream = UnixStream::connect(file)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            status(&stream, path)
-        }
-        None => {
-            let stream = TcpStream::connect_timeout(&reachable(address)?, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            status(&stream, path)
-        }
+        Some(file) => status(&UnixStream::connect(file)?, path),
+        None => status(&TcpStream::connect(&*reachable(address)?)?, path),
     }
 }
 
 /// Where all addresses are listened on, this machine's own answers.
-fn reachable(address: &str) -> io::Result<SocketAddr> {
-    let found = names::look_up_with_port(address)?;
-    let mut first = found.into_iter().next().ok_or_else(|| io::Error::other("it has no address"))?;
-    if first.ip().is_unspecified() {
-        let own = if first.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
-        first.set_ip(own);
+fn reachable(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let own: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    if let Some(port) = address.strip_prefix("*:") {
+        let port = port.parse().map_err(|_| io::Error::other("a port is a number from 1 to 65535"))?;
+        return Ok(own.map(|ip| SocketAddr::new(ip, port)).to_vec());
     }
-    Ok(first)
+    let mut found = names::look_up_with_port(address)?;
+    for address in found.iter_mut().filter(|address| address.ip().is_unspecified()) {
+        address.set_ip(own[usize::from(address.is_ipv6())]);
+    }
+    Ok(found)
 }
 
 fn status<'a, S>(stream: &'a S, path: &str) -> io::Result<u16>
@@ -105,10 +120,31 @@ mod tests {
 
     #[test]
     fn all_addresses_are_reached_on_this_machine() {
-        let reached = |text: &str| reachable(text).expect("an address").to_string();
+        let reached = |text: &str| {
+            let found = reachable(text).expect("an address");
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
         assert_eq!(reached("0.0.0.0:9127"), "127.0.0.1:9127");
+        assert_eq!(reached("*:9127"), "127.0.0.1:9127 [::1]:9127");
         assert_eq!(reached("[::]:9127"), "[::1]:9127");
         assert_eq!(reached("10.0.0.1:9127"), "10.0.0.1:9127");
-        assert!(reachable("9127").is_err());
+        assert!(reachable("9127").is_err() && reachable("*:http").is_err());
+    }
+
+    /// Each read has an answer, and there is no end of them.
+    #[test]
+    fn a_server_that_says_a_byte_now_and_then_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            while stream.write_all(b"H").is_ok() {
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let asked = std::time::Instant::now();
+        let error = ask_in_time(address, "/ready").expect_err("it says nothing");
+        assert_eq!(error.to_string(), "no answer in time");
+        assert!(asked.elapsed() >= PATIENCE && asked.elapsed() < PATIENCE * 2);
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ::settings::PoolSize;
+use auth::Secret;
 use config::{Config, Problem, Upstream};
 use engine::Handle;
 use trials::Target;
@@ -15,7 +16,7 @@ use crate::cli::Flags;
 use crate::environment::{self, Environment};
 use crate::files::Files;
 use crate::serve::{Read, serve, serve_file};
-use crate::{complain, settings, upstream};
+use crate::{complain, passed, settings, upstream};
 
 /// What is served if neither the command line nor the environment says what.
 const FILE: &str = "/etc/pgweir/pgweir.ini";
@@ -30,12 +31,19 @@ pub(crate) fn run(urls: Vec<String>, listen: Option<String>, pool_size: Option<P
         })
     });
     match read {
-        Ok(None) if Path::new(FILE).exists() => serve_file(Path::new(FILE), flags),
+        Ok(None) if Path::new(FILE).exists() && !arguments.has_options() => serve_file(Path::new(FILE), flags),
+        Ok(None) if Path::new(FILE).exists() => complain::fatal(&format!(
+            "--listen and --pool-size are for URLs: {FILE} has its own listen_port and default_pool_size"
+        )),
         Ok(None) => complain::fatal(&format!(
             "what is to be served? Give a URL, as in pgweir run postgres://user@host/database, or set {} or PGHOST, or put a \
              configuration file at {FILE}",
             environment::URL
         )),
+        Ok(Some((config, _))) if passed::is_any() && trusts(&config) => complain::fatal(
+            "sockets passed from service manager need a password in the URL, in PGPASSWORD or in ~/.pgpass: without one, whoever reaches \
+             them could log in",
+        ),
         Ok(Some((config, targets))) => {
             let fallback_user = demo::unprivileged().map(|account| account.name);
             let again = move |running: &Config| {
@@ -56,6 +64,15 @@ pub(crate) fn run(urls: Vec<String>, listen: Option<String>, pool_size: Option<P
     }
 }
 
+/// Whether clients need no password because there is none to prove. It is so on loopback addresses and Unix sockets only.
+fn trusts(config: &Config) -> bool {
+    config
+        .pooling
+        .secrets
+        .values()
+        .any(|secret| matches!(secret, Secret::Plain(password) if password.as_str().is_empty()))
+}
+
 /// What the command line of `run` says.
 struct Arguments {
     urls: Vec<String>,
@@ -64,6 +81,10 @@ struct Arguments {
 }
 
 impl Arguments {
+    fn has_options(&self) -> bool {
+        self.listen.is_some() || self.pool_size.is_some()
+    }
+
     /// What `reading` makes of the URLs and of all that completes them, at the start and again. `None`: nothing says what to serve.
     ///
     /// # Errors
@@ -73,9 +94,14 @@ impl Arguments {
         read: &config::ini::Read,
         reading: impl FnOnce(&[String], &Upstream<'_>) -> Result<T, Vec<Problem>>,
     ) -> Result<Option<T>, Vec<Problem>> {
-        let environment = Environment::of_the_process(read).map_err(|problem| vec![problem])?;
-        let of_environment = environment.urls();
-        let urls = if self.urls.is_empty() { &of_environment } else { &self.urls };
+        let one = |problem| vec![problem];
+        let (environment, urls) = if self.urls.is_empty() {
+            let environment = Environment::of_the_process(read).map_err(one)?;
+            let urls = environment.urls().map_err(one)?;
+            (environment, urls)
+        } else {
+            (Environment::without_url(read).map_err(one)?, self.urls.clone())
+        };
         if urls.is_empty() {
             return Ok(None);
         }
@@ -89,7 +115,7 @@ impl Arguments {
             cores: settings::cores(),
             built: settings::built(),
         };
-        reading(urls, &upstream).map(Some)
+        reading(&urls, &upstream).map(Some)
     }
 }
 

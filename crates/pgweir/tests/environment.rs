@@ -93,6 +93,9 @@ fn the_environment_says_what_is_served_and_health_whether_it_is() {
     assert!(said(&["health", "--live", &http], &[]).0);
     let (_, words) = said(&["health", "127.0.0.1:1"], &variables);
     assert!(words.contains("127.0.0.1:1/ready"), "the command line counts more: {words}");
+    let listen = file("listen", &http);
+    assert!(said(&["health"], &[("PGWEIR_HTTP_LISTEN_FILE", listen.to_str().expect("a plain name"))]).0);
+    fs::remove_file(listen).expect("it is ours");
     fs::remove_file(url).expect("it is ours");
 }
 
@@ -112,6 +115,12 @@ fn what_cannot_be_served_is_said_with_what_to_do() {
             "PGWEIR_MAX_CLIENT_CONN: found \"many\"",
         ),
         ("run mysql://a@b/c", vec![], "expected postgres://user@host/database"),
+        ("run", with(&[("LISTEN_FDS", "1")]), "sockets passed from service manager need a password"),
+        (
+            "health",
+            vec![("PGWEIR_HTTP_LISTEN_FILE", "/nowhere/address")],
+            "PGWEIR_HTTP_LISTEN_FILE: found \"/nowhere/address\"",
+        ),
     ];
     for (arguments, variables, expected) in table {
         if expected.starts_with("what is") && PathBuf::from("/etc/pgweir/pgweir.ini").exists() {

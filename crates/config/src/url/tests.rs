@@ -167,12 +167,12 @@ fn mistakes_are_named() {
             "postgres://u@h/d?sslrootcert=system",
             "sslrootcert: found \"system\", expected the file with the system's CAs, such as /etc/ssl/certs/ca-certificates.crt",
         ),
-        ("postgres://u@h/d?options=-cx%3D1", "options: found \"-cx=1\", expected nothing: it is not supported yet"),
+        ("postgres://u@h/d?options=-cx%3D1", "options: found a value, expected nothing: it is not supported yet"),
         (
             "postgres://u@h/d?aplication_name=x",
             "aplication_name: found an unknown name, expected a parameter of libpq's; did you mean application_name?",
         ),
-        ("postgres://u@h/d?x", "URL: found \"x\" without =, expected parameter=value after the ?"),
+        ("postgres://u@h/d?x", "URL: found a parameter without =, expected parameter=value after the ?"),
         (
             "postgres://u@h/d?connect_timeout=soon",
             "connect_timeout: found \"soon\", expected a whole number of seconds",
@@ -290,10 +290,23 @@ fn no_message_repeats_a_password() {
         "u:hunter2@h/d",
         "postgres://u@h/d?password=hunter2&nonsense=1",
         "postgres://u@h/d?password=hunter2%",
+        // As base64 has it, and nobody has encoded it.
+        "postgres://u:hunter2/xyz@h/d",
+        "postgres://u:xyz/hunter2@h/d",
+        "postgres://u:123/hunter2@h/d",
+        "postgres://u:hunter2?xyz@h/d",
+        "postgres://u:xyz?hunter2@h/d",
+        "postgres://u:xyz?hunter2=1@h/d",
+        "postgres://u:xyz&hunter2@h:x/d",
+        "postgres://u@h/d?sslpassword=hunter2",
+        "postgres://u@h/d?options=hunter2",
     ];
     for url in urls {
-        let problem = from_url(url, &upstream(&nothing)).expect_err(url);
-        assert!(!problem.to_string().contains("hunter2"), "{problem}");
+        // Where the URL's own user cannot be found, somebody is.
+        for env in [&nothing as &dyn Fn(&str) -> Option<String>, &|name| (name == "USER").then(|| "ann".to_owned())] {
+            let problem = from_url(url, &upstream(env)).expect_err(url);
+            assert!(!problem.to_string().contains("hunter2"), "{problem}");
+        }
     }
     let config = from_url("postgres://u:hunter2@h/d", &upstream(&nothing)).expect("it is well-formed");
     assert!(!format!("{config:?}").contains("hunter2"));
@@ -314,6 +327,7 @@ fn assignments(pairs: &[(&str, &str)]) -> Vec<Assignment> {
         variable: format!("PGWEIR_{}", name.to_uppercase()),
         name: (*name).to_owned(),
         text: (*text).to_owned(),
+        is_of_file: false,
     };
     pairs.iter().map(of).collect()
 }
@@ -355,6 +369,58 @@ fn users_of_urls_stay_whatever_auth_file_is_set() {
     assert!(matches!(&config.pooling.secrets["ann"], Secret::Plain(password) if password.as_str() == "pw"));
     let again = config.reload_urls(&url.map(str::to_owned), &upstream(&nothing), &read).expect("the same once more");
     assert_eq!(again.pooling.secrets.keys().collect::<Vec<_>>(), ["ann"], "a SET is undone");
+}
+
+/// A password file that the process may not read any more, a Secret that is just being written.
+#[test]
+fn a_reload_that_finds_no_password_keeps_the_last_one() {
+    let (with, without) = ("postgres://ann:pw@db/app".to_owned(), "postgres://ann@db/app".to_owned());
+    let read = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+    let reload =
+        |config: &Config, url: &String| config.reload_urls(std::slice::from_ref(url), &upstream(&nothing), &read);
+    let password = |config: &Config| match &config.pooling.secrets["ann"] {
+        Secret::Plain(password) => password.as_str().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let config = from_url(&with, &upstream(&nothing)).expect("sound");
+    let again = reload(&config, &without).expect("the last one stays");
+    assert_eq!(
+        (password(&again).as_str(), again.pooling.global.login.auth_type),
+        ("pw", config.pooling.global.login.auth_type)
+    );
+    let warned = again.warnings.iter().any(|warning| warning.found == "none for user \"ann\" any more");
+    assert!(warned, "{:?}", again.warnings);
+    let again = reload(&again, &"postgres://ann:new@db/app".to_owned()).expect("a new one");
+    assert_eq!(password(&again), "new");
+    let refused = reload(&again, &"postgres://bob@db/app".to_owned()).expect_err("nobody has said that bob is trusted");
+    assert!(refused[0].to_string().starts_with("password: found none, expected one: "), "{refused:?}");
+    let trusted = from_url(&without, &upstream(&nothing)).expect("sound");
+    assert!(reload(&trusted, &without).expect("as before").warnings.len() <= trusted.warnings.len());
+}
+
+/// Compose gives a variable that has no value so.
+#[test]
+fn a_variable_without_a_value_is_not_set_where_empty_is_no_value() {
+    let url = ["postgres://ann:pw@db/app"];
+    let names = ["auth_type", "pool_mode", "default_pool_size", "max_client_conn"];
+    let empty = many(&url, &names.map(|name| (name, ""))).expect("as if they were not there");
+    let none = many(&url, &[]).expect("sound");
+    assert_eq!(empty.pooling.global, none.pooling.global);
+    let config = many(&url, &[("unix_socket_dir", "")]).expect("no socket");
+    assert_eq!(config.pooling.global.listening.unix_socket_dir, None);
+}
+
+#[test]
+fn a_value_of_a_file_is_not_repeated() {
+    let mut assignments = assignments(&[("max_client_conn", "hunter2"), ("conffile", "/etc/x.ini")]);
+    assignments[0].is_of_file = true;
+    let upstream = Upstream { assignments: &assignments, ..upstream(&nothing) };
+    let url = ["postgres://ann:pw@db/app".to_owned()];
+    let read = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+    let wrong = from_urls(&url, &upstream, &read).expect_err("two mistakes");
+    let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    assert!(wrong[0].starts_with("PGWEIR_MAX_CLIENT_CONN: found what its file has, expected "), "{wrong:?}");
+    assert!(wrong[1].starts_with("PGWEIR_CONFFILE: found the name of a file, expected nothing"), "{wrong:?}");
 }
 
 #[test]

@@ -25,6 +25,17 @@ pub(super) fn split(url: &str) -> Result<Parameters, Problem> {
         Some((login, hosts)) => (login, hosts),
         None => ("", authority),
     };
+    // A / or ? in a password ends the authority too soon: what seems to be a host, a port or a parameter is then a part of it.
+    let is_port =
+        |part: &str| part.rsplit_once(':').is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let (ends_too_soon, has_at) = (!hosts.split(',').all(is_port), |part: &str| part.contains('@'));
+    if login.is_empty() && (has_at(database) || (has_at(query) && ends_too_soon)) {
+        return Err(wrong(
+            "URL",
+            "an @ behind a / or a ?",
+            "%2F for a / in a password, %3F for a ?, and %40 for an @ in a database's name",
+        ));
+    }
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
 
     let mut parameters = Parameters::default();
@@ -34,7 +45,7 @@ pub(super) fn split(url: &str) -> Result<Parameters, Problem> {
     parameters.set_from_url("dbname", decode("dbname", database)?)?;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(wrong("URL", &format!("{} without =", quoted(pair)), "parameter=value after the ?"));
+            return Err(wrong("URL", "a parameter without =", "parameter=value after the ?"));
         };
         let key = decode("URL", key)?;
         let value = decode(&key, value)?;

@@ -19,7 +19,8 @@ const CONSOLE: &str = "docs/guide/console.md";
 const TABLES: &str = "crates/control/src/admin/";
 const TRANSCRIPTS: &str = "crates/pooling/tests/transcripts/";
 const RULE: &str = "the manual lists what the program says";
-/// Whose words clients and logs get. The others make tests, benchmarks and files.
+/// Whose words clients and logs get as literals beside a SQLSTATE or a level. What others put together (`config`, `authorities`, `tls`) comes
+/// behind words of these.
 const SPEAKERS: [&str; 16] = [
     "auth",
     "connections",
@@ -43,6 +44,8 @@ const TAILS: [&str; 2] = [" (lost with it: ", " statement: "];
 /// How a transcript begins a line of the log.
 const LEVELS: [&str; 3] = ["log", "warning", "error"];
 const ANY: char = '…';
+/// How a table of reasons begins.
+const REASONS: &str = "| `closing because:` |";
 
 /// A row of a page: the codes in front of it, its text in backticks.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ struct Row<'a> {
     line: usize,
     codes: Vec<&'a str>,
     text: &'a str,
+    /// Its table has reasons of `closing because:`, no whole lines.
+    is_reason: bool,
 }
 
 /// What the program says, and where that was found.
@@ -78,7 +83,7 @@ pub(crate) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
     let missing = logged.iter().filter(|said| !is_listed(said, &lines, &errors));
     found.extend(missing.map(|said| said.missing_in(LINES)));
     for (page, rows) in [(ERRORS, &errors), (LINES, &lines)] {
-        let gone = rows.iter().filter(|row| !row.words().all(|words| literals.iter().any(|text| text.contains(words))));
+        let gone = rows.iter().filter(|row| !row.is_in(&literals));
         found.extend(gone.map(|row| Finding::new(page, row.line, format!("`{}` is not in the code", row.text), RULE)));
     }
     found
@@ -90,9 +95,12 @@ impl Row<'_> {
         is_code && fits(self.text, &said.text)
     }
 
-    /// What stands between its gaps.
-    fn words(&self) -> impl Iterator<Item = &str> {
-        self.text.split([ANY, '"', '\'', ',', ':', '(', ')']).map(str::trim).filter(|words| words.contains(' '))
+    /// Each piece of several words stands in a literal; without one, the whole is a literal.
+    fn is_in(&self, literals: &BTreeSet<String>) -> bool {
+        let pieces = self.text.split([ANY, '"', '\'', ',', ':', '(', ')']).map(str::trim);
+        let pieces: Vec<&str> = pieces.filter(|piece| piece.contains(' ')).collect();
+        let is_in_one = |piece: &&str| literals.iter().any(|text| text.contains(piece));
+        if pieces.is_empty() { literals.iter().any(|text| fits(self.text, text)) } else { pieces.iter().all(is_in_one) }
     }
 }
 
@@ -126,9 +134,14 @@ pub(crate) fn columns(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
 
 /// A reason of `closing because:` is a row of its own, or the error that the client got.
 fn is_listed(said: &Said, lines: &[Row<'_>], errors: &[Row<'_>]) -> bool {
-    let fits_a_line = |text: &str| lines.iter().any(|row| fits(row.text, text));
-    let is_error = |reason| errors.iter().any(|row| fits(row.text, reason));
-    fits_a_line(&said.text) || reason(&said.text).is_some_and(|reason| fits_a_line(reason) || is_error(reason))
+    let is_in = |mut rows: std::slice::Iter<'_, Row<'_>>, is_reason, text: &str| {
+        rows.any(|row| row.is_reason == is_reason && fits(row.text, text))
+    };
+    let is_known = |reason| is_in(lines.iter(), true, reason) || is_in(errors.iter(), false, reason);
+    // A literal beside a level may be given to what writes `closing because:` in front of it.
+    let is_literal_reason =
+        said.path.ends_with(".rs") && lines.iter().any(|row| row.is_reason && row.text == said.text);
+    is_in(lines.iter(), false, &said.text) || is_literal_reason || reason(&said.text).is_some_and(is_known)
 }
 
 /// Whether a text is as a row has it: a `…` of the row stands for anything.
@@ -154,8 +167,18 @@ fn fits(row: &str, text: &str) -> bool {
 
 /// Rows whose first or second cell is a text in backticks.
 fn rows(page: &str) -> Vec<Row<'_>> {
-    let mut rows = Vec::new();
-    for (line, row) in (1..).zip(page.lines()).filter(|(_, row)| row.starts_with("| ")) {
+    let (mut rows, mut is_reason) = (Vec::new(), false);
+    for (line, row) in (1..).zip(page.lines()) {
+        if row.starts_with('#') {
+            is_reason = false;
+        }
+        if !row.starts_with("| ") {
+            continue;
+        }
+        if row.starts_with(REASONS) {
+            is_reason = true;
+            continue;
+        }
         let mut cells = row.split(" | ").map(|cell| cell.trim_start_matches("| "));
         let first = cells.next().unwrap_or_default();
         let (codes, cell) = if first.starts_with('`') {
@@ -164,7 +187,7 @@ fn rows(page: &str) -> Vec<Row<'_>> {
             (first.split(", ").collect(), cells.next().unwrap_or_default())
         };
         if let Some(text) = cell.split('`').nth(1) {
-            rows.push(Row { line, codes, text });
+            rows.push(Row { line, codes, text, is_reason });
         }
     }
     rows
@@ -408,6 +431,10 @@ mod tests {
         assert_eq!(found("", "", code, "").len(), 1);
         let closed = "    log a: closing because: it has gone (age=1s)\n";
         assert_eq!(found("", page, code, closed).len(), 1, "a reason that no page has");
+        let reason = "| `closing because:` | meaning |\n|---|---|\n| `it … gone` | meaning |\n";
+        let said = "//! A door.\nconst WHY: &str = \"it has gone\";\n";
+        assert_eq!(found("", reason, said, closed), Vec::<String>::new());
+        assert_eq!(found("", reason, said, "    log a: it has gone\n").len(), 1, "a reason is no line");
     }
 
     #[test]
@@ -425,5 +452,8 @@ mod tests {
         let code = "//! A door.\nconst TEXT: &str = \"one \\\n    line\";\n";
         assert_eq!(found("| 08P01 | FATAL `one line` | cause |\n", "", code, ""), Vec::<String>::new());
         assert_eq!(found("| 08P01 | FATAL `two lines` | cause |\n", "", code, "").len(), 1);
+        let code = "//! A door.\nconst TEXTS: [&str; 2] = [\"evicted\", \"{what} failed: {why}\"];\n";
+        assert_eq!(found("", "| `evicted` | a |\n| `… failed: …` | b |\n", code, ""), Vec::<String>::new());
+        assert_eq!(found("", "| `evict` | a |\n| `… fails: …` | b |\n", code, "").len(), 2, "a word of another text");
     }
 }
