@@ -168,7 +168,7 @@ const SAMPLE_HEAD: &str = "\
 ;app = host=10.0.0.1 port=5432 dbname=app_production
 ;; Everybody's connections as one user, in a pool of their own size:
 ;reports = host=10.0.0.2 user=report password='it''s a secret' pool_size=5 pool_mode=session
-;; Past the line, with a session of their own, for migrations:
+;; For migrations, in session mode, with a pool of their own:
 ;direct = host=10.0.0.1 dbname=app_production pool_mode=session pool_size=2
 ;; Two hosts in turn:
 ;replicas = host=10.0.0.3,10.0.0.4 dbname=app
