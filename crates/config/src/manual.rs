@@ -20,8 +20,10 @@ pgweir reads PgBouncer's `pgbouncer.ini` as PgBouncer does:
 
 * Lines are `[section]`, `name = value`, or `%include FILE`. A line that begins with `;` or `#` is a comment. The last assignment wins.
 * Names with other characters than letters, digits, `_`, `.`, `-` and `*` go in double quotes.
-* Times are in seconds; fractions are allowed. Switches are 0 or 1; yes, no, on, off, true and false are understood too. A number may be
-  written in octal (`010`) or hexadecimal (`0x10`). An empty value means the default, except where the value is a text.
+* Times are in seconds; fractions are allowed, except where the column *value* says whole seconds. Switches are 0 or 1; yes, no, on, off, true and
+  false are understood too. A number may be written in octal (`010`) or hexadecimal (`0x10`). An empty value means the default, except where the value is a
+  text.
+* A relative path is relative to the directory in which pgweir was started, which is `/` under systemd. So write absolute paths.
 * If `[pgbouncer]` appears a second time, its settings start from the defaults again, as in PgBouncer, and pgweir warns. Settings that
   PgBouncer does not have keep their values.
 
@@ -135,6 +137,7 @@ pub fn value(setting: &Setting) -> String {
     match setting.kind {
         Kind::Choice(_) => setting.kind.expected(),
         Kind::Count(_, _, "") => "number".to_owned(),
+        Kind::Count(_, _, "seconds") => "whole seconds".to_owned(),
         Kind::Count(_, _, unit) => unit.to_owned(),
         Kind::Size => "number or auto".to_owned(),
         Kind::Seconds => "seconds".to_owned(),
@@ -165,7 +168,7 @@ const SAMPLE_HEAD: &str = "\
 ;app = host=10.0.0.1 port=5432 dbname=app_production
 ;; Everybody's connections as one user, in a pool of their own size:
 ;reports = host=10.0.0.2 user=report password='it''s a secret' pool_size=5 pool_mode=session
-;; Past the line, with a session of their own, for migrations:
+;; For migrations, in session mode, with a pool of their own:
 ;direct = host=10.0.0.1 dbname=app_production pool_mode=session pool_size=2
 ;; Two hosts in turn:
 ;replicas = host=10.0.0.3,10.0.0.4 dbname=app

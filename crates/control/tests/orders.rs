@@ -500,7 +500,7 @@ fn a_process_that_hands_over_takes_orders_from_the_other_one_alone() {
     scene.outside.open.set(1);
     scene.types(1, "pause app");
     scene.steward.serve(ControlEvent::UpgradeBegun(7));
-    let taken_over = "08P01 another process has taken over: connect again to give it orders";
+    let taken_over = "08P01 another process has taken over: connect again to give it commands";
     assert_eq!(scene.told(), [format!("1: {taken_over}")], "nobody is left without an answer");
     for text in ["resume app", "pause", "kill", "disable app", "reconnect", "wait_close", "suspend"] {
         assert_eq!(scene.types(1, text), [format!("1: {taken_over}")], "{text}");

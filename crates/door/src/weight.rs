@@ -135,7 +135,8 @@ impl Door {
             if !is_too_much && rank < HEAVY {
                 continue;
             }
-            let text = "too much is kept for clients that have not logged in: the oldest login is given up".to_owned();
+            let text =
+                "too much memory is used by clients that have not logged in: the oldest login is given up".to_owned();
             self.withdraw(conn, actions);
             self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
         }

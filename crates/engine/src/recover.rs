@@ -140,7 +140,7 @@ impl Supervisor {
             self.host.under_way.serving = None;
         }));
         if outcome.is_err() {
-            self.say(Level::Error, format!("panic in {place:?} when it went on, so the process ends"));
+            self.say(Level::Error, format!("panic in {place:?} while resuming, so the process ends"));
             self.host.shared.leave();
         }
     }
@@ -152,7 +152,7 @@ impl Supervisor {
         if kinds.is_empty() {
             self.say(
                 Level::Error,
-                format!("panic in {place:?}, which cannot be made anew, so the process ends: {why}"),
+                format!("panic in {place:?}, which cannot be restarted, so the process ends: {why}"),
             );
             self.host.shared.leave();
             return;
@@ -168,7 +168,7 @@ impl Supervisor {
         }
         let begun = catch_unwind(AssertUnwindSafe(|| self.begin_anew(resident, place, wreck.lost)));
         if begun.is_err() {
-            self.say(Level::Error, format!("panic in {place:?} when it was made anew, so the process ends"));
+            self.say(Level::Error, format!("panic in {place:?} while restarting, so the process ends"));
             self.host.shared.leave();
         }
     }

@@ -24,7 +24,7 @@ const NUMBER: Kind = Count(0, INT_MAX, "");
 settings! {
     Listening listening: ListeningSettings, "Listening and the process" {
         conffile: String = Path, None, Yes, Unneeded, PgBouncer, "Shows the file that was read.";
-        job_name: String = Text, Some("pgbouncer"), No, Unneeded, PgBouncer, "The name of the service on systems that have no need of it here.";
+        job_name: String = Text, Some("pgbouncer"), No, Unneeded, PgBouncer, "PgBouncer's name of its Windows service.";
         listen_addr: Vec<String> = List, Some(""), No, Works, PgBouncer, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING; if none can, the start fails, as in PgBouncer.";
         listen_port: u16 = Count(0, 65535, ""), Some("6432"), No, Works, PgBouncer, "The port, for TCP and in the name of the Unix socket.";
         peer_id: u32 = Count(0, 16383, ""), Some("0"), Yes, Works, PgBouncer, "This process's number in [peers], whose processes pass cancel requests to each other; 0: none. A change counts for clients that log in after it.";
@@ -86,7 +86,7 @@ settings! {
         server_connect_timeout: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long connecting and logging in to PostgreSQL may take; 0: for ever.";
         server_fast_close: bool = Flag, Some("0"), Yes, Works, PgBouncer, "In session mode, closes servers whose configuration has changed at the end of the transaction, and their clients with them, without waiting for the client to leave.";
         server_idle_timeout: Option<Duration> = Seconds, Some("600"), Yes, Works, PgBouncer, "Closes a server that nobody has used for so long; 0: never.";
-        server_login_retry: Duration = Seconds, Some("15"), Yes, Works, PgBouncer, "How long to wait after a failed login to PostgreSQL before the next one.";
+        server_login_retry: Duration = Seconds, Some("15"), Yes, Works, PgBouncer, "The longest pause between attempts to log in to PostgreSQL after a failure. Pauses begin with 50 ms and double. Of several hosts, one that has failed comes last for so long.";
         server_max_protocol_version: MaxProtocol = Choice(MaxProtocol::NAMES), Some("3.0"), Yes, Works, Ours, "The newest version of the protocol that PostgreSQL is asked for, like libpq's max_protocol_version. 3.0: also understood by any proxy before a server. 3.2 or latest: PostgreSQL 18 then gives cancel keys of 32 bytes; older versions stay at 3.0.";
         server_reset_query: String = Text, Some("DISCARD ALL"), Yes, Works, PgBouncer, "Sent to a server when a session ends, before anybody else uses it; empty: nothing is sent.";
         server_reset_query_always: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Sends server_reset_query after each transaction or statement too.";

@@ -33,7 +33,7 @@ use crate::shutdown::{Phase, Standstill};
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// To whoever gives orders at the console of a process that hands over.
-pub(super) const TAKEN_OVER: &str = "another process has taken over: connect again to give it orders";
+pub(super) const TAKEN_OVER: &str = "another process has taken over: connect again to give it commands";
 
 /// So many looks in a row have to find nothing left.
 pub(super) const LOOKS: u32 = 2;
@@ -290,7 +290,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         if orders == self.orders {
             return;
         }
-        self.plane.tell(Level::Log, "following orders of the process that takes over".to_owned());
+        self.plane.tell(Level::Log, "taking commands from the process that takes over".to_owned());
         // If it was RECONNECT, servers that come instead go to where their host is now.
         self.plane.forget_names();
         self.give(|own| *own = orders);

@@ -22,7 +22,7 @@ use units::{ConnId, PoolId};
 use crate::servers::{closed_servers, free_servers, name_polls};
 use crate::tables::Tables;
 
-const WHY: &str = "something was defined past the pooler that leaves what cannot be cleared";
+const WHY: &str = "an object defined without pgweir may have left state that cannot be reset";
 
 /// The answer is complete.
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
@@ -39,8 +39,7 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
             name_polls::log_unreadable_names(tables, step, server_id, "the server's answer is not what was expected")
         }
         Next::Recovered => {
-            let words =
-                "the database's names can be read: what functions, triggers and views do is followed from now on";
+            let words = "the database's names can be read: side effects of functions, triggers and views are tracked from now on";
             tables.view().log_server(step, server_id, Level::Log, Topic::General, words.to_owned());
             spread_names(tables, step, id);
         }

@@ -71,8 +71,8 @@ pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id:
 
 pub(crate) fn log_unreadable_names(tables: &Tables, step: &mut Step<'_>, server_id: ConnId, why: &str) {
     let words = format!(
-        "the database's names cannot be read: {why}; statements are followed by their own words only: what functions, triggers \
-         and views do inside stays on the server, for whoever gets it next"
+        "the database's names cannot be read: {why}; side effects of functions, triggers and views are not tracked: what they leave \
+         stays on the server, for whoever gets it next"
     );
     tables.view().log_server(step, server_id, Level::Warning, Topic::General, words);
 }

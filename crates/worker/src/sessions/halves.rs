@@ -51,7 +51,7 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
         idle.map_or(0, |session| heap::taken(session.incoming.inbox.capacity()))
     };
     for conn in halves.shed(max, kept) {
-        let text = "too much is kept of messages that are not whole, of all clients together";
+        let text = "too much memory is used by incomplete messages, of all clients together";
         tables.agenda.refuse(conn, sqlstate::OUT_OF_MEMORY, text);
     }
 }
