@@ -5,7 +5,7 @@ use std::sync::Arc;
 use connections::Verdict;
 use connections::server::{Answerer, Entry, Expect};
 use session_state::shape::Described;
-use session_state::state::{Defines, Effects, Reading};
+use session_state::state::{Defines, Effects, Pins, Reading};
 use session_state::tracker::{Marked, Places};
 use session_state::unnamed;
 use wire::backend::{ParameterStatus, Status};
@@ -97,9 +97,14 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     true
 }
 
-/// Whether the client keeps this server between its transactions.
-pub(crate) fn keeps_server(answers: &mut Answers<'_>) -> bool {
-    answers.tracker().is_some_and(|tracker| tracker.pinning.is_pinned())
+/// Whether the client keeps this server until one of them ends.
+pub(crate) fn is_for_life(answers: &mut Answers<'_>) -> bool {
+    answers.tracker().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID))
+}
+
+/// Whether the client keeps this server between its transactions, for what is on it.
+pub(crate) fn keeps_state(answers: &mut Answers<'_>) -> bool {
+    !is_for_life(answers) && answers.tracker().is_some_and(|tracker| tracker.pinning.is_pinned())
 }
 
 /// Notes a failure for the session's state: the rest of the statement being answered has no effect. `tries_again`: it

@@ -249,7 +249,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     if let Some(is_passed_on) = copying::leads_astray(answers, &fields) {
         return is_passed_on;
     }
-    let engaged = answers.server.transaction.status != Status::Idle || answers.server.ledger.owner().is_some();
+    let in_use = answers.server.transaction.status != Status::Idle || answers.server.ledger.owner().is_some();
+    let engaged = in_use || confirming::keeps_state(answers);
     if fields.is_fatal() && answers.session.is_some() && answers.pool.rules.mode != PoolMode::Session && engaged {
         // The server ends, but the session may not: it gets this as the error of its request.
         answers.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
@@ -269,8 +270,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let clients = match answers.server.ledger.owner() {
         None => {
             answers.findings.words().dying = Some(words());
-            // Between transactions it does not concern the client: its next statement goes to another server, unless it keeps this one.
-            let stays = answers.pool.rules.mode == PoolMode::Session || confirming::keeps_server(answers);
+            // Between transactions it does not concern the client: its next statement goes to another server, unless it has this one for life.
+            let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
         }
         Some(Answerer::Replay | Answerer::Restore) => {
