@@ -75,7 +75,7 @@ pub(crate) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
     let literals = literals(&speakers);
     let mut said = errors_of_sources(&speakers);
     // A server may say what is also ours.
-    said.extend(to_clients.into_iter().filter(|said| !by_servers.contains(&said.text)));
+    said.extend(to_clients.into_iter().filter(|said| !by_servers.contains(without_tail(&said.text))));
     let missing = said.iter().filter(|said| !errors.iter().any(|row| row.has(said)));
     let mut found: Vec<Finding> = missing.map(|said| said.missing_in(ERRORS)).collect();
     let mut logged = lines_of_sources(&speakers);
@@ -144,11 +144,15 @@ fn is_listed(said: &Said, lines: &[Row<'_>], errors: &[Row<'_>]) -> bool {
     is_in(lines.iter(), false, &said.text) || is_literal_reason || reason(&said.text).is_some_and(is_known)
 }
 
+fn without_tail(text: &str) -> &str {
+    TAILS.iter().fold(text, |text, tail| text.split(tail).next().unwrap_or(text))
+}
+
 /// Whether a text is as a row has it: a `…` of the row stands for anything.
 fn fits(row: &str, text: &str) -> bool {
     // What is put behind a text of the code may be nothing.
     let text = text.strip_suffix(ANY).filter(|text| *text == row).unwrap_or(text);
-    let text = TAILS.iter().fold(text, |text, tail| text.split(tail).next().unwrap_or(text));
+    let text = without_tail(text);
     let mut parts = row.split(ANY);
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut parts = parts.peekable();
