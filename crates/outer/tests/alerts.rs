@@ -68,31 +68,46 @@ impl Prometheus {
         Self { process: command.spawn().expect("it starts"), port }
     }
 
-    /// The names of the alerts that fire now; none while it does not answer yet.
+    /// The names of the alerts that fire now.
     fn firing(&self) -> Vec<String> {
-        let alerts = get(self.port, "/api/v1/alerts").unwrap_or_default();
+        let alerts = get(self.port, "/api/v1/alerts").expect("it answers");
         let name = |alert: &str| alert.split('"').next().unwrap_or_default().to_owned();
         let parts = alerts.split("\"alertname\":\"").skip(1);
         parts.filter(|alert| alert.contains("\"state\":\"firing\"")).map(name).collect()
     }
 
-    /// Repeats `fault` until each of `wanted` has fired.
-    fn expect(&self, tried: &mut Vec<&'static str>, wanted: &[&'static str], mut fault: impl FnMut()) {
+    /// Names alerts that a fault is to bring. None of them fires before it: what an earlier fault has left in a window is forgotten by then.
+    fn quiet<'a>(&'a self, wanted: &'a [&'static str]) -> Expected<'a> {
+        let is_quiet = |firing: &[String]| !firing.iter().any(|name| wanted.contains(&name.as_str()));
+        eventually(&format!("none of {wanted:?} fires"), || is_quiet(&self.firing()));
+        Expected { prometheus: self, wanted }
+    }
+}
+
+/// Alerts that do not fire yet.
+struct Expected<'a> {
+    prometheus: &'a Prometheus,
+    wanted: &'a [&'static str],
+}
+
+impl Expected<'_> {
+    /// Repeats `fault` until each has fired.
+    fn fire(self, tried: &mut Vec<&'static str>, mut fault: impl FnMut()) {
         let begun = Instant::now();
-        let mut missing = wanted.to_vec();
+        let mut missing = self.wanted.to_vec();
         while !missing.is_empty() {
             assert!(
                 begun.elapsed() < Duration::from_secs(40),
                 "has not fired: {missing:?}; fires: {:?}",
-                self.firing()
+                self.prometheus.firing()
             );
             fault();
-            let firing = self.firing();
+            let firing = self.prometheus.firing();
             missing.retain(|name| !firing.iter().any(|other| other == name));
             std::thread::sleep(Duration::from_millis(200));
         }
-        println!("{wanted:?}: after {:?}", begun.elapsed());
-        tried.extend(wanted);
+        println!("{:?}: after {:?}", self.wanted, begun.elapsed());
+        tried.extend(self.wanted);
     }
 }
 
@@ -227,6 +242,16 @@ fn tempdir(stage: &Stage) -> std::path::PathBuf {
 
 fn pools(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) {
     let main = &scene.main;
+    let wanted = [
+        "PgweirPoolExhausted",
+        "PgweirClientWaitsLong",
+        "PgweirPinnedSessionsHoldServers",
+        "PgweirAutoSizeAtCeiling",
+        "PgweirServerLoginsHang",
+        "PgweirNoServers",
+        "PgweirClassStarves",
+    ];
+    let expected = prometheus.quiet(&wanted);
     // All of one's only server is a session's that keeps it, in its transaction.
     let mut job = named(main, "one", "jobs");
     let mut holder = named(main, "one", "web");
@@ -238,19 +263,10 @@ fn pools(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) 
     let mut auto = client(main, "auto");
     run(&mut auto, "begin");
     let others = [waiting(main, "one"), waiting(main, "auto"), arriving(main, "silent"), arriving(main, "gone")];
-    let wanted = [
-        "PgweirPoolExhausted",
-        "PgweirClientWaitsLong",
-        "PgweirPinnedSessionsHoldServers",
-        "PgweirAutoSizeAtCeiling",
-        "PgweirServerLoginsHang",
-        "PgweirNoServers",
-        "PgweirClassStarves",
-    ];
-    prometheus.expect(tried, &wanted, || {});
+    expected.fire(tried, || {});
     drop((holder, auto, job, others));
     // Every wait is longer than a second.
-    prometheus.expect(tried, &["PgweirClientsWaitOften"], || {
+    prometheus.quiet(&["PgweirClientsWaitOften"]).fire(tried, || {
         let mut holder = client(main, "auto");
         run(&mut holder, "begin");
         let mut other = waiting(main, "auto");
@@ -258,47 +274,52 @@ fn pools(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) 
         run(&mut holder, "commit");
         assert_eq!(other.answer().expect("its turn").value(), Some("1"));
     });
+    let expected = prometheus.quiet(&["PgweirDatabasePaused"]);
     let mut console = client(main, "pgbouncer");
     run(&mut console, "pause auto");
-    prometheus.expect(tried, &["PgweirDatabasePaused"], || {});
+    expected.fire(tried, || {});
     run(&mut console, "resume auto");
 }
 
 fn requests(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) {
     let main = &scene.main;
     let mut limited = named(main, "postgres", "limited");
-    prometheus.expect(tried, &["PgweirLimitRefuses"], || drop(limited.query("select 1").expect("connected")));
+    let expected = prometheus.quiet(&["PgweirLimitRefuses"]);
+    expected.fire(tried, || drop(limited.query("select 1").expect("connected")));
+    let expected = prometheus.quiet(&["PgweirQueueRefuses"]);
     let mut jobs: Vec<Client> = (0..3).map(|_| named(main, "one", "jobs")).collect();
     let mut holder = named(main, "one", "web");
     run(&mut holder, "begin");
     jobs[0].send(&frontend::query("select 1")).expect("connected");
     jobs[1].set_patience(Duration::from_secs(10));
-    prometheus.expect(tried, &["PgweirQueueRefuses"], || drop(jobs[1].query("select 1").expect("told at once")));
+    expected.fire(tried, || drop(jobs[1].query("select 1").expect("told at once")));
 }
 
 fn logins(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) {
     let small = &scene.small;
-    prometheus.expect(tried, &["PgweirLoginsFail"], || {
+    prometheus.quiet(&["PgweirLoginsFail"]).fire(tried, || {
         assert!(Client::login(small.address(), "postgres", "nowhere").is_err(), "there is no such database");
     });
     let mut console = client(small, "pgbouncer");
     run(&mut console, "disable off");
-    prometheus.expect(tried, &["PgweirLoginsNotAvailable"], || {
+    prometheus.quiet(&["PgweirLoginsNotAvailable"]).fire(tried, || {
         assert!(Client::login(small.address(), "postgres", "off").is_err(), "it is disabled");
     });
     drop(console);
     let mut kept = Vec::new();
-    prometheus.expect(tried, &["PgweirClientsNearLimit", "PgweirLoginsRefusedByLimit"], || {
+    prometheus.quiet(&["PgweirClientsNearLimit", "PgweirLoginsRefusedByLimit"]).fire(tried, || {
         kept.extend(Client::login(small.address(), "postgres", "postgres"));
     });
 }
 
 fn processes(scene: Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) {
     let Scene { main, small, http, stage, .. } = scene;
+    let expected = prometheus.quiet(&["PgweirDown"]);
     drop(small);
-    prometheus.expect(tried, &["PgweirDown"], || {});
+    expected.fire(tried, || {});
+    let expected = prometheus.quiet(&["PgweirAbsent"]);
     drop(main);
-    prometheus.expect(tried, &["PgweirAbsent"], || {});
+    expected.fire(tried, || {});
     // The same address again, with few descriptors and a log file on a full disk.
     let ini = format!(
         "[databases]\npostgres = host=127.0.0.1 port={} user=postgres password={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
@@ -308,9 +329,10 @@ fn processes(scene: Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str
         stage.cluster.password(),
         http[0]
     );
+    let expected = prometheus.quiet(&["PgweirFileDescriptorsExhausted", "PgweirLogLinesLost"]);
     let poor = Pooler::start(&ini, "\"postgres\" \"\"\n", Some(120));
     let mut kept = Vec::new();
-    prometheus.expect(tried, &["PgweirFileDescriptorsExhausted", "PgweirLogLinesLost"], || {
+    expected.fire(tried, || {
         // Some are closed at once.
         kept.extend((0..20).filter_map(|_| TcpStream::connect(poor.address()).ok()));
     });

@@ -85,15 +85,19 @@ fn queries_of_dashboard() -> Vec<Query> {
         }
     }
     for variable in dashboard["templating"]["list"].as_array().expect("variables") {
-        if let Some(inner) =
-            text(&variable["query"].get("query").cloned().unwrap_or_else(|| "".into())).strip_prefix("label_values(")
-        {
-            let (expression, label) = inner.trim_end_matches(')').rsplit_once(',').expect("a metric and a label");
+        if let Some((expression, label)) = label_values(variable) {
             let place = format!("variable {}", text(&variable["name"]));
-            queries.push(Query { place, expression: expression.to_owned(), shown: vec![label.trim().to_owned()] });
+            queries.push(Query { place, expression: expression.to_owned(), shown: vec![label.to_owned()] });
         }
     }
     queries
+}
+
+/// The expression and the label where a variable finds its values; `None` for the data source.
+fn label_values(variable: &Value) -> Option<(&str, &str)> {
+    let inner = variable["query"]["query"].as_str()?.strip_prefix("label_values(")?;
+    let (expression, label) = inner.trim_end_matches(')').rsplit_once(',').expect("a metric and a label");
+    Some((expression, label.trim()))
 }
 
 /// The alerts of the rules' file: the name, the expression and `runbook_url`. It knows as much YAML as the file has.
@@ -438,16 +442,20 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// It scrapes `http` each second and evaluates the rules that are shipped as often.
+    /// It scrapes `http` and itself, which is no pgweir, each second, and evaluates the rules that are shipped as often.
     fn start(program: &Program, folder: &Path, http: u16) -> Prometheus {
         fs::create_dir(folder).expect("its directory is ours");
         let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus/*.rules.yaml");
         let mut config = String::from("global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }\n");
         writeln!(config, "rule_files: [ \"{}\" ]", rules.display()).expect("writing to a String cannot fail");
-        config += "scrape_configs: [ { job_name: pgweir, static_configs: [ { targets: [ \"127.0.0.1:";
-        write!(config, "{http}\" ] }} ] }} ]").expect("writing to a String cannot fail");
-        fs::write(folder.join("prometheus.yml"), config).expect("its directory is ours");
+        config += "scrape_configs:\n";
         let (port, log) = (demo::free_port(), folder.join("log"));
+        for (job, target) in [("pgweir", http), ("prometheus", port)] {
+            let line =
+                format!("  - {{ job_name: {job}, static_configs: [ {{ targets: [ \"127.0.0.1:{target}\" ] }} ] }}\n");
+            config += &line;
+        }
+        fs::write(folder.join("prometheus.yml"), config).expect("its directory is ours");
         let mut command = program.command();
         command.arg(format!("--config.file={}", folder.join("prometheus.yml").display()));
         command.arg(format!("--storage.tsdb.path={}", folder.join("tsdb").display()));
@@ -463,16 +471,38 @@ impl Prometheus {
         if answer["status"] == "success" { Ok(answer["data"].clone()) } else { Err(body) }
     }
 
-    /// How many series an expression has, of those that have a number.
-    fn count(&self, expression: &str) -> Result<usize, String> {
-        let mut encoded = String::new();
-        for byte in expression.bytes() {
-            write!(encoded, "%{byte:02X}").expect("writing to a String cannot fail");
-        }
-        let data = self.ask(&format!("/api/v1/query?query={encoded}"))?;
+    /// The numbers of an expression's series, of those that have one.
+    fn numbers(&self, expression: &str) -> Result<Vec<f64>, String> {
+        let data = self.ask(&format!("/api/v1/query?query={}", encoded(expression)))?;
         let series = data["result"].as_array().ok_or("no result")?;
-        Ok(series.iter().filter(|series| series["value"][1] != "NaN").count())
+        let numbers = series.iter().map(|series| text(&series["value"][1]).parse::<f64>().expect("a number"));
+        Ok(numbers.filter(|number| !number.is_nan()).collect())
     }
+
+    /// What Grafana puts for each variable when All is chosen: its `allValue`, or else the values that its query finds.
+    fn all_values(&self) -> Vec<(String, String)> {
+        let mut all = vec![("$__rate_interval".into(), "10s".into()), ("$__range".into(), "1m".into())];
+        for variable in dashboard()["templating"]["list"].as_array().expect("variables") {
+            let Some((expression, label)) = label_values(variable) else { continue };
+            let of_query = || {
+                let matching = encoded(&filled_in(expression, &all));
+                let found = self.ask(&format!("/api/v1/label/{label}/values?match[]={matching}")).unwrap_or_default();
+                let found: Vec<&str> = found.as_array().into_iter().flatten().map(text).collect();
+                format!("({})", found.join("|"))
+            };
+            let value = variable["allValue"].as_str().map_or_else(of_query, str::to_owned);
+            all.push((format!("${}", text(&variable["name"])), value));
+        }
+        all
+    }
+}
+
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        write!(encoded, "%{byte:02X}").expect("writing to a String cannot fail");
+    }
+    encoded
 }
 
 impl Drop for Prometheus {
@@ -483,13 +513,8 @@ impl Drop for Prometheus {
     }
 }
 
-/// What Grafana makes of an expression when all is chosen.
-fn filled_in(expression: &str) -> String {
-    let mut filled = expression.replace("$__rate_interval", "10s").replace("$__range", "1m");
-    for variable in ["$job", "$instance", "$database", "$user"] {
-        filled = filled.replace(variable, ".*");
-    }
-    filled
+fn filled_in(expression: &str, values: &[(String, String)]) -> String {
+    values.iter().fold(expression.to_owned(), |filled, (variable, value)| filled.replace(variable, value))
 }
 
 #[test]
@@ -502,8 +527,11 @@ fn prometheus_evaluates_every_query_and_rule() {
     let recorded = OF_THE_README.map(|name| format!("rate(pgbouncer_stats_{name}[10s])"));
     queries.extend(recorded.map(|expression| Query { place: "recorded".to_owned(), expression, shown: Vec::new() }));
     let empty = || -> Vec<String> {
-        let of = |query: &Query| match prometheus.count(&filled_in(&query.expression)) {
-            Ok(0) => Some(format!("{}: nothing for {}", query.place, filled_in(&query.expression))),
+        let all = prometheus.all_values();
+        let of = |query: &Query| match prometheus.numbers(&filled_in(&query.expression, &all)) {
+            Ok(numbers) if numbers.is_empty() => {
+                Some(format!("{}: nothing for {}", query.place, filled_in(&query.expression, &all)))
+            }
             Ok(_) => None,
             Err(why) => Some(format!("{}: {why}", query.place)),
         };
@@ -518,11 +546,16 @@ fn prometheus_evaluates_every_query_and_rule() {
         assert!(Instant::now() < deadline, "after a minute still: {:#?}", empty());
         thread::sleep(Duration::from_secs(1));
     }
-    for (title, why) in MAY_BE_EMPTY {
+    let all = prometheus.all_values();
+    let numbers = |title: &str| {
         let query = queries.iter().find(|query| query.place == title).expect("there is such a panel");
-        let series = prometheus.count(&filled_in(&query.expression)).unwrap_or_else(|error| panic!("{title}: {error}"));
-        println!("{title}: {series} series ({why})");
+        prometheus.numbers(&filled_in(&query.expression, &all)).unwrap_or_else(|error| panic!("{title}: {error}"))
+    };
+    for (title, why) in MAY_BE_EMPTY {
+        println!("{title}: {} series ({why})", numbers(title).len());
     }
+    // Of what Prometheus scrapes, one target is no pgweir.
+    assert_eq!((numbers("Processes that answer"), numbers("Processes that do not answer")), (vec![1.0], vec![0.0]));
     let rules = prometheus.ask("/api/v1/rules").expect("an answer");
     let rules: Vec<&Value> = rules["groups"]
         .as_array()

@@ -141,5 +141,6 @@ fn the_version_tells_what_the_program_was_built_with() {
     let second = text.lines().nth(1).unwrap_or_default();
     let with = |has: bool, name: &str| if has { name.to_owned() } else { format!("no {name}") };
     let expected = [with(cfg!(feature = "pam"), "pam"), with(cfg!(feature = "gssapi"), "gssapi")].join(", ");
-    assert_eq!(second, format!("features: {expected}; dynamic"), "{text}");
+    let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
+    assert_eq!(second, format!("features: {expected}; {linked}"), "{text}");
 }
