@@ -73,7 +73,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/proxies.md", 1),
         ("docs/guide/published-tests.md", 1),
         ("docs/guide/replication.md", 1),
-        ("docs/guide/service.md", 1),
+        ("docs/guide/service.md", 3),
         ("docs/guide/sizing-and-sharing.md", 4),
         ("docs/guide/transparent-pooling.md", 1),
         ("docs/recipes/cloudnative-pg.md", 1),
