@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it imports: no fewer, no more.
-const LAYERS: [(&str, &[&str]); 34] = [
+const LAYERS: [(&str, &[&str]); 35] = [
     ("monitor", &["names"]),
     ("units", &[]),
     ("wire", &[]),
@@ -16,6 +16,7 @@ const LAYERS: [(&str, &[&str]); 34] = [
     ("sql", &[]),
     ("settings", &[]),
     ("hba", &[]),
+    ("observe", &[]),
     ("session_state", &["units", "wire", "sql"]),
     ("queueing", &["units", "settings", "wire", "sql"]),
     ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),

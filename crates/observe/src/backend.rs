@@ -1,0 +1,78 @@
+//! A row of pg_stat_activity.
+//= pg18 monitoring-stats#MONITORING-PG-STAT-ACTIVITY-VIEW
+
+use std::time::Duration;
+
+/// What PostgreSQL says of one backend. `None`: it has no such thing, or the role that asks is not told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backend {
+    pub pid: i32,
+    /// `client backend`, `autovacuum worker` and others.
+    pub kind: Option<String>,
+    pub database: Option<String>,
+    pub user: Option<String>,
+    pub application_name: Option<String>,
+    pub client_addr: Option<String>,
+    pub state: Option<State>,
+    pub wait: Option<WaitEvent>,
+    pub ages: Ages,
+    /// How many transactions ago its oldest snapshot was taken: what began to be dead since cannot be removed.
+    pub xmin_age: Option<u32>,
+    /// Where `compute_query_id` has one.
+    pub query_id: Option<i64>,
+    /// Its statement, or its last one; as much of it as `track_activity_query_size` keeps.
+    pub query: Option<String>,
+}
+
+/// For how long.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    pub backend: Option<Duration>,
+    pub transaction: Option<Duration>,
+    pub query: Option<Duration>,
+    pub state: Option<Duration>,
+}
+
+/// What it is doing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Active,
+    Idle,
+    IdleInTransaction,
+    IdleInFailedTransaction,
+    FastpathFunctionCall,
+    /// `track_activities` is off there.
+    Disabled,
+    /// Of a later version.
+    Other,
+}
+
+impl State {
+    #[must_use]
+    pub fn of(word: &str) -> State {
+        match word {
+            "active" => State::Active,
+            "idle" => State::Idle,
+            "idle in transaction" => State::IdleInTransaction,
+            "idle in transaction (aborted)" => State::IdleInFailedTransaction,
+            "fastpath function call" => State::FastpathFunctionCall,
+            "disabled" => State::Disabled,
+            _ => State::Other,
+        }
+    }
+
+    /// Whether it holds locks and a snapshot while its client says nothing.
+    #[must_use]
+    pub fn is_idle_in_transaction(self) -> bool {
+        matches!(self, State::IdleInTransaction | State::IdleInFailedTransaction)
+    }
+}
+
+/// What it waits for, in PostgreSQL's words.
+//= pg18 monitoring-stats#WAIT-EVENT-TABLE
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitEvent {
+    /// `Lock`, `LWLock`, `IO`, `Client` and others.
+    pub class: String,
+    pub event: String,
+}
