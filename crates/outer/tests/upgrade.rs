@@ -302,7 +302,7 @@ fn orders_reach_whoever_is_left_in_the_process_before() {
     let before = stage.pooler.upgrade();
     let mut pausing = console(&stage);
     let paused = thread::spawn(move || pausing.query("pause").map(|answer| answer.errors.is_empty()));
-    eventually("the process before follows", || stage.pooler.log().contains("following orders"));
+    eventually("the process before follows", || stage.pooler.log().contains("taking commands"));
     // A PAUSE that does not wait for the process before is answered after two looks, 50 ms from each other.
     let _ = left.query("select pg_sleep(0.5)").expect("it is in a transaction");
     assert!(!paused.is_finished(), "PAUSE is answered while a server is in use");
