@@ -52,10 +52,11 @@ impl Listener {
 
 /// `*:9127` is all addresses of both families, or of IPv4 where the system has no IPv6.
 fn bind_tcp(address: &str) -> io::Result<TcpListener> {
-    match address.strip_prefix("*:") {
-        Some(port) => TcpListener::bind(&*names::look_up_with_port(&format!("[::]:{port}"))?)
-            .or_else(|_| TcpListener::bind(&*names::look_up_with_port(&format!("0.0.0.0:{port}"))?)),
-        None => TcpListener::bind(&*names::look_up_with_port(address)?),
+    let bind = |address: &str| TcpListener::bind(&*names::look_up_with_port(address)?);
+    let Some(port) = address.strip_prefix("*:") else { return bind(address) };
+    match bind(&format!("[::]:{port}")) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => bind(&format!("0.0.0.0:{port}")),
+        bound => bound,
     }
 }
 
