@@ -10,13 +10,13 @@ use jiff::Zoned;
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Orders, Settings, Snapshot, Stop};
+use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 /// The data plane, as the control plane uses it.
 pub trait Plane {
-    /// Snapshots of the workers that answer in time. `detail`: with each client and server.
-    fn look(&mut self, detail: bool) -> Vec<Snapshot>;
+    /// Snapshots of the workers that answer in time, with what `look` asks for.
+    fn look(&mut self, look: Look) -> Vec<Snapshot>;
 
     /// The engine's own counters.
     fn counters(&mut self) -> EngineFacts;

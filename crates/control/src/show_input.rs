@@ -22,6 +22,8 @@ use crate::plane::{DoorFacts, KnownNames, SettingRow, WorkerFacts};
 pub enum Detail {
     Nothing,
     Pools,
+    /// Each server, and each client that has one or waits.
+    Busy,
     /// Each client and server.
     Connections,
 }

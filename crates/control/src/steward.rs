@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use machine::{Level, Manner, Orders, Question, Snapshot, Stop};
+use machine::{Level, Look, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::Show;
 use crate::averages::{Averages, by_database};
@@ -250,7 +250,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Ends a period of statistics.
     pub fn end_period(&mut self, lasted: Duration) {
         let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
-        let snapshots = self.plane.look(false);
+        let snapshots = self.plane.look(Look::Pools);
         if !self.is_whole(&snapshots) {
             return self.averages.period_missed(micros);
         }
@@ -309,8 +309,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let detail = show.detail();
         let snapshots = match detail {
             Detail::Nothing => Vec::new(),
-            Detail::Pools => self.plane.look(false),
-            Detail::Connections => self.plane.look(true),
+            Detail::Pools => self.plane.look(Look::Pools),
+            Detail::Busy => self.plane.look(Look::Busy),
+            Detail::Connections => self.plane.look(Look::Connections),
         };
         let is_counted = matches!(show, Show::Workers | Show::Events | Show::PeerPools | Show::Lists);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
@@ -322,7 +323,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     /// `None`: not every worker has answered. Sums that fall and rise again would look like a restart.
     fn metrics(&mut self, format: metrics::Format) -> Option<String> {
-        let snapshots = self.plane.look(false);
+        let snapshots = self.plane.look(Look::Pools);
         if !self.is_whole(&snapshots) {
             return None;
         }

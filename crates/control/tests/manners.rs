@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use control::{Asker, Command, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Steward, Wanted};
 use jiff::Zoned;
-use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
+use machine::{Level, Look, Manner, Question, Settings, Snapshot, Stop};
 use units::random::Random;
 use units::{ConnId, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
@@ -24,7 +24,7 @@ struct Notes {
 struct NotingPlane(Rc<RefCell<Notes>>);
 
 impl Plane for NotingPlane {
-    fn look(&mut self, _detail: bool) -> Vec<Snapshot> {
+    fn look(&mut self, _look: Look) -> Vec<Snapshot> {
         self.0.borrow_mut().looks += 1;
         world::World::new().snapshots
     }

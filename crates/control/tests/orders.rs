@@ -10,7 +10,7 @@ use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signa
 use jiff::Zoned;
 use machine::snapshot::SuspendedCounts;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Manner, Orders, Question, Settings, Snapshot, Stop, Suspension};
+use machine::{Level, Look, Manner, Orders, Question, Settings, Snapshot, Stop, Suspension};
 use units::{ConnId, Kind, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
@@ -51,7 +51,7 @@ impl Plane for Outside {
         Zoned::default()
     }
 
-    fn look(&mut self, _detail: bool) -> Vec<Snapshot> {
+    fn look(&mut self, _look: Look) -> Vec<Snapshot> {
         let mut snapshots = world::World::new().snapshots;
         for pool in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.pools) {
             (pool.open_servers, pool.closing_servers) = (0, 0);

@@ -11,7 +11,7 @@ use control::{
     Asker, ControlEvent, Ending, EngineFacts, KnownNames, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
 };
 use jiff::Zoned;
-use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
+use machine::{Level, Look, Manner, Question, Settings, Snapshot, Stop};
 use settings::PoolSize;
 use units::{ConnId, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
@@ -35,8 +35,8 @@ impl Plane for FakePlane {
         Zoned::default()
     }
 
-    fn look(&mut self, detail: bool) -> Vec<Snapshot> {
-        self.note(format!("look detail={detail}"));
+    fn look(&mut self, look: Look) -> Vec<Snapshot> {
+        self.note(format!("look {look:?}"));
         self.snapshots.clone()
     }
 
@@ -147,7 +147,7 @@ fn no_reload() -> Result<Loaded, Vec<String>> {
 #[test]
 fn a_show_looks_as_closely_as_it_must() {
     let table =
-        [("show version", None), ("show pools", Some("look detail=false")), ("show clients", Some("look detail=true"))];
+        [("show version", None), ("show pools", Some("look Pools")), ("show clients", Some("look Connections"))];
     for (text, look) in table {
         let (diary, ending) = after(vec![asked(text, false)], no_reload());
         assert_eq!(diary.iter().find(|line| line.starts_with("look")).map(String::as_str), look, "{text}");
@@ -324,7 +324,7 @@ fn what_a_worker_that_does_not_answer_has_done_is_not_left_out() {
     let plane = FakePlane { diary: Rc::clone(&diary), snapshots };
     let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), known);
     steward.end_period(10 * world::SECOND);
-    assert_eq!(diary.take(), ["look detail=false"], "no line, and no averages");
+    assert_eq!(diary.take(), ["look Pools"], "no line, and no averages");
     let (to, page) = std::sync::mpsc::channel();
     steward.serve(ControlEvent::Scraped(control::metrics::Format::Text, to));
     assert!(page.recv().is_err(), "no page");

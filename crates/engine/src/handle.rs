@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use machine::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
+use machine::{Look, Mail, Place, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::count::ThreadCounters;
@@ -70,11 +70,11 @@ impl Handle {
 
     /// A snapshot of every worker, in their order; fewer if some have not answered within the timeout.
     #[must_use]
-    pub fn look(&self, detail: bool, timeout: Duration) -> Vec<Snapshot> {
+    pub fn look(&self, look: Look, timeout: Duration) -> Vec<Snapshot> {
         let ticket = self.shared.ticket();
         self.shared.replies.expect(ticket);
         for worker in 0..self.shared.workers {
-            self.post(Mail::ToWorker(WorkerId(worker), ToWorker::Look { ticket, detail }));
+            self.post(Mail::ToWorker(WorkerId(worker), ToWorker::Look { ticket, look }));
         }
         let mut found = self.shared.replies.collect(ticket, usize::from(self.shared.workers), timeout).snapshots;
         found.sort_by_key(|snapshot| snapshot.worker);

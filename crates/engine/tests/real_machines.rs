@@ -6,7 +6,7 @@ mod postgres;
 use std::io::Write;
 
 use engine::{Counters, Engine};
-use machine::{Snapshot, Stop};
+use machine::{Look, Snapshot, Stop};
 use postgres::{PATIENCE, ask, log_in, message, settings, start};
 
 fn sum(engine: &Engine) -> Counters {
@@ -35,7 +35,7 @@ fn a_transaction_is_two_reads_and_two_writes_and_no_more() {
     assert_eq!(after.epoll_ctls, before.epoll_ctls, "no epoll_ctl in the steady state");
     assert_eq!(after.rounds, after.clock_reads, "one clock read a round");
     assert!(after.rounds - before.rounds <= 2002, "{before:?} {after:?}");
-    assert_eq!(transactions(&engine.handle().look(true, PATIENCE)), 1001);
+    assert_eq!(transactions(&engine.handle().look(Look::Connections, PATIENCE)), 1001);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn many_clients_share_few_servers_on_one_worker_and_on_three() {
         for client in clients {
             client.join().expect("every answer was its own");
         }
-        let snapshots = engine.handle().look(true, PATIENCE);
+        let snapshots = engine.handle().look(Look::Connections, PATIENCE);
         assert_eq!(snapshots.len(), usize::from(workers));
         assert_eq!(transactions(&snapshots), 3200);
         let servers: usize = snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();

@@ -43,7 +43,7 @@ pub use orders::{DatabaseOrders, Orders, Suspension};
 pub use proved::{Marks, Proved};
 pub use replication::{NoReplicationKind, Replication, ReplicationKind};
 pub use settings::Settings;
-pub use snapshot::Snapshot;
+pub use snapshot::{Look, Snapshot};
 pub use violation::Violation;
 pub use work::{Done, Job};
 

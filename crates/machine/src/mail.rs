@@ -21,7 +21,7 @@ use crate::arrival::Arrival;
 use crate::observe::Peer;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;
-use crate::snapshot::LimitCounts;
+use crate::snapshot::{LimitCounts, Look};
 use crate::upgrade::{Luggage, Turn};
 
 /// A machine's address.
@@ -386,7 +386,7 @@ pub enum ToWorker {
     /// Show me yourself: `Action::Report` with the same ticket.
     Look {
         ticket: u64,
-        detail: bool,
+        look: Look,
     },
     /// The reply to a console client, as wire messages; `close` ends its session.
     Answer {

@@ -17,6 +17,20 @@ use crate::histogram::Spans;
 use crate::observe::Peer;
 use crate::replication::ReplicationKind;
 
+/// What a snapshot has besides the worker's own figures and those of its pools.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing.
+    Pools,
+    /// All servers, and of the clients only those that have a server, and in each pool the [`WAITING_SHOWN_MAX`] that
+    /// have waited longest. It costs next to nothing for clients that are idle.
+    ///
+    /// [`WAITING_SHOWN_MAX`]: units::limits::WAITING_SHOWN_MAX
+    Busy,
+    /// All clients and servers.
+    Connections,
+}
+
 /// One worker at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -25,7 +39,7 @@ pub struct Snapshot {
     pub pools: Vec<PoolSnapshot>,
     /// Clients, also of the console, and those that have a last message to come.
     pub sessions: u32,
-    /// Only in a detailed snapshot, as are the servers.
+    /// None with [`Look::Pools`], as of the servers.
     pub clients: Vec<ClientSnapshot>,
     pub servers: Vec<ServerSnapshot>,
     /// Servers given to other workers since the start.
@@ -316,7 +330,27 @@ pub struct ClientSnapshot {
     /// What it was when it last needed a server.
     pub class: ClassId,
     pub ties: Ties,
+    pub doing: Doing,
     pub kept: Kept,
+}
+
+/// What a client is doing, for others to join with PostgreSQL's own view of its backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doing {
+    /// The fingerprint of the statement that runs, or ran last, as `fingerprint_limits` names it.
+    pub statement: Option<u64>,
+    /// Since when it is in its transaction: since its first statement was sent to the server.
+    pub began_at: Option<Time>,
+    /// How long it had waited for the server that it has, in microseconds.
+    pub waited_us: u64,
+    /// Since when it has been idle in its transaction: all its requests are answered.
+    pub idle_since: Option<Time>,
+    /// Its transaction has failed: PostgreSQL refuses everything but ROLLBACK.
+    pub has_failed: bool,
+    /// While it waits: the beginning of the text that it waits with, at most [`WAITING_TEXT_LEN_MAX`] bytes.
+    ///
+    /// [`WAITING_TEXT_LEN_MAX`]: units::limits::WAITING_TEXT_LEN_MAX
+    pub waits_with: Option<String>,
 }
 
 /// What ties a client to servers.

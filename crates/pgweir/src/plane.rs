@@ -7,7 +7,7 @@ use control::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, P
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Orders, Settings, Snapshot, Stop};
+use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
@@ -40,8 +40,8 @@ impl Plane for EnginePlane {
         Zoned::now()
     }
 
-    fn look(&mut self, detail: bool) -> Vec<Snapshot> {
-        let mut snapshots = self.handle.look(detail, LOOK);
+    fn look(&mut self, look: Look) -> Vec<Snapshot> {
+        let mut snapshots = self.handle.look(look, LOOK);
         snapshots.sort_by_key(|snapshot| snapshot.worker);
         snapshots
     }
@@ -113,7 +113,7 @@ impl Plane for EnginePlane {
     }
 
     fn is_left(&mut self) -> bool {
-        let snapshots = self.handle.look(false, LOOK);
+        let snapshots = self.handle.look(Look::Pools, LOOK);
         let threads = self.handle.counters(LOOK);
         let logins: u64 = threads.iter().map(|thread| thread.counters.logins).sum();
         snapshots.len() < usize::from(self.handle.workers())

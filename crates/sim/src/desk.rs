@@ -18,7 +18,7 @@ use control::{
     Asker, ControlEvent, DoorFacts, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted, WorkerFacts,
 };
 use jiff::Zoned;
-use machine::{Level, Manner, Question, Settings, Snapshot, Stop};
+use machine::{Level, Look, Manner, Question, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 use wire::{HEADER_LEN, Header};
 
@@ -86,12 +86,12 @@ impl Plane for Counter {
         Zoned::default()
     }
 
-    fn look(&mut self, detail: bool) -> Vec<Snapshot> {
+    fn look(&mut self, look: Look) -> Vec<Snapshot> {
         let mut snapshots = self.tray.borrow().snapshots.clone();
         if self.stays {
             snapshots.iter_mut().filter_map(|shown| shown.suspension.as_mut()).for_each(|counts| counts.consoles += 1);
         }
-        if !detail {
+        if look == Look::Pools {
             for snapshot in &mut snapshots {
                 snapshot.clients.clear();
                 snapshot.servers.clear();

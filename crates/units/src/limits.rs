@@ -222,6 +222,13 @@ pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
 /// How much of a statement is shown as the reason of a pin.
 pub const PIN_TEXT_LEN_MAX: usize = 256;
 
+/// How much of a text is shown that a client waits with.
+pub const WAITING_TEXT_LEN_MAX: usize = 1024;
+
+/// Of a pool's waiting clients on one worker, so many are listed where only busy ones are looked at: thousands may wait, and
+/// the pool's counts say how many.
+pub const WAITING_SHOWN_MAX: usize = 64;
+
 /// How much of a statement the log shows where it took long.
 pub const LOGGED_TEXT_LEN_MAX: usize = 1024;
 

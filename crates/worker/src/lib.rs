@@ -31,7 +31,7 @@ use connections::flow::Flow;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
-use machine::snapshot::ObjectSizes;
+use machine::snapshot::{Look, ObjectSizes};
 use machine::{DatabaseOrders, Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
 use units::deadline::Owner;
@@ -115,16 +115,16 @@ impl Worker {
         faults::clients_to_notify(&self.tables, asked, served)
     }
 
-    /// This worker at this moment; `detail` adds every client and server.
+    /// This worker at this moment, with what `look` asks for.
     #[must_use]
-    pub fn snapshot(&self, now: Time, detail: bool) -> Snapshot {
+    pub fn snapshot(&self, now: Time, look: Look) -> Snapshot {
         let view = self.tables.view();
         Snapshot {
             worker: Some(self.tables.id),
             now,
             pools: view.pools_shown(now),
-            clients: if detail { view.clients_shown() } else { Vec::new() },
-            servers: if detail { view.servers_shown(now) } else { Vec::new() },
+            clients: view.clients_shown(look),
+            servers: if look == Look::Pools { Vec::new() } else { view.servers_shown(now) },
             lends: self.tables.counts.lends,
             console_logins: self.tables.counts.console_logins,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
@@ -140,7 +140,7 @@ impl Worker {
             past: self.tables.pools.past().collect(),
             sessions: self.tables.sessions.len() as u32,
             steps: self.tables.counts.steps,
-            sizes: if detail { view.object_sizes() } else { ObjectSizes::default() },
+            sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
         }
     }
@@ -279,8 +279,8 @@ impl Worker {
             }
             ToWorker::Stop(stop) => stops::stop(&mut self.tables, stop),
             ToWorker::KillClient { conn, serial } => orders::kill_client(&mut self.tables, conn, serial),
-            ToWorker::Look { ticket, detail } => {
-                let snapshot = Box::new(self.snapshot(step.now, detail));
+            ToWorker::Look { ticket, look } => {
+                let snapshot = Box::new(self.snapshot(step.now, look));
                 step.actions.push(Action::Report { ticket, snapshot });
             }
             ToWorker::Answer { conn, bytes, close } => {

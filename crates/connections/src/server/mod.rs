@@ -99,6 +99,7 @@ impl Server {
             end: End::default(),
             work: Work {
                 since: now,
+                waited_us: 0,
                 worked_at: Time::ZERO,
                 travelled_at: None,
                 used: false,

@@ -213,6 +213,7 @@ impl Server {
             end: End::default(),
             work: Work {
                 since: moved.idle_since,
+                waited_us: 0,
                 worked_at: moved.worked_at,
                 travelled_at: None,
                 used: moved.used,

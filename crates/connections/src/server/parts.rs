@@ -233,6 +233,8 @@ pub struct End {
 pub struct Work {
     /// When the state last changed.
     pub since: Time,
+    /// How long its session had waited for it, in microseconds.
+    pub waited_us: u64,
     /// When a session last had it.
     pub worked_at: Time,
     /// When it was lent to this worker, if no session has had it here yet.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use connections::databases::CONSOLE_DATABASE;
 use machine::snapshot::ClientSnapshot;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Orders, Settings, Snapshot, Suspension};
+use machine::{Level, Look, Orders, Settings, Snapshot, Suspension};
 use units::WorkerId;
 
 use super::Steward;
@@ -253,7 +253,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         if !self.awaits_looks() {
             return Vec::new();
         }
-        let snapshots = self.plane.look(false);
+        let snapshots = self.plane.look(Look::Pools);
         if !self.is_whole(&snapshots) {
             return Vec::new();
         }
@@ -298,7 +298,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     /// The process that takes our place asks which servers are left here. It asks again if it gets no answer.
     pub(super) fn tell_servers(&mut self) {
-        let snapshots = self.plane.look(false);
+        let snapshots = self.plane.look(Look::Pools);
         if !self.is_whole(&snapshots) {
             return;
         }
@@ -310,7 +310,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     fn kill_client(&mut self, id: &str) -> Result<(), String> {
         let number: i32 = id.parse().map_err(|_| "invalid client pointer supplied".to_owned())?;
         let is_it = |client: &&ClientSnapshot| client.serial.0 == number;
-        let snapshots = self.plane.look(true);
+        let snapshots = self.plane.look(Look::Connections);
         let client = snapshots.iter().flat_map(|snapshot| &snapshot.clients).find(is_it);
         let client = client.ok_or_else(|| "client not found".to_owned())?;
         self.plane.kill_client(WorkerId(client.conn.owner()), client.conn, client.serial);

@@ -17,9 +17,9 @@ use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, Kept, LimitCounts, LinkSnapshot,
-    LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, ServerTimes,
-    StatementCounts, Ties, Totals,
+    ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelityCounts, FidelitySnapshot, Kept, LimitCounts,
+    LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot,
+    ServerTimes, StatementCounts, Ties, Totals,
 };
 use machine::{Peer, ReplicationKind, Settings, Snapshot};
 use queueing::classes::LimitKind;
@@ -318,6 +318,7 @@ fn linked_client() -> ClientSnapshot {
         kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
         ties: Ties { pin: Some(pin), replication: Some(ReplicationKind::Logical), ..ties() },
+        doing: Doing::default(),
         ..client(0, 8, key("app", "app_owner"), "bob")
     }
 }
@@ -356,6 +357,7 @@ fn first_worker() -> Snapshot {
         tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
         ties: Ties::default(),
+        doing: Doing::default(),
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
@@ -472,6 +474,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         application_name: "psql".to_owned(),
         pid: 1,
         ties: ties(),
+        doing: Doing::default(),
         class: queueing::classes::DEFAULT,
     }
 }

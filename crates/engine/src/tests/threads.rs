@@ -9,7 +9,7 @@ use std::time::Duration;
 use auth::Secret;
 use machine::arrival::{Arrival, Identity};
 use machine::startup_parameters::StartupParameters;
-use machine::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, ToCoordinator, ToWorker};
+use machine::{Action, Event, Exchange, Job, Look, Mail, Peer, Place, Snapshot, Stop, ToCoordinator, ToWorker};
 use units::{Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
@@ -365,7 +365,8 @@ fn every_worker_shows_itself_in_order() {
             _ => Vec::new(),
         }))
     });
-    let seen: Vec<_> = stage.engine().handle().look(true, PATIENCE).iter().map(|snapshot| snapshot.worker).collect();
+    let seen: Vec<_> =
+        stage.engine().handle().look(Look::Connections, PATIENCE).iter().map(|snapshot| snapshot.worker).collect();
     assert_eq!(seen, [0, 1, 2].map(|worker| Some(WorkerId(worker))));
     let threads: Vec<_> = stage.engine().handle().counters(PATIENCE).iter().map(|counted| counted.worker).collect();
     assert_eq!(threads, [None, Some(WorkerId(0)), Some(WorkerId(1)), Some(WorkerId(2))]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use machine::Look;
 use units::ConnId;
 
 use super::socket::Role;
@@ -45,7 +46,7 @@ fn states(world: &World) -> BTreeMap<usize, String> {
         world.sockets.iter().enumerate().filter_map(|(index, socket)| socket.id.map(|id| (id, index))).collect();
     let mut states = BTreeMap::new();
     for worker in &world.workers {
-        let snapshot = worker.snapshot(world.now, true);
+        let snapshot = worker.snapshot(world.now, Look::Connections);
         for client in &snapshot.clients {
             let state = match client.state {
                 "waiting" => "waits",

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::Settings;
+use machine::{Look, Settings};
 use queueing::classes::LimitKind;
 use queueing::classes::{Limits, Rate, Subject};
 use settings::{Fidelity, PoolMode};
@@ -109,7 +109,7 @@ pub(super) fn check(view: &WorldView<'_>) -> Result<(), Finding> {
     let workers = view.machines.iter().filter_map(|node| node.worker());
     let (mut active, mut passed): (BTreeMap<String, u32>, BTreeMap<(LimitKind, String), u64>) = Default::default();
     let mut statements: BTreeMap<u64, u32> = BTreeMap::new();
-    for snapshot in workers.map(|worker| worker.snapshot(Time(view.now), false)) {
+    for snapshot in workers.map(|worker| worker.snapshot(Time(view.now), Look::Pools)) {
         for row in snapshot.limits {
             *active.entry(row.class.to_string()).or_default() +=
                 if row.kind == LimitKind::Active { row.active } else { 0 };

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use machine::Snapshot;
 use machine::snapshot::PoolSnapshot;
+use machine::{Look, Snapshot};
 use units::{PoolId, Time};
 
 use super::WorldView;
@@ -113,7 +113,7 @@ impl Beside {
         // What was seen of other workers may be old: check all of them now.
         for other in 0..view.plan.workers {
             if let Some(fresh) = view.machines.worker(other) {
-                self.remember(view, other, &fresh.snapshot(Time(view.now), false));
+                self.remember(view, other, &fresh.snapshot(Time(view.now), Look::Pools));
             }
         }
         self.lonely(view).map_or(Ok(()), |text| Err((6, text)))

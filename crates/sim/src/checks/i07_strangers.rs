@@ -173,7 +173,7 @@ impl Strangers {
 /// Whether a server is being checked for each session that waits there.
 fn is_being_answered(view: &WorldView<'_>, worker: u16, pool: PoolId) -> bool {
     let machine = view.machines.worker(worker);
-    let snapshot = machine.map(|machine| machine.snapshot(Time(view.now), false));
+    let snapshot = machine.map(|machine| machine.snapshot(Time(view.now), machine::Look::Pools));
     let found = snapshot.and_then(|snapshot| snapshot.pools.into_iter().find(|found| found.id == pool));
     found.is_some_and(|found| found.servers.tested > 0 && found.clients.waiting <= found.servers.tested)
 }

@@ -2,6 +2,7 @@
 //! Whether the pools of a removed database are forgotten is not checked.
 
 use connections::databases::CONSOLE_DATABASE;
+use machine::Look;
 use units::{PoolKey, Time};
 
 use super::WorldView;
@@ -19,7 +20,7 @@ pub(crate) fn nothing_remains(view: &WorldView<'_>) -> Result<(), Finding> {
     for node in view.machines.iter() {
         match &node.machinery {
             Machinery::Worker(worker) => {
-                let snapshot = worker.snapshot(Time(view.now), true);
+                let snapshot = worker.snapshot(Time(view.now), Look::Connections);
                 servers += snapshot.servers.len() as u32;
                 for client in &snapshot.clients {
                     found.push(format!("{:?}: session {:?} is {}", node.place, client.conn, client.state));

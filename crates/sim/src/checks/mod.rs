@@ -43,7 +43,7 @@ mod world_view;
 use std::sync::Arc;
 
 use machine::snapshot::ClientSnapshot;
-use machine::{Place, Settings, Snapshot};
+use machine::{Look, Place, Settings, Snapshot};
 use units::Time;
 
 use crate::census::CheckCounts;
@@ -120,8 +120,10 @@ impl Checks {
         };
         if let Err(violation) = checked {
             let place = entry.place;
-            let waiting =
-                entry.worker().map(|worker| waiting(&worker.snapshot(Time(view.now), true))).unwrap_or_default();
+            let waiting = entry
+                .worker()
+                .map(|worker| waiting(&worker.snapshot(Time(view.now), Look::Connections)))
+                .unwrap_or_default();
             return Err((violation.invariant, format!("{place:?}: {}{waiting}", violation.what)));
         }
         if matches!(entry.machinery, Machinery::Coordinator(_)) {
@@ -129,7 +131,9 @@ impl Checks {
             self.minimum.check(view)?;
             return self.sizes.check(view, &mut self.counts);
         }
-        let Some(snapshot) = entry.worker().filter(|_| due).map(|worker| worker.snapshot(Time(view.now), true)) else {
+        let Some(snapshot) =
+            entry.worker().filter(|_| due).map(|worker| worker.snapshot(Time(view.now), Look::Connections))
+        else {
             return Ok(());
         };
         match entry.place {

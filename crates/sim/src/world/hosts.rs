@@ -129,7 +129,7 @@ pub(super) fn check_left(world: &mut World, database: usize, since: u64) {
     }
     world.course.census.world.moves_checked += 1;
     let (now, port) = (Host::Ip(address(database, number)), Place { database, host: 0 }.port());
-    let left = snapshots(world, true).flat_map(|shown| shown.servers).find(|server| {
+    let left = snapshots(world, machine::Look::Connections).flat_map(|shown| shown.servers).find(|server| {
         server.address.port == port && server.address.host != now && ["idle", "used"].contains(&server.state)
     });
     if let Some(server) = left {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use connections::databases::CONSOLE_DATABASE;
 use machine::snapshot::{PoolSnapshot, ServerSnapshot};
-use machine::{Mail, Manner, Question, Settings, Suspension, ToWorker};
+use machine::{Look, Mail, Manner, Question, Settings, Suspension, ToWorker};
 use units::{ConnId, Kind, PoolKey, Time, WorkerId, limits};
 
 use super::World;
@@ -120,7 +120,7 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
         return;
     }
     let mut pools: BTreeMap<PoolKey, (u32, u32)> = BTreeMap::new();
-    for pool in snapshots(world, false).flat_map(|shown| shown.pools) {
+    for pool in snapshots(world, Look::Pools).flat_map(|shown| shown.pools) {
         let (waiting, open) = pools.entry(pool.key).or_default();
         (*waiting, *open) = (*waiting + pool.clients.waiting, *open + pool.open_servers);
     }
@@ -135,7 +135,7 @@ fn filled(world: &mut World, order: &str) -> String {
     let database = world.orders.random.pick(&world.course.plan.databases).name.clone();
     let id = order.contains("ID").then(|| {
         let ids: Vec<i32> =
-            snapshots(world, true).flat_map(|shown| shown.clients).map(|client| client.serial.0).collect();
+            snapshots(world, Look::Connections).flat_map(|shown| shown.clients).map(|client| client.serial.0).collect();
         if ids.is_empty() { 1 } else { *world.orders.random.pick(&ids) }
     });
     let text = order.replace("DB", &format!("\"{database}\""));
@@ -147,7 +147,7 @@ fn serve_order(world: &mut World, text: &str) {
     world.orders.at = world.course.now();
     let question =
         Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "operator".into(), admin: true };
-    let shown: Vec<_> = snapshots(world, true).collect();
+    let shown: Vec<_> = snapshots(world, Look::Connections).collect();
     let served = world.desk.serve_at_once(nobody(), question, shown, &world.course.plan.settings);
     world.course.note(|| format!("the operator: {text}"));
     obey(world, served);
@@ -247,7 +247,7 @@ pub(super) fn reviewed(world: &mut World, served: Served, answered: &[(&'static 
 fn check_paused(world: &World, database: Option<&str>) -> Result<(), String> {
     let concerns = |pool: &PoolSnapshot| database.is_none_or(|name| name == &*pool.key.database);
     let open = |pool: &PoolSnapshot| concerns(pool) && pool.open_servers > 0;
-    match snapshots(world, false).flat_map(|shown| shown.pools).find(open) {
+    match snapshots(world, Look::Pools).flat_map(|shown| shown.pools).find(open) {
         Some(pool) => Err(format!("PAUSE is answered, and {:?} has {} servers", pool.key, pool.open_servers)),
         None => Ok(()),
     }
@@ -258,7 +258,7 @@ fn check_suspended(world: &World) -> Result<(), String> {
     for worker in 0..world.course.plan.workers {
         let Some(node) = world.pooler.machines.worker_node(worker) else { continue };
         let Some(machine) = node.worker() else { continue };
-        let snapshot = machine.snapshot(Time(world.course.now()), true);
+        let snapshot = machine.snapshot(Time(world.course.now()), Look::Connections);
         let clients = snapshot.clients.iter().filter(|client| &*client.key.database != CONSOLE_DATABASE);
         let is_used = |server: &&ServerSnapshot| server.link.is_some() || server.state == "idle";
         let servers = snapshot.servers.iter().filter(is_used).map(|server| server.conn);
@@ -272,10 +272,10 @@ fn check_suspended(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn snapshots(world: &World, detail: bool) -> impl Iterator<Item = machine::Snapshot> {
+pub(super) fn snapshots(world: &World, look: Look) -> impl Iterator<Item = machine::Snapshot> {
     let now = Time(world.course.now());
     let workers = (0..world.course.plan.workers).filter_map(|worker| world.pooler.machines.worker(worker));
-    workers.map(move |worker| worker.snapshot(now, detail))
+    workers.map(move |worker| worker.snapshot(now, look))
 }
 
 /// Requests a snapshot from every worker.
@@ -283,7 +283,7 @@ pub(super) fn look_for(world: &mut World, ticket: u64) {
     let World { course, pooler, .. } = world;
     for node in 0..pooler.machines.count() {
         if let Place::Worker(worker) = pooler.machines.node(node).place {
-            let look = Mail::ToWorker(worker, ToWorker::Look { ticket, detail: true });
+            let look = Mail::ToWorker(worker, ToWorker::Look { ticket, look: Look::Connections });
             pooler.machines.deliver_from_desk(course, node, look);
         }
     }

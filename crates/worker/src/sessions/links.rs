@@ -199,7 +199,9 @@ pub(crate) fn join(
     pool.charge(now, session.claim.class, session.claim.origin, server);
     pool.names.known.aged(now);
     pool.counts.totals.server_assignments += 1;
-    pool.counts.count_wait(session.waited_us(now));
+    let waited_us = session.waited_us(now);
+    pool.counts.count_wait(waited_us);
+    server.work.waited_us = waited_us;
     server.traces.asked = slow::linked(pool, session, now);
     session.link(server_id);
     session.progress_at = now;

@@ -1,20 +1,23 @@
 //! What the console shows of a worker.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::flow::Flow;
 use connections::server::{Chore, Server, State as ServerState};
+use link::first_text::first_text;
 use link::pool::Pool;
 use link::session::{Session, State};
 use machine::ReplicationKind;
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, Kept, LinkSnapshot, ObjectSizes, PoolSnapshot,
-    ServerCounts, ServerSnapshot, ServerTimes, Ties,
+    ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelitySnapshot, Kept, LinkSnapshot, Look, ObjectSizes,
+    PoolSnapshot, ServerCounts, ServerSnapshot, ServerTimes, Ties,
 };
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
 use settings::PoolMode;
-use units::{ConnId, Time};
+use units::{ConnId, PoolId, Time, limits};
+use wire::backend::Status;
 
 use crate::tables::view::View;
 
@@ -57,12 +60,63 @@ impl View<'_> {
         pools
     }
 
-    pub(crate) fn clients_shown(&self) -> Vec<ClientSnapshot> {
-        // A session that only waits for its last message to be written is not shown.
-        let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
-        let mut shown = Vec::with_capacity(self.sessions.len());
-        shown.extend(clients.map(|(id, session)| self.client_snapshot(id, session)));
+    pub(crate) fn clients_shown(&self, look: Look) -> Vec<ClientSnapshot> {
+        match look {
+            Look::Pools => Vec::new(),
+            Look::Busy => self.busy_clients(),
+            Look::Connections => {
+                // A session that only waits for its last message to be written is not shown.
+                let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
+                let mut shown = Vec::with_capacity(self.sessions.len());
+                shown.extend(clients.map(|(id, session)| self.client_snapshot(id, session)));
+                shown
+            }
+        }
+    }
+
+    /// Those that have a server, and of each pool's waiters those that have waited longest.
+    fn busy_clients(&self) -> Vec<ClientSnapshot> {
+        let mut shown = Vec::new();
+        let mut waiting: BTreeMap<PoolId, Vec<(Time, ConnId)>> = BTreeMap::new();
+        for (id, session) in self.sessions.iter() {
+            match session.state() {
+                State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
+                State::Linked { .. } | State::Replicating { .. } => shown.push(self.client_snapshot(id, session)),
+                State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
+                    waiting.entry(session.pool).or_default().push((since, id));
+                }
+            }
+        }
+        for mut waiters in waiting.into_values() {
+            if waiters.len() > limits::WAITING_SHOWN_MAX {
+                waiters.select_nth_unstable(limits::WAITING_SHOWN_MAX);
+                waiters.truncate(limits::WAITING_SHOWN_MAX);
+            }
+            waiters.sort_unstable();
+            shown.extend(waiters.into_iter().map(|(_, id)| self.client_snapshot(id, &self.sessions[id])));
+        }
         shown
+    }
+
+    /// What a client is doing.
+    fn doing(&self, session: &Session) -> Doing {
+        let waits = matches!(session.state(), State::Waiting { .. });
+        let waits_with = if waits { first_text(session, &session.incoming.inbox).map(beginning) } else { None };
+        // It may have been closed in this step, and the session with it.
+        let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
+            return Doing { waits_with, ..Doing::default() };
+        };
+        let (transaction, is_answered) = (&server.transaction, server.ledger.is_clear());
+        let is_open = transaction.status != Status::Idle;
+        Doing {
+            // Nothing counts statements by fingerprint yet.
+            statement: None,
+            began_at: if is_open || !is_answered { transaction.began_at } else { None },
+            waited_us: server.work.waited_us,
+            idle_since: (is_open && is_answered).then_some(transaction.query_at),
+            has_failed: transaction.status == Status::Failed,
+            waits_with,
+        }
     }
 
     pub(crate) fn servers_shown(&self, now: Time) -> Vec<ServerSnapshot> {
@@ -135,6 +189,7 @@ impl View<'_> {
                 pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
                 replication,
             },
+            doing: self.doing(session),
             kept: kept(
                 session.statements.names.as_ref().map_or(0, |names| names.len()),
                 &session.incoming.inbox,
@@ -175,6 +230,14 @@ impl View<'_> {
             kept: kept(server.statements.prepared.len(), &server.incoming.inbox, &server.flow),
         })
     }
+}
+
+/// So much of a text is shown that it is waited with.
+fn beginning(text: &[u8]) -> String {
+    let cut = &text[..text.len().min(limits::WAITING_TEXT_LEN_MAX)];
+    let shown = String::from_utf8_lossy(cut);
+    // Half a character may be at its end.
+    if cut.len() < text.len() { shown.trim_end_matches('\u{fffd}').to_owned() } else { shown.into_owned() }
 }
 
 fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {
@@ -223,5 +286,37 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         classes: pool.queue.counts(now).collect(),
         sizing: pool.measured.account.clone(),
         long: pool.measured.experience.counts().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::tables::scene::Scene;
+
+    #[test]
+    fn of_many_waiters_the_oldest_are_shown_and_of_the_idle_ones_none() {
+        let mut scene = Scene::new(|_| {});
+        for _ in 0..10_000 {
+            scene.session();
+        }
+        let oldest = scene.now;
+        // The order in which they came is not the order of their ids.
+        let count = 3 * limits::WAITING_SHOWN_MAX as u64;
+        for number in 0..count {
+            scene.waiter(oldest + Duration::from_millis(number * 7 % count));
+        }
+        let view = scene.tables.view();
+        let began = Instant::now();
+        let shown = view.clients_shown(Look::Busy);
+        println!("10000 idle and {count} waiting clients: {:?}", began.elapsed());
+        let since: Vec<_> = shown.iter().filter_map(|client| client.times.waiting_since).collect();
+        let expected = (0..limits::WAITING_SHOWN_MAX as u64).map(|number| oldest + Duration::from_millis(number));
+        assert_eq!(since, expected.collect::<Vec<_>>());
+        assert_eq!(shown.len(), limits::WAITING_SHOWN_MAX);
+        assert_eq!(view.clients_shown(Look::Connections).len() as u64, 10_000 + count);
+        assert!(view.clients_shown(Look::Pools).is_empty());
     }
 }

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use machine::{DatabaseOrders, Event, Mail, Stop, Suspension, ToWorker, Verdict};
+use machine::{DatabaseOrders, Event, Look, Mail, Stop, Suspension, ToWorker, Verdict};
 use session_state::state::Pins;
 use units::{PoolKey, WorkerId};
 
+use crate::runner::verbs::observed;
 use crate::runner::words::Words;
 use crate::runner::world::World;
 use crate::runner::{backend, settings};
@@ -52,12 +53,13 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return control_answers(world, words);
     }
     type Verb = fn(&mut World, Words<'_>) -> Result<(), String>;
-    let shown: [(&str, Verb); 8] = [
+    let shown: [(&str, Verb); 9] = [
         ("pools", pools),
         ("connections", connections),
         ("fidelity", fidelity),
         ("pins", pins),
         ("events", events),
+        ("doing", observed::doing),
         ("fingerprints", fingerprints),
         ("totals", totals),
         ("name", moves),
@@ -172,7 +174,7 @@ fn order(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     if words.eat("kill client") {
         let name = words.bare("the client's name")?;
         let conn = world.sockets[world.socket(name)?].id.ok_or("it has no session")?;
-        let snapshot = world.workers[usize::from(conn.owner())].snapshot(world.now, true);
+        let snapshot = world.workers[usize::from(conn.owner())].snapshot(world.now, Look::Connections);
         let client = snapshot.clients.iter().find(|client| client.conn == conn).ok_or("it is not shown")?;
         let mail = ToWorker::KillClient { conn, serial: client.serial };
         world.step(World::place(conn), Event::Mail(Mail::ToWorker(WorkerId(conn.owner()), mail)));
@@ -222,7 +224,7 @@ fn control_answers(world: &mut World, mut words: Words<'_>) -> Result<(), String
 /// The line of SHOW POOLS for each worker, what is not zero of it.
 fn pools(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, false);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
         for pool in snapshot.pools {
             let counts = [
                 ("cl_active", u64::from(pool.clients.active)),
@@ -247,7 +249,7 @@ fn pools(world: &mut World, words: Words<'_>) -> Result<(), String> {
 fn connections(world: &mut World, words: Words<'_>) -> Result<(), String> {
     let mut rows = Vec::new();
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, true);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Connections);
         snapshot.clients.iter().for_each(|client| world.check_name(client.conn, client.name));
         snapshot.servers.iter().for_each(|server| world.check_name(server.conn, server.name));
         let clients =
@@ -272,7 +274,7 @@ fn connections(world: &mut World, words: Words<'_>) -> Result<(), String> {
 /// What SHOW STATS_TOTALS is made of.
 fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, false);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
         let named = |key: PoolKey| format!("{}/{}", key.database, key.user);
         let there = snapshot.pools.into_iter().map(|pool| (named(pool.key), pool.totals));
         let past = snapshot.past.into_iter().map(|(database, totals)| (format!("forgotten of {database}"), totals));
@@ -300,7 +302,7 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
 /// What SHOW EVENTS counts of refusals.
 fn events(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, false);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
         for refusal in snapshot.refusals {
             let (key, name) = (&refusal.key, refusal.reason.name());
             let who = format!("{}/{} {}", key.database, key.user, refusal.class);
@@ -313,7 +315,7 @@ fn events(world: &mut World, words: Words<'_>) -> Result<(), String> {
 /// The lines of SHOW FINGERPRINTS for each worker, what is not zero of them.
 fn fingerprints(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, false);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
         for statement in snapshot.statements {
             let counts = [
                 ("active", u64::from(statement.active)),
@@ -335,7 +337,7 @@ fn fingerprints(world: &mut World, words: Words<'_>) -> Result<(), String> {
 /// The line of SHOW FIDELITY for each worker, what is not zero of it, and its reasons.
 fn fidelity(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, false);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
         for pool in snapshot.pools {
             let all = pool.fidelity.counts;
             let mut counts = vec![
@@ -359,7 +361,7 @@ fn fidelity(world: &mut World, words: Words<'_>) -> Result<(), String> {
 /// What SHOW PINS is made of.
 fn pins(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
-        let snapshot = world.workers[worker].snapshot(world.now, true);
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Connections);
         for client in snapshot.clients {
             let Some(pin) = client.ties.pin else { continue };
             let socket = world.sockets.iter().find(|socket| socket.id == Some(client.conn));
