@@ -61,6 +61,20 @@ impl State {
         }
     }
 
+    /// PostgreSQL's word for it; of a later version's, `other`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Active => "active",
+            State::Idle => "idle",
+            State::IdleInTransaction => "idle in transaction",
+            State::IdleInFailedTransaction => "idle in transaction (aborted)",
+            State::FastpathFunctionCall => "fastpath function call",
+            State::Disabled => "disabled",
+            State::Other => "other",
+        }
+    }
+
     /// Whether it holds locks and a snapshot while its client says nothing.
     #[must_use]
     pub fn is_idle_in_transaction(self) -> bool {

@@ -11,14 +11,33 @@
 //!      └─ 512  SELECT …
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::lock::{Lock, LockMode, Object};
 
+/// Of those who wait before a waiter, at most so many are kept, those that have waited longest; of those who hold what it wants, so many more.
+/// Thousands that wait for one row are thousands in each other's way.
+const BEFORE_MAX: usize = 32;
+const HOLDERS_MAX: usize = 1024;
+
 /// All backends that wait for a lock, by pid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blocking(BTreeMap<i32, Waiter>);
+pub struct Blocking {
+    waiters: BTreeMap<i32, Waiter>,
+    /// Of everybody who is in somebody's way.
+    behind: BTreeMap<i32, Behind>,
+}
+
+/// Who waits behind one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Behind {
+    /// By pid.
+    directly: Vec<i32>,
+    /// How many in all, through others too.
+    count: usize,
+}
 
 /// A backend that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,61 +68,105 @@ impl Blocking {
             by_object.entry((&lock.object.kind, &lock.object.key)).or_default().push(lock);
         }
         let mut waiters = BTreeMap::new();
-        for locks in by_object.values() {
-            for lock in locks {
+        for locks in by_object.values_mut() {
+            locks.sort_by_key(|lock| (lock.waiting.is_some(), Reverse(lock.waiting)));
+            for lock in locks.iter() {
                 let Some(waiting) = lock.waiting else { continue };
                 let blockers = blockers(lock, waiting, locks);
                 let waiter = Waiter { object: lock.object.clone(), mode: lock.mode, waiting, blockers };
                 waiters.insert(lock.pid, waiter);
             }
         }
-        Blocking(waiters)
+        let behind = behind(&waiters);
+        Blocking { waiters, behind }
     }
 
     #[must_use]
     pub fn waiter(&self, pid: i32) -> Option<&Waiter> {
-        self.0.get(&pid)
+        self.waiters.get(&pid)
     }
 
     /// All who wait, by pid.
     pub fn waiters(&self) -> impl Iterator<Item = (i32, &Waiter)> {
-        self.0.iter().map(|(pid, waiter)| (*pid, waiter))
+        self.waiters.iter().map(|(pid, waiter)| (*pid, waiter))
     }
 
     /// Those who are in somebody's way and wait for no lock themselves: the ends of all chains, by pid. In a deadlock there is none.
     #[must_use]
     pub fn roots(&self) -> BTreeSet<i32> {
-        let blockers = self.0.values().flat_map(|waiter| &waiter.blockers);
-        blockers.map(|blocker| blocker.pid).filter(|pid| !self.0.contains_key(pid)).collect()
+        self.behind.keys().copied().filter(|pid| !self.waiters.contains_key(pid)).collect()
     }
 
     /// Who waits directly behind a backend, by pid.
     pub fn behind(&self, pid: i32) -> impl Iterator<Item = i32> {
-        let is_behind = move |waiter: &Waiter| waiter.blockers.iter().any(|blocker| blocker.pid == pid);
-        self.0.iter().filter(move |(_, waiter)| is_behind(waiter)).map(|(waiting, _)| *waiting)
+        self.behind.get(&pid).into_iter().flat_map(|behind| &behind.directly).copied()
     }
 
     /// How many wait behind a backend, directly or through others.
     #[must_use]
     pub fn count_behind(&self, pid: i32) -> usize {
-        let (mut seen, mut left) = (BTreeSet::from([pid]), vec![pid]);
-        while let Some(next) = left.pop() {
-            left.extend(self.behind(next).filter(|pid| seen.insert(*pid)));
-        }
-        seen.len() - 1
+        self.behind.get(&pid).map_or(0, |behind| behind.count)
     }
 }
 
+/// Everybody who is in somebody's way, with those behind.
+fn behind(waiters: &BTreeMap<i32, Waiter>) -> BTreeMap<i32, Behind> {
+    let mut behind: BTreeMap<i32, Behind> = BTreeMap::new();
+    for (pid, waiter) in waiters {
+        for blocker in &waiter.blockers {
+            behind.entry(blocker.pid).or_default().directly.push(*pid);
+        }
+    }
+    // A bit for each waiter. Sets only grow, so this ends; in a queue two rounds do, a deadlock takes some more.
+    let place: BTreeMap<i32, usize> = waiters.keys().enumerate().map(|(place, pid)| (*pid, place)).collect();
+    let mut sets: BTreeMap<i32, Vec<u64>> =
+        behind.keys().map(|pid| (*pid, vec![0; waiters.len().div_ceil(64)])).collect();
+    // Those that came last first: they are in the way of few.
+    let mut order: Vec<i32> = behind.keys().copied().collect();
+    order.sort_by_key(|pid| waiters.get(pid).map_or(Duration::MAX, |waiter| waiter.waiting));
+    while order.iter().filter(|pid| grow(**pid, &behind[*pid].directly, &place, &mut sets)).count() > 0 {}
+    for (pid, behind) in &mut behind {
+        let own = place.get(pid).is_some_and(|place| sets[pid][place / 64] & (1 << (place % 64)) != 0);
+        let all: usize = sets[pid].iter().map(|word| word.count_ones() as usize).sum();
+        // In a deadlock it waits behind itself.
+        behind.count = all - usize::from(own);
+    }
+    behind
+}
+
+/// Adds those directly behind it, and those behind them. Whether any was not there yet.
+fn grow(pid: i32, directly: &[i32], place: &BTreeMap<i32, usize>, sets: &mut BTreeMap<i32, Vec<u64>>) -> bool {
+    let mut set = sets.remove(&pid).expect("everybody in the way has one");
+    let before: u32 = set.iter().map(|word| word.count_ones()).sum();
+    for next in directly {
+        let place = place[next];
+        set[place / 64] |= 1 << (place % 64);
+        let theirs = sets.get(next).into_iter().flatten();
+        set.iter_mut().zip(theirs).for_each(|(word, more)| *word |= more);
+    }
+    let after: u32 = set.iter().map(|word| word.count_ones()).sum();
+    sets.insert(pid, set);
+    after > before
+}
+
+/// `of_object`: those that hold first, then by how long they have waited.
 fn blockers(waiter: &Lock, waiting: Duration, of_object: &[&Lock]) -> Vec<Blocker> {
     let mut found: BTreeMap<i32, Blocker> = BTreeMap::new();
+    let (mut holders, mut before) = (0, 0);
     for other in of_object.iter().filter(|other| group(other) != group(waiter)) {
         let waits_too = other.waiting.is_some();
         let is_before = other.waiting.is_none_or(|other| other > waiting);
-        if !is_before || !other.mode.conflicts_with(waiter.mode) {
+        if !is_before || before == BEFORE_MAX {
+            break;
+        }
+        if !other.mode.conflicts_with(waiter.mode) || (!waits_too && holders == HOLDERS_MAX) {
             continue;
         }
         let blocker = Blocker { pid: other.pid, mode: other.mode, waits_too };
-        let known = found.entry(other.pid).or_insert(blocker);
+        let known = found.entry(other.pid).or_insert_with(|| {
+            (holders, before) = (holders + usize::from(!waits_too), before + usize::from(waits_too));
+            blocker
+        });
         // What it has counts more than what it waits for, and then the stronger mode.
         let rank = |blocker: &Blocker| (!blocker.waits_too, blocker.mode);
         if rank(&blocker) > rank(known) {
@@ -180,6 +243,17 @@ mod tests {
         let found = Blocking::of(&[lock(1, None, None), lock(2, Some(1), Some(5)), lock(3, None, Some(4))]);
         assert_eq!(pids(&found, 2), [] as [i32; 0]);
         assert_eq!(pids(&found, 3), [1, 2]);
+    }
+
+    /// Each of 4,000 who want one row waits for who has it, and behind all who came before.
+    #[test]
+    fn thousands_who_wait_for_one_row_are_counted_and_take_little() {
+        let mut locks = vec!["1 Exclusive".to_owned()];
+        locks.extend((2..4002).map(|pid| format!("{pid} Exclusive {}", 10_000 - pid)));
+        let found = blocking(&locks.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((found.count_behind(1), found.count_behind(2), found.count_behind(4001)), (4000, 3999, 0));
+        assert_eq!(found.waiters().map(|(_, waiter)| waiter.blockers.len()).max(), Some(BEFORE_MAX + 1));
+        assert_eq!(found.waiter(4001).and_then(|waiter| waiter.blockers.get(1)).map(|blocker| blocker.pid), Some(2));
     }
 
     #[test]
