@@ -22,6 +22,7 @@
 //!   [`Statement::set_config_calls`] reads SET as a function. [`Kind::may_answer`] holds a server's answer against it.
 //! * [`setting_key`] and [`quoted_setting`] are a setting's name to keep and to write, [`is_dangerous`] which must not be
 //!   another's.
+//! * [`Text::redacted`] is a text that can be kept: without constants and comments.
 //! * [`comment_tags`] are what an application says of itself in a comment.
 //! * [`Pieces`] is for a text that is too large to be kept: it gathers a small one that means the same.
 //!
@@ -57,6 +58,7 @@ mod memo;
 mod name;
 mod outline;
 mod pieces;
+mod redacted;
 mod scan;
 mod setting_name;
 mod settings;
