@@ -22,7 +22,7 @@
 //!   [`Statement::set_config_calls`] reads SET as a function. [`Kind::may_answer`] holds a server's answer against it.
 //! * [`setting_key`] and [`quoted_setting`] are a setting's name to keep and to write, [`is_dangerous`] which must not be
 //!   another's.
-//! * [`Text::redacted`] is a text that can be kept: without constants and comments.
+//! * [`redacted`] is a text that can be kept: without constants and comments.
 //! * [`comment_tags`] are what an application says of itself in a comment.
 //! * [`Pieces`] is for a text that is too large to be kept: it gathers a small one that means the same.
 //!
@@ -77,6 +77,7 @@ pub use marks::Marks;
 pub use memo::{Memo, Summary};
 pub use name::Name;
 pub use pieces::Pieces;
+pub use redacted::redacted;
 pub use setting_name::{is_dangerous, quoted_setting, setting_key};
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};

@@ -9,56 +9,58 @@ const CONSTANT: &str = "?";
 /// What stands for the rest of a text that is too long, or cannot be read on.
 const REST: &str = " …";
 
-impl Text<'_> {
-    /// The text on one line, with `?` for each constant and without comments; at most about `len_max` bytes of it. What is no UTF-8 is replaced by
-    /// U+FFFD. What cannot be divided into tokens is left out from there on: a constant may begin in it.
-    #[must_use]
-    pub fn redacted(&self, len_max: usize) -> String {
-        let bytes = self.source();
-        let (mut lexer, mut out, mut last_end) = (Lexer::new(self), String::new(), 0);
-        loop {
-            let token = match lexer.token() {
-                Ok(Some(token)) => token,
-                Ok(None) => return out,
-                Err(_) => break,
-            };
-            if token.start > last_end && !out.is_empty() {
-                out.push(' ');
-            }
-            last_end = token.end;
-            let is_constant = matches!(token.kind, TokenKind::String | TokenKind::Number);
-            let word = if is_constant { CONSTANT.into() } else { String::from_utf8_lossy(&bytes[token.start..token.end]) };
-            if out.len() + word.len() > len_max {
-                break;
-            }
-            // Of names in quotes.
-            out.extend(word.chars().map(|char| if char.is_control() { ' ' } else { char }));
+/// The text on one line, with `?` for each constant and without comments; at most about `len_max` bytes of it. What is no UTF-8 is replaced by
+/// U+FFFD. What cannot be divided into tokens is left out from there on: a constant may begin in it.
+#[must_use]
+pub fn redacted(text: &Text<'_>, len_max: usize) -> String {
+    let bytes = text.source();
+    let (mut lexer, mut out, mut last_end) = (Lexer::new(text), String::new(), 0);
+    loop {
+        let token = match lexer.token() {
+            Ok(Some(token)) => token,
+            Ok(None) => return out,
+            Err(_) => break,
+        };
+        if token.start > last_end && !out.is_empty() {
+            out.push(' ');
         }
-        out.push_str(REST);
-        out
+        last_end = token.end;
+        let is_constant = matches!(token.kind, TokenKind::String | TokenKind::Number);
+        let word = if is_constant { CONSTANT.into() } else { String::from_utf8_lossy(&bytes[token.start..token.end]) };
+        if out.len() + word.len() > len_max {
+            break;
+        }
+        // Of names in quotes.
+        out.extend(word.chars().map(|char| if char.is_control() { ' ' } else { char }));
     }
+    out.push_str(REST);
+    out
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::text::{Rules, Text};
+    use super::*;
+    use crate::text::Rules;
 
     #[test]
     fn constants_and_comments_are_left_out() {
         let table = [
             ("select 1", "select ?"),
-            ("/* a=b */ SELECT  *\nfrom t -- secret\n where a = 'x''y' and b in (1, 2.5e3)", "SELECT * from t where a = ? and b in (?, ?)"),
+            (
+                "/* a=b */ SELECT  *\nfrom t -- secret\n where a = 'x''y' and b in (1, 2.5e3)",
+                "SELECT * from t where a = ? and b in (?, ?)",
+            ),
             ("select $1, $$secret$$, E'\\'x', U&'x', \"My \nTable\".a", "select $1, ?, ?, ?, \"My  Table\".a"),
             ("insert into t values ('cut o", "insert into t values ( …"),
             ("select a from t where a=-5", "select a from t where a=-?"),
             ("", ""),
         ];
         for (text, expected) in table {
-            assert_eq!(Text::new(text.as_bytes(), Rules::default()).redacted(1000), expected, "{text}");
+            assert_eq!(redacted(&Text::new(text.as_bytes(), Rules::default()), 1000), expected, "{text}");
         }
         let long = format!("select {}", "abc, ".repeat(100));
-        let redacted = Text::new(long.as_bytes(), Rules::default()).redacted(50);
-        assert!(redacted.len() < 60 && redacted.ends_with(" …"), "{redacted}");
-        assert_eq!(Text::new(b"select \"\xff\"", Rules::default()).redacted(50), "select \"\u{fffd}\"");
+        let cut = redacted(&Text::new(long.as_bytes(), Rules::default()), 50);
+        assert!(cut.len() < 60 && cut.ends_with(" …"), "{cut}");
+        assert_eq!(redacted(&Text::new(b"select \"\xff\"", Rules::default()), 50), "select \"\u{fffd}\"");
     }
 }
