@@ -1,6 +1,8 @@
 //! What to ask PostgreSQL, and what its answers mean. The statements are for PostgreSQL 14 to 18, change nothing, and need no right: a role
 //! without `pg_monitor` is told less.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Ages, Backend, State, WaitEvent};
@@ -39,7 +41,21 @@ AND l.classid IS NOT DISTINCT FROM c.classid AND l.objsubid IS NOT DISTINCT FROM
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid \
 WHERE l.pid IS NOT NULL";
 
-/// The rows of [`ACTIVITY`]. One that is not as it should be is left out.
+/// How many locks there are, in the columns that [`counts`] reads.
+pub const COUNTS: &str = "\
+SELECT mode, granted, count(*), count(*) FILTER (WHERE fastpath) FROM pg_catalog.pg_locks GROUP BY mode, granted";
+
+/// How many locks there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By mode, in PostgreSQL's words: those of predicates (`SIReadLock`) too.
+    pub held: BTreeMap<Arc<str>, u64>,
+    pub waiting: u64,
+    /// Of those that are held, so many cost no room in the shared table.
+    pub fast_path: u64,
+}
+
+/// The rows of [`ACTIVITY`] One that is not as it should be is left out.
 #[must_use]
 pub fn backends(rows: &[Row]) -> Vec<Backend> {
     rows.iter().filter_map(|row| backend(row)).collect()
@@ -49,6 +65,23 @@ pub fn backends(rows: &[Row]) -> Vec<Backend> {
 #[must_use]
 pub fn locks(rows: &[Row]) -> Vec<Lock> {
     rows.iter().filter_map(|row| lock(row)).collect()
+}
+
+/// The rows of [`COUNTS`]. One that is not as it should be is left out.
+#[must_use]
+pub fn counts(rows: &[Row]) -> Counts {
+    let mut counts = Counts::default();
+    for row in rows {
+        let [Some(mode), Some(granted), count, fast_path] = row.as_slice() else { continue };
+        let count = number(count).unwrap_or(0);
+        if granted == "t" {
+            *counts.held.entry(mode.as_str().into()).or_default() += count;
+        } else {
+            counts.waiting += count;
+        }
+        counts.fast_path += number::<u64>(fast_path).unwrap_or(0);
+    }
+    counts
 }
 
 fn backend(row: &[Option<String>]) -> Option<Backend> {
@@ -187,6 +220,19 @@ mod tests {
         let [backend] = &found[..] else { panic!("{found:?}") };
         assert_eq!((backend.pid, backend.state, backend.wait.as_ref()), (9, None, None));
         assert_eq!(backend.ages, Ages::default());
+    }
+
+    #[test]
+    fn locks_are_counted_by_mode() {
+        let rows = [
+            row(&["AccessShareLock", "t", "7", "5"]),
+            row(&["AccessShareLock", "f", "2", "0"]),
+            row(&["SIReadLock", "t", "1", "0"]),
+            row(&["-", "t", "1", "0"]),
+        ];
+        let found = counts(&rows);
+        assert_eq!((found.waiting, found.fast_path), (2, 5));
+        assert_eq!(found.held, [("AccessShareLock".into(), 7), ("SIReadLock".into(), 1)].into());
     }
 
     #[test]
