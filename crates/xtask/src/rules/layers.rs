@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it imports: no fewer, no more.
-const LAYERS: [(&str, &[&str]); 35] = [
+const LAYERS: [(&str, &[&str]); 36] = [
     ("monitor", &["names"]),
     ("units", &[]),
     ("wire", &[]),
@@ -21,6 +21,7 @@ const LAYERS: [(&str, &[&str]); 35] = [
     ("queueing", &["units", "settings", "wire", "sql"]),
     ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),
     ("machine", &["units", "settings", "hba", "session_state", "queueing", "connections", "wire", "sql", "auth"]),
+    ("activity", &["units", "observe", "queueing", "connections", "machine", "sql"]),
     ("link", &["units", "settings", "session_state", "queueing", "connections", "machine", "wire", "sql", "auth"]),
     ("door", &["units", "settings", "hba", "session_state", "queueing", "connections", "machine", "wire", "auth"]),
     ("coordinator", &["units", "settings", "queueing", "connections", "machine", "sql"]),
@@ -34,7 +35,7 @@ const LAYERS: [(&str, &[&str]); 35] = [
     ("engine", &["units", "queueing", "connections", "machine", "pooling", "wire", "auth", "tls", "names"]),
     ("handover", &["machine", "engine"]),
     ("authorities", &["units", "machine", "auth", "hba", "names"]),
-    ("control", &["units", "settings", "session_state", "queueing", "connections", "machine", "wire"]),
+    ("control", &["units", "settings", "session_state", "queueing", "connections", "machine", "activity", "wire"]),
     ("config", &["queueing", "connections", "machine", "auth", "settings", "hba"]),
     ("client", &["names"]),
     ("demo", &["client"]),
@@ -48,6 +49,8 @@ const LAYERS: [(&str, &[&str]); 35] = [
             "settings",
             "connections",
             "machine",
+            "observe",
+            "activity",
             "authorities",
             "tls",
             "names",

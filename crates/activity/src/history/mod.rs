@@ -1,0 +1,130 @@
+//! The last hour, second by second, within a bound of memory.
+//!
+//! ```text
+//!   Moment ─ push ─► Second   samples: (who, for what, behind whom) × how many      counted by what repeats, never by unique ids
+//!                             worst: some rows with all their ids
+//!                             busy: which session was counted as what
+//!                             pools: gauges and counters
+//!                    Keys     what samples are of, each once
+//! ```
+//!
+//! Promises: at most [`Options::memory_max`] bytes, whatever clients say: the oldest seconds go first. Constants of statements are not kept, unless
+//! [`Options::literals`] asks for them.
+
+mod keys;
+mod second;
+mod spans;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::moment::{At, Moment};
+
+use keys::Keys;
+pub use keys::{Key, KeyId, Who};
+pub use second::{Busy, Exact, PoolSecond, Sample, Second};
+pub use spans::{Dimension, Span, WaitSum};
+
+/// How far back it goes.
+pub const SECONDS_MAX: usize = 3600;
+
+/// What is kept, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes; `observe_memory`.
+    pub memory_max: usize,
+    /// Of comments' tags, those that repeat: `observe_tags`.
+    pub tags: Vec<Box<str>>,
+    /// Whether statements keep their constants: `observe_literals`.
+    pub literals: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { memory_max: 64 << 20, tags: Vec::new(), literals: false }
+    }
+}
+
+/// What was seen, now and before.
+#[derive(Debug, Default)]
+pub struct History {
+    options: Options,
+    latest: Option<Arc<Moment>>,
+    seconds: VecDeque<Second>,
+    keys: Keys,
+    /// Bytes of the seconds.
+    weight: usize,
+}
+
+impl History {
+    #[must_use]
+    pub fn new(options: Options) -> History {
+        History { options, ..History::default() }
+    }
+
+    /// What is kept already stays as it is.
+    pub fn configure(&mut self, options: Options) {
+        self.options = options;
+        self.fit();
+    }
+
+    /// Keeps a moment, and forgets what is too old or too much. Of moments of one second the last is kept.
+    pub fn push(&mut self, moment: Arc<Moment>) {
+        // A clock that was set back: what is later than now cannot be told from what comes.
+        while self.seconds.back().is_some_and(|last| last.at.second() >= moment.at.second()) {
+            let last = self.seconds.pop_back().expect("it was just there");
+            self.forget(&last);
+        }
+        let second = Second::of(&moment, &mut self.keys, &self.options);
+        self.weight += second.weight();
+        self.seconds.push_back(second);
+        self.latest = Some(moment);
+        self.fit();
+    }
+
+    fn fit(&mut self) {
+        while self.seconds.len() > SECONDS_MAX || self.bytes() > self.options.memory_max {
+            let Some(oldest) = self.seconds.pop_front() else { return };
+            self.forget(&oldest);
+        }
+    }
+
+    fn forget(&mut self, second: &Second) {
+        self.weight -= second.weight();
+        second.keys().for_each(|key| self.keys.give_back(key));
+    }
+
+    /// What it takes, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.weight + self.keys.weight()
+    }
+
+    /// What was seen last, in full.
+    #[must_use]
+    pub fn latest(&self) -> Option<&Arc<Moment>> {
+        self.latest.as_ref()
+    }
+
+    /// From the oldest.
+    pub fn seconds(&self) -> impl DoubleEndedIterator<Item = &Second> + ExactSizeIterator {
+        self.seconds.iter()
+    }
+
+    /// The last one up to that moment.
+    #[must_use]
+    pub fn second(&self, at: At) -> Option<&Second> {
+        let end = self.seconds.partition_point(|second| second.at.second() <= at.second());
+        self.seconds.get(end.checked_sub(1)?)
+    }
+
+    /// # Panics
+    /// If the id is not of a second that is kept.
+    #[must_use]
+    pub fn key(&self, id: KeyId) -> &Key {
+        self.keys.get(id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

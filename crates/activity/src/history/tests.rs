@@ -1,0 +1,183 @@
+//! Of the hour.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use observe::{Backend, Blocking, Lock, LockMode, Object, State, WaitEvent};
+use units::PoolKey;
+
+use super::*;
+use crate::moment::{Host, Origin, Pool, Row};
+use crate::tags::Tags;
+
+fn wait(class: &str, event: &str) -> Option<WaitEvent> {
+    Some(WaitEvent { class: class.to_owned(), event: event.to_owned() })
+}
+
+/// A stranger's backend, which is all that most of this needs.
+fn row(pid: i32, query: &str, wait: Option<WaitEvent>) -> Row {
+    let backend = Backend {
+        pid,
+        database: Some("shop".to_owned()),
+        user: Some("app".to_owned()),
+        state: Some(State::Active),
+        wait,
+        query: Some(query.to_owned()),
+        ..Backend::default()
+    };
+    let tags = Tags::of(query.as_bytes());
+    let backend = Some(Arc::new(backend));
+    Row { host: Some(0), backend, session: None, origin: Origin::Stranger, tags, waiter: None, behind: 0 }
+}
+
+fn moment(second: u64, rows: Vec<Row>) -> Arc<Moment> {
+    Arc::new(Moment { at: At(second * 1000), hosts: vec![Host::default()], rows, ..Moment::default() })
+}
+
+fn whole() -> Span {
+    Span { from: At(0), to: At(u64::MAX) }
+}
+
+fn sums(history: &History, by: &Dimension) -> Vec<(String, u64, u32, u32)> {
+    let waits = history.waits(whole(), by, |_| true);
+    waits.into_iter().map(|sum| (sum.name, sum.samples, sum.most, sum.seconds)).collect()
+}
+
+#[test]
+fn samples_are_summed_by_what_one_asks_for() {
+    let mut history = History::new(Options { tags: vec!["controller".into()], ..Options::default() });
+    let carts = "select * from carts where id = 1 /*controller:carts,request_id:7f*/";
+    history.push(moment(10, vec![row(1, carts, None), row(2, carts, wait("IO", "DataFileRead"))]));
+    history.push(moment(
+        11,
+        vec![row(1, carts, wait("IO", "DataFileRead")), row(2, "select 2", wait("IO", "DataFileRead"))],
+    ));
+    assert_eq!(
+        sums(&history, &Dimension::Event),
+        [("IO:DataFileRead".to_owned(), 3, 2, 2), ("CPU".to_owned(), 1, 1, 1)]
+    );
+    assert_eq!(sums(&history, &Dimension::Pool), [("shop/app".to_owned(), 4, 2, 2)]);
+    assert_eq!(
+        sums(&history, &Dimension::Statement),
+        [("select * from carts where id = ?".to_owned(), 3, 2, 2), ("select ?".to_owned(), 1, 1, 1)]
+    );
+    assert_eq!(sums(&history, &Dimension::Tag("controller".into())), [("carts".to_owned(), 3, 2, 2)]);
+    assert_eq!(sums(&history, &Dimension::Tag("request_id".into())), [], "an id of one request is no dimension");
+    let second = Span { from: At(11_000), to: At(11_999) };
+    let io = history.waits(second, &Dimension::Statement, |key| &*key.class == "IO");
+    assert_eq!(io.len(), 2);
+    let (names, series) = history.series(whole(), &Dimension::Class);
+    assert_eq!(names.len(), 2);
+    let cpu = names.iter().position(|name| name == "CPU").expect("it was seen");
+    assert_eq!(series.iter().map(|(at, counts)| (at.second(), counts[cpu])).collect::<Vec<_>>(), [(10, 1), (11, 0)]);
+}
+
+#[test]
+fn who_waits_for_a_lock_is_summed_by_the_end_of_its_chain() {
+    let object = || Object { kind: "relation".into(), key: "1".into(), name: Some("orders".into()) };
+    let lock = |pid, mode, waiting: Option<u64>| {
+        let waiting = waiting.map(Duration::from_millis);
+        Lock { pid, leader_pid: None, object: object(), mode, waiting }
+    };
+    let blocking = Blocking::of(&[
+        lock(1, LockMode::AccessShare, None),
+        lock(2, LockMode::AccessExclusive, Some(900)),
+        lock(3, LockMode::AccessShare, Some(500)),
+    ]);
+    let mut rows = vec![
+        row(1, "select report() /*controller:report*/", None),
+        row(2, "alter table orders add c int", wait("Lock", "relation")),
+        row(3, "select 1", wait("Lock", "relation")),
+    ];
+    for row in &mut rows {
+        let pid = row.pid().expect("it has one");
+        (row.waiter, row.behind) = (blocking.waiter(pid).cloned(), blocking.count_behind(pid));
+    }
+    let host = Host { blocking, ..Host::default() };
+    let mut history = History::new(Options { tags: vec!["controller".into()], ..Options::default() });
+    history.push(Arc::new(Moment { at: At(5000), hosts: vec![host], rows, ..Moment::default() }));
+    let blocker = "shop/app controller=report: select report()".to_owned();
+    assert_eq!(sums(&history, &Dimension::Blocker), [(blocker, 2, 2, 1)]);
+    let worst = &history.second(At(5000)).expect("it is kept").worst;
+    assert_eq!(worst.iter().map(|exact| (exact.pid, exact.behind)).collect::<Vec<_>>()[0], (Some(1), 2));
+    let reader = worst.iter().find(|exact| exact.pid == Some(3)).expect("it is one of three");
+    assert_eq!((reader.blocker, reader.root), (Some(2), Some(1)));
+}
+
+#[test]
+fn those_who_wait_and_have_no_row_are_counted_by_class() {
+    let key = PoolKey { database: "shop".into(), user: "app".into() };
+    let pool = Pool { waiting: 9000, waiting_by_class: [("default".into(), 9000)].into(), ..Pool::default() };
+    let mut history = History::default();
+    history.push(Arc::new(Moment { at: At(1000), pools: [(key, pool)].into(), ..Moment::default() }));
+    assert_eq!(sums(&history, &Dimension::Event), [("Pool:Server".to_owned(), 9000, 9000, 1)]);
+    assert_eq!(history.seconds().next().map(|second| second.pools[0].1.waiting), Some(9000));
+}
+
+/// Each text is another statement, even without its constants.
+#[test]
+fn a_million_statements_stay_within_the_bound() {
+    let options = Options { memory_max: 4 << 20, ..Options::default() };
+    let mut history = History::new(options.clone());
+    for second in 0..10_000_u64 {
+        let rows = (0..100).map(|index| row(index, &format!("select column_{second}_{index} from t"), None)).collect();
+        history.push(moment(second, rows));
+        assert!(history.bytes() <= options.memory_max, "second {second}");
+    }
+    let kept = history.seconds().count();
+    assert!((50..SECONDS_MAX).contains(&kept), "{kept}");
+    assert_eq!(history.seconds().next_back().map(|second| second.at), Some(At(9_999_000)));
+    history.configure(Options { memory_max: 0, ..options });
+    assert_eq!((history.bytes(), history.seconds().count()), (0, 0), "what is counted is given back");
+}
+
+#[test]
+fn more_than_a_second_can_keep_are_counted_by_what_they_wait_for() {
+    let mut history = History::default();
+    history.push(moment(
+        1,
+        (0..1000).map(|pid| row(pid, &format!("select c{pid} from t"), wait("IO", "WALWrite"))).collect(),
+    ));
+    assert_eq!(sums(&history, &Dimension::Event), [("IO:WALWrite".to_owned(), 1000, 1000, 1)]);
+    let statements = sums(&history, &Dimension::Statement);
+    assert_eq!((statements[0].0.as_str(), statements[0].1), ("", 744), "the rest has no statement");
+}
+
+#[test]
+fn a_second_is_found_by_its_time_and_a_clock_may_go_back() {
+    let mut history = History::default();
+    for second in [10, 11, 13] {
+        history.push(moment(second, vec![row(1, "select 1", None)]));
+    }
+    let found = |at| history.second(At(at)).map(|second| second.at.second());
+    assert_eq!([found(9_999), found(10_500), found(12_000), found(99_000)], [None, Some(10), Some(11), Some(13)]);
+    history.push(moment(11, vec![]));
+    assert_eq!(history.seconds().map(|second| second.at.second()).collect::<Vec<_>>(), [10, 11]);
+    assert_eq!(sums(&history, &Dimension::Event), [("CPU".to_owned(), 1, 1, 1)]);
+}
+
+#[test]
+fn constants_are_kept_only_if_asked_for() {
+    for (literals, expected) in [(false, "select ?"), (true, "select 'secret'")] {
+        let mut history = History::new(Options { literals, ..Options::default() });
+        history.push(moment(1, vec![row(1, "select 'secret'", None)]));
+        assert_eq!(sums(&history, &Dimension::Statement)[0].0, expected);
+    }
+}
+
+/// A test build is many times slower than a release build, and still holds it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn any_second_and_the_whole_hour_are_there_at_once() {
+    let mut history = History::default();
+    for second in 0..3600 {
+        let rows = (0..100).map(|pid| row(pid, &format!("select c{} from t", pid % 20), wait("IO", "DataFileRead")));
+        history.push(moment(second, rows.collect()));
+    }
+    let begun = Instant::now();
+    for at in (0..3600).step_by(36) {
+        assert_eq!(history.second(At(at * 1000)).map(|second| second.at.second()), Some(at));
+    }
+    assert_eq!(sums(&history, &Dimension::Event)[0].1, 360_000);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,184 @@
+//! Joins what the pooler and what PostgreSQL know: by the backend's pid.
+//!
+//! ```text
+//!   Reading    a host's backends and locks ─┐ pid
+//!                                           ├──► Row: client, tags, queue, statement, wait event, blocker
+//!   Snapshot   servers ─── link ─── clients ┘
+//! ```
+//!
+//! A reading is older than the snapshots by some milliseconds. A session that has had its server for less than that was not the one that
+//! PostgreSQL told of: the row is its server's then, without a client.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use connections::databases::{Address, Host as HostName};
+use machine::snapshot::{PoolSnapshot, ServerSnapshot};
+use machine::{Settings, Snapshot};
+use observe::{Backend, Blocking, Lock};
+use units::ConnId;
+
+use crate::moment::{At, Host, LockCounts, Moment, Origin, Pool, Row, View};
+use crate::session::Session;
+use crate::tags::Tags;
+
+/// What one host has said.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub address: Arc<str>,
+    /// Or why it has not.
+    pub answer: Result<Answer, String>,
+}
+
+/// The answers to one round of questions.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub backends: Vec<Backend>,
+    /// Of all that somebody waits for; empty: nobody waits, or nobody has asked.
+    pub locks: Vec<Lock>,
+    pub counts: Option<LockCounts>,
+    /// From the questions to the answers.
+    pub took: Duration,
+    /// From the questions to the snapshots.
+    pub age: Duration,
+}
+
+impl Answer {
+    /// Whether the role that asks is not told what others do.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.backends.iter().any(|backend| backend.query.as_deref() == Some(HIDDEN))
+    }
+}
+
+/// A host as it is shown: `db1:5432`, `[::1]:5432`, `/run/postgresql:5432`.
+#[must_use]
+pub fn address_text(address: &Address) -> String {
+    let port = address.port;
+    match &address.host {
+        HostName::Unix(folder) => format!("{folder}:{port}"),
+        HostName::Ip(ip) if ip.is_ipv6() => format!("[{ip}]:{port}"),
+        HostName::Ip(ip) => format!("{ip}:{port}"),
+        HostName::Name(name) => format!("{name}:{port}"),
+    }
+}
+
+/// Without a reading it is the pooler's half.
+#[must_use]
+pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &Settings) -> Moment {
+    let mut sessions = sessions(snapshots, settings);
+    let mut moment = Moment { at, pools: pools(snapshots, settings), ..Moment::default() };
+    let mut servers: BTreeMap<(String, i32), &ServerSnapshot> = BTreeMap::new();
+    for server in snapshots.iter().flat_map(|snapshot| &snapshot.servers) {
+        servers.insert((address_text(&server.address), server.remote_pid), server);
+    }
+    for reading in readings {
+        let host = u16::try_from(moment.hosts.len()).expect("fewer hosts than that are configured");
+        let (seen, answer) = host_of(&reading);
+        let age = answer.age;
+        for backend in answer.backends.into_iter().filter(|backend| !is_at_rest(backend, &seen.blocking)) {
+            let server = servers.remove(&(reading.address.to_string(), backend.pid));
+            let session = server.and_then(|server| sessions.remove(&server.link?.conn));
+            // It has come after the question was asked.
+            let session = session.filter(|session| session.times.transaction.is_none_or(|lasted| lasted >= age));
+            let origin = match (&session, server) {
+                (Some(_), _) => Origin::Client,
+                (None, Some(_)) => Origin::Server,
+                (None, None) => Origin::Stranger,
+            };
+            let tags = Tags::of(backend.query.as_deref().unwrap_or_default().as_bytes());
+            let (waiter, behind) =
+                (seen.blocking.waiter(backend.pid).cloned(), seen.blocking.count_behind(backend.pid));
+            let row = Row { host: Some(host), backend: Some(Arc::new(backend)), session, origin, tags, waiter, behind };
+            moment.rows.push(row);
+        }
+        moment.hosts.push(seen);
+    }
+    // Those that wait, and those whose host has not answered.
+    for session in sessions.into_values() {
+        let tags = Tags::of(session.text.as_deref().unwrap_or_default().as_bytes());
+        let session = Some(session);
+        let row = Row { host: None, backend: None, session, origin: Origin::Client, tags, waiter: None, behind: 0 };
+        moment.rows.push(row);
+    }
+    moment.rows.sort_by_key(|row| {
+        let waiting = row.session.as_ref().and_then(|session| session.times.waiting);
+        (std::cmp::Reverse(waiting), row.host, row.pid())
+    });
+    moment
+}
+
+/// A process of PostgreSQL's own that does nothing for anybody now, such as the checkpointer.
+fn is_at_rest(backend: &Backend, blocking: &Blocking) -> bool {
+    let is_own = backend.kind.as_deref().is_some_and(|kind| kind != "client backend");
+    is_own && backend.state.is_none() && blocking.count_behind(backend.pid) == 0
+}
+
+fn sessions(snapshots: &[Snapshot], settings: &Settings) -> BTreeMap<ConnId, Session> {
+    let of = |snapshot: &Snapshot| -> Vec<(ConnId, Session)> {
+        let clients = snapshot.clients.iter();
+        clients.filter_map(|client| Some((client.conn, Session::of(client, snapshot, settings)?))).collect()
+    };
+    snapshots.iter().flat_map(of).collect()
+}
+
+fn host_of(reading: &Reading) -> (Host, Answer) {
+    let address = Arc::clone(&reading.address);
+    match &reading.answer {
+        Err(why) => (Host { address, view: View::None(why.clone()), ..Host::default() }, Answer::default()),
+        Ok(answer) => {
+            let view = if answer.is_partial() { View::Partial(answer.took) } else { View::Whole(answer.took) };
+            let host = Host { address, view, blocking: Blocking::of(&answer.locks), locks: answer.counts.clone() };
+            (host, answer.clone())
+        }
+    }
+}
+
+/// What a role is shown as another's statement without the right to see it.
+//= pg18 monitoring-stats#MONITORING-STATS-VIEWS
+const HIDDEN: &str = "<insufficient privilege>";
+
+fn pools(snapshots: &[Snapshot], settings: &Settings) -> BTreeMap<units::PoolKey, Pool> {
+    let mut pools: BTreeMap<units::PoolKey, Pool> = BTreeMap::new();
+    for part in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
+        add(pools.entry(part.key.clone()).or_default(), part, settings);
+    }
+    pools
+}
+
+fn add(pool: &mut Pool, part: &PoolSnapshot, settings: &Settings) {
+    pool.clients = pool.clients.saturating_add(part.clients.active).saturating_add(part.clients.waiting);
+    pool.waiting = pool.waiting.saturating_add(part.clients.waiting);
+    pool.oldest_wait = pool.oldest_wait.max(Duration::from_micros(part.maxwait_us));
+    let servers = &part.servers;
+    let active = servers.active.saturating_add(servers.being_canceled).saturating_add(servers.active_cancel);
+    pool.servers_active = pool.servers_active.saturating_add(active);
+    let idle = servers.idle.saturating_add(servers.used).saturating_add(servers.tested);
+    pool.servers_idle = pool.servers_idle.saturating_add(idle);
+    pool.servers_login = pool.servers_login.saturating_add(servers.login);
+    pool.auto_size = part.sizing.as_ref().map(|sizing| sizing.size).or(pool.auto_size);
+    let totals = &part.totals;
+    for (sum, more) in [
+        (&mut pool.transactions, totals.transactions),
+        (&mut pool.queries, totals.queries),
+        (&mut pool.received, totals.received),
+        (&mut pool.sent, totals.sent),
+        (&mut pool.wait_us, totals.wait_us),
+    ] {
+        *sum = sum.saturating_add(more);
+    }
+    let mut in_classes = 0_u32;
+    for class in part.classes.iter().filter(|class| class.waiting > 0) {
+        let name = settings.classes.class(class.class).name.clone();
+        let count = pool.waiting_by_class.entry(name).or_default();
+        *count = count.saturating_add(class.waiting);
+        in_classes = in_classes.saturating_add(class.waiting);
+    }
+    let others = part.clients.waiting.saturating_sub(in_classes);
+    if others > 0 {
+        let name = settings.classes.class(queueing::classes::ClassId::default()).name.clone();
+        let count = pool.waiting_by_class.entry(name).or_default();
+        *count = count.saturating_add(others);
+    }
+}
