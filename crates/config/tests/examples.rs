@@ -62,6 +62,7 @@ fn so_many_blocks_are_not_run() {
     let pages = [
         ("README.md", 3),
         ("docs/guide/authentication.md", 1),
+        ("docs/guide/console.md", 2),
         ("docs/guide/container.md", 3),
         ("docs/guide/deadlines-and-limits.md", 2),
         ("docs/guide/from-pgbouncer.md", 2),

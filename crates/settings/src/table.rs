@@ -146,6 +146,14 @@ settings! {
         suspend_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long SUSPEND waits until all received data is delivered and logins are over. After that, connections for which it still waits are closed. 0: it waits as long as that takes.";
     }
 
+    Observing observing: ObserveSettings, "Observing PostgreSQL" {
+        observe_interval: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How often each PostgreSQL server is asked what its backends do and wait for, by one connection of its own, which max_server_connections counts. After a long answer it is asked later: the pause is at least 20 times as long as the question took. 0: never.";
+        observe_literals: bool = Flag, Some("0"), Yes, Works, Ours, "1: statements that are kept, in the history and in the log, keep their constants, which may be private. 0: each constant is a question mark.";
+        observe_memory: u32 = Count(1_048_576, 4_294_967_295, "bytes"), Some("67108864"), Yes, Works, Ours, "How much memory the history of the last hour may take. If it is too little for an hour, the oldest seconds are forgotten.";
+        observe_tags: Vec<String> = List, Some("application, controller, action, job, route, framework, db_driver"), Yes, Works, Ours, "By which tags of statements' comments the history is counted. Name tags that repeat; what differs from request to request, such as correlation_id, would fill it. Rows of single moments have all tags.";
+        observe_user: Option<String> = Text, None, Yes, Works, Ours, "As whom PostgreSQL is asked, with its password in auth_file. It needs no right but to connect; without pg_monitor it is not told what other users do. Default: the user of the [databases] entry, or else the only user in auth_file whose password is known.";
+    }
+
     Tls tls: TlsSettings, "TLS" {
         client_tls13_ciphers: String = Text, None, Yes, Partly, PgBouncer, "Ciphers of TLS 1.3 for clients. Not followed: rustls has three, all of them strong.";
         client_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "The CAs that sign clients' certificates. If it is set, clients are asked for a certificate, and one that they show has to be valid. With verify-ca and verify-full they must show one.";
@@ -324,7 +332,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 138), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 143), "PgBouncer's hundred, and ours");
     }
 
     #[test]
