@@ -68,6 +68,16 @@ impl Monitor {
         first.or_else(|why| tries.find_map(Result::ok).ok_or(why))
     }
 
+    /// The same, under a name of one's own.
+    ///
+    /// # Errors
+    /// In the server's words, with its SQLSTATE in front.
+    pub fn connect_as(target: &Target, name: &str, patience: Duration) -> Result<Self, String> {
+        let mut monitor = Self::connect_within(target, patience)?;
+        monitor.ask(&format!("SET application_name = '{}'", name.replace('\'', "''")))?;
+        Ok(monitor)
+    }
+
     fn by(channel: Channel, target: &Target, place: &Place, patience: Duration) -> Result<Self, String> {
         let words = |error| format!("cannot connect to {place}: {error}");
         let mut stream = place.dial_blocking(patience).map_err(words)?;
@@ -95,6 +105,18 @@ impl Monitor {
         match answer.errors.first() {
             Some(error) => Err(words(error)),
             None => Ok(answer.lines()),
+        }
+    }
+
+    /// The same, with its columns apart; `None` is NULL.
+    ///
+    /// # Errors
+    /// In the server's words.
+    pub fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+        let answer = self.connection.query(sql).map_err(gone)?;
+        match answer.errors.first() {
+            Some(error) => Err(words(error)),
+            None => Ok(answer.rows),
         }
     }
 
