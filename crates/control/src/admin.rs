@@ -3,6 +3,7 @@
 //! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`); pgweir's own columns
 //! come after them. Rows are ordered by name, so that two answers can be compared.
 
+mod show_activity;
 mod show_classes;
 mod show_clients;
 mod show_config;
@@ -14,9 +15,11 @@ mod show_fidelity;
 mod show_fidelity_reasons;
 mod show_fingerprints;
 pub(crate) mod show_histograms;
+mod show_holders;
 mod show_lanes;
 mod show_limits;
 mod show_lists;
+mod show_locks;
 mod show_mem;
 mod show_peers;
 mod show_pins;
@@ -31,14 +34,16 @@ mod show_stats_totals;
 mod show_totals;
 mod show_users;
 mod show_version;
+mod show_waits;
 mod show_workers;
+pub mod shown;
 mod socket;
 
 use crate::show_input::{Detail, ShowInput};
 use crate::table::Table;
 
 /// One `SHOW`.
-struct Shown {
+struct Listed {
     show: Show,
     word: &'static str,
     looks_at: Detail,
@@ -54,8 +59,8 @@ macro_rules! shows {
             $($($(#[$doc])* $name,)+)+
         }
 
-        const SHOWN: &[&[Shown]] = &[$(&[$(
-            Shown { show: Show::$name, word: $word, looks_at: Detail::$looks_at, table: $table }
+        const SHOWN: &[&[Listed]] = &[$(&[$(
+            Listed { show: Show::$name, word: $word, looks_at: Detail::$looks_at, table: $table }
         ),+]),+];
     };
 }
@@ -105,6 +110,19 @@ shows! {
         Sizing "SIZING" Pools Some(show_sizing::table);
     ]
     [
+        /// Not in PgBouncer: what each client and each backend of PostgreSQL does now, joined.
+        Activity "ACTIVITY" Nothing Some(show_activity::table);
+        /// Not in PgBouncer: samples of what was waited for, over any part of the last hour.
+        Waits "WAITS" Nothing Some(show_waits::table);
+        /// Not in PgBouncer: who waits for a lock behind whom, as a tree; the next one counts locks.
+        Locks "LOCKS" Nothing Some(show_locks::table);
+        LockCounts "LOCK_COUNTS" Nothing Some(show_locks::counts);
+        /// Not in PgBouncer: who has the servers of a pool, for how long, and for what.
+        Holders "HOLDERS" Nothing Some(show_holders::table);
+        /// Not in PgBouncer: how many backends each pool has in each of PostgreSQL's states, and since when.
+        States "STATES" Nothing Some(show_holders::states);
+    ]
+    [
         Stats "STATS" Pools Some(show_stats::table);
         StatsTotals "STATS_TOTALS" Pools Some(show_stats_totals::table);
         StatsAverages "STATS_AVERAGES" Pools Some(show_stats_averages::table);
@@ -136,7 +154,19 @@ impl Show {
         self != Show::Fds
     }
 
-    fn shown(self) -> &'static Shown {
+    /// Whether it tells how it is now, at PostgreSQL too.
+    #[must_use]
+    pub(crate) fn is_of_now(self) -> bool {
+        matches!(self, Show::Activity | Show::Locks | Show::LockCounts | Show::Holders | Show::States)
+    }
+
+    /// Whether it tells what was seen by the observer.
+    #[must_use]
+    pub(crate) fn is_of_history(self) -> bool {
+        self.is_of_now() || self == Show::Waits
+    }
+
+    fn listed(self) -> &'static Listed {
         let mut all = SHOWN.iter().copied().flatten();
         all.find(|shown| shown.show == self).expect("every one is in the list that it comes from")
     }
@@ -144,12 +174,12 @@ impl Show {
     /// The table; `None` for SHOW HELP.
     #[must_use]
     pub fn table(self, input: &ShowInput<'_>) -> Option<Table> {
-        Some(self.shown().table?(input))
+        Some(self.listed().table?(input))
     }
 
     /// How detailed the snapshots must be.
     #[must_use]
     pub(crate) fn detail(self) -> Detail {
-        self.shown().looks_at
+        self.listed().looks_at
     }
 }

@@ -3,16 +3,13 @@
 //! One command a query; case does not matter; blanks around words and one `;` at the end are allowed, comments and
 //! quotes are not (`//= pgbouncer usage.md#admin-console`). Rights are checked elsewhere.
 
-use crate::admin::Show;
+use crate::admin::shown::Shown;
 use crate::courtesy::Courtesy;
-use crate::pattern::Pattern;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    Show(Show),
-    /// `SHOW x LIKE 'pattern'`.
-    ShowLike(Show, Pattern),
+    Show(Shown),
     /// What drivers send without being asked.
     Courtesy(Courtesy),
     Reload,
@@ -88,7 +85,7 @@ impl Order {
 
 /// The one argument of an order: a bare word, or any text in double or single quotes, in which a quote is written twice. `None`: it is
 /// more, or not closed.
-fn argument(text: &str) -> Option<Option<String>> {
+pub(crate) fn argument(text: &str) -> Option<Option<String>> {
     let text = text.trim();
     let Some(quote) = text.chars().next() else { return Some(None) };
     if quote != '"' && quote != '\'' {
@@ -99,22 +96,6 @@ fn argument(text: &str) -> Option<Option<String>> {
     let name = inner.replace(&format!("{quote}{quote}"), "\0");
     let is_closed = !name.contains(quote) && !inner.contains('\0');
     is_closed.then(|| Some(name.replace('\0', &quote.to_string())))
-}
-
-/// `SHOW x LIKE 'pattern'`, of which three words are known to be there.
-fn show_like(text: &str) -> Option<Command> {
-    let mut rest = text;
-    let mut next = || {
-        let text = rest.trim_ascii_start();
-        let (word, behind) = text.split_at(text.find(|c: char| c.is_ascii_whitespace())?);
-        rest = behind;
-        Some(word)
-    };
-    let (_, name, _) = (next()?, next()?, next()?);
-    let pattern = rest.trim();
-    let pattern = if pattern.starts_with('\'') { argument(pattern)?? } else { return None };
-    let show = Show::by_word(name).filter(|show| *show != Show::Help)?;
-    Some(Command::ShowLike(show, Pattern::parse(&pattern)?))
 }
 
 /// What follows SET: `key = value`, `key=value` or `key TO value`. A value in single quotes may hold anything, one without is one word or none.
@@ -192,13 +173,12 @@ impl Command {
             }
             return Order::parse(first, argument).map(Command::Order);
         }
-        let second = words.next().unwrap_or_default();
-        if let Some(third) = words.next() {
-            let is_like = first.eq_ignore_ascii_case("SHOW") && third.eq_ignore_ascii_case("LIKE");
-            return if is_like { show_like(text) } else { None };
-        }
         if first.eq_ignore_ascii_case("SHOW") {
-            return Show::by_word(second).map(Command::Show);
+            return Shown::parse(text.trim_start().strip_prefix(first)?).map(Command::Show);
+        }
+        let second = words.next().unwrap_or_default();
+        if words.next().is_some() {
+            return None;
         }
         let lines = COMMANDS.iter().filter(|(name, _)| name.eq_ignore_ascii_case(first));
         let mut commands = lines.flat_map(|(_, commands)| *commands);
@@ -209,7 +189,7 @@ impl Command {
     #[must_use]
     pub(crate) fn is_for_stats_users(&self) -> bool {
         match self {
-            Command::Show(show) | Command::ShowLike(show, _) => show.is_for_stats_users(),
+            Command::Show(shown) => shown.show.is_for_stats_users(),
             Command::Courtesy(_) => true,
             Command::Reload | Command::Shutdown(_) | Command::Order(_) => false,
             Command::Set { .. } => false,
@@ -220,10 +200,11 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::Show;
 
     #[test]
     fn a_table_of_texts() {
-        let show = |show| Some(Command::Show(show));
+        let show = |show| Some(Command::Show(Shown::all(show)));
         let order = |order| Some(Command::Order(order));
         let app = || Some("app".to_owned());
         let set = |key: &str, value: &str| Some(Command::Set { key: key.to_owned(), value: value.to_owned() });
@@ -271,7 +252,6 @@ mod tests {
             ("set verbose = 2 3", None),
             ("set a.b = 2", None),
             ("begin", Some(Command::Courtesy(Courtesy::Tag("BEGIN")))),
-            ("select 1", None),
             ("suspend", order(Order::Suspend)),
             ("suspend app", None),
             ("", None),
@@ -287,29 +267,6 @@ mod tests {
             ("shutdown now", None),
             ("reload x", None),
             ("select 1", None),
-        ];
-        for (text, expected) in table {
-            assert_eq!(Command::parse(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_table_of_patterns() {
-        let like = |show, text| Some(Command::ShowLike(show, Pattern::parse(text).expect("a pattern")));
-        let table = [
-            ("show config like 'pool%'", like(Show::Config, "pool%")),
-            ("SHOW  Stats\n LIKE\t'%a b''c;_' ;", like(Show::Stats, "%a b'c;_")),
-            ("show like like 'x'", None),
-            ("show config like pool", None),
-            ("show config like \"pool\"", None),
-            ("show config like 'pool", None),
-            ("show config like 'a' 'b'", None),
-            ("show config like 'a\\'", None),
-            ("show config like", None),
-            ("show config ilike 'a'", None),
-            ("show config like'a'", None),
-            ("show help like 'a'", None),
-            ("show nothing like 'a'", None),
         ];
         for (text, expected) in table {
             assert_eq!(Command::parse(text), expected, "{text:?}");

@@ -14,7 +14,7 @@ use crate::command::Command;
 use crate::courtesy::Courtesy;
 use crate::help;
 use crate::pattern::Pattern;
-use crate::table::Table;
+use crate::table::{Table, TableFormat};
 
 const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
 const CONFIG_FILE_ERROR: SqlState = SqlState(*b"F0000");
@@ -64,6 +64,13 @@ pub(crate) fn command(question: &Question) -> Result<Command, Refusal> {
     if question.admin || command.is_for_stats_users() { Ok(command) } else { Err(Refusal::AdminNeeded) }
 }
 
+/// Whether it is to be looked at PostgreSQL before the question is answered.
+pub(crate) fn wants_look(question: &Question) -> bool {
+    let is_described = matches!(question.manner, Manner::Describe { .. });
+    let is_of_now = |command: Command| matches!(command, Command::Show(shown) if shown.show.is_of_now());
+    !is_described && command(question).is_ok_and(is_of_now)
+}
+
 impl Refusal {
     /// The message for the client and the log.
     #[must_use]
@@ -96,6 +103,13 @@ impl Answer {
             table.retain(pattern);
         }
         self
+    }
+
+    pub(crate) fn in_format(self, format: TableFormat) -> Answer {
+        match self {
+            Answer::Rows(table) => Answer::Rows(table.in_format(format)),
+            other => other,
+        }
     }
 
     /// The messages, ReadyForQuery included.

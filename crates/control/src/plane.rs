@@ -3,9 +3,10 @@
 //! Both are given by the program, so that everything here is tested without a thread or a file.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use activity::History;
 use jiff::Zoned;
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
@@ -87,6 +88,16 @@ pub trait Plane {
 
     /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
     fn show_life(&mut self) {}
+
+    /// What PostgreSQL and the sessions do, and did during the last hour. `None`: nobody looks.
+    fn history(&mut self) -> Option<Arc<Mutex<History>>> {
+        None
+    }
+
+    /// Has it looked at now, locks too: [`crate::ControlEvent::Observed`] follows, unless this is false.
+    fn observe(&mut self) -> bool {
+        false
+    }
 
     /// Gives unused memory back to the system.
     fn give_memory_back(&mut self);

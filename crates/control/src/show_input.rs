@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use activity::History;
 use connections::databases::{CONSOLE_DATABASE, Database, Host};
 use jiff::Zoned;
 use machine::peering::PeerPool;
@@ -46,6 +47,8 @@ pub struct ShowInput<'a> {
     pub peer_pools: &'a [PeerPool],
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,
+    /// What sessions and PostgreSQL's backends did, up to the last look.
+    pub history: &'a History,
     /// Whether clients' statements may be shown: to an administrator only.
     pub shows_statements: bool,
     /// The time of day when the snapshots were taken.

@@ -3,14 +3,16 @@
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use activity::History;
 use machine::{Level, Look, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::Show;
+use crate::admin::shown::Shown;
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
@@ -61,6 +63,8 @@ pub enum ControlEvent {
     SuccessorReplaced,
     /// The process whose place we take has ended.
     PredecessorGone,
+    /// It has been looked at PostgreSQL and the sessions, as was asked for.
+    Observed,
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -71,6 +75,7 @@ struct Seen {
     detail: Detail,
     counters: EngineFacts,
     names: KnownNames,
+    history: Arc<Mutex<History>>,
 }
 
 /// How the process ends.
@@ -128,6 +133,8 @@ pub struct Steward<P, L> {
     orders: Orders,
     /// Commands that are answered when servers are closed, or all is sent.
     waiting: Vec<Waiting>,
+    /// Questions that are answered once it has been looked.
+    looking: Vec<(Asker, Question)>,
     /// What SUSPEND has come to, while it is in force.
     suspending: Suspending,
     /// The end that has begun.
@@ -151,6 +158,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             phase: Phase::Running,
             ready: Arc::default(),
             waiting: Vec::new(),
+            looking: Vec::new(),
             suspending: Suspending::default(),
             end: Countdown::default(),
             has_successor: false,
@@ -229,6 +237,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 // Who asked may have given up.
                 let _ = to.send(self.may_hand_over(pid));
             }
+            ControlEvent::Observed => {
+                for (asker, question) in std::mem::take(&mut self.looking) {
+                    if let Some(answer) = self.shown(&question) {
+                        self.plane.answer(asker, answer.encode_for(&question.manner), false);
+                    }
+                }
+            }
             ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
             ControlEvent::Ordered(orders) => self.follow_orders(orders),
             ControlEvent::ServersAsked => self.tell_servers(),
@@ -266,10 +281,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     fn asked(&mut self, asker: Asker, question: &Question) -> Option<Ending> {
+        if console::wants_look(question) && self.plane.observe() {
+            self.looking.push((asker, question.clone()));
+            return None;
+        }
         let answer = match console::command(question) {
             Ok(command) if matches!(question.manner, Manner::Describe { .. }) => self.columns(&command),
-            Ok(Command::Show(show)) => self.show(show, question.admin),
-            Ok(Command::ShowLike(show, pattern)) => self.show(show, question.admin).like(&pattern),
+            Ok(Command::Show(_)) => self.shown(question)?,
             Ok(Command::Courtesy(courtesy)) => courteous(courtesy),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
@@ -288,10 +306,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         None
     }
 
+    /// `None`: it is no SHOW.
+    fn shown(&mut self, question: &Question) -> Option<Answer> {
+        let Ok(Command::Show(shown)) = console::command(question) else { return None };
+        let mut answer = self.show(&shown, question.admin);
+        if let Some(pattern) = &shown.like {
+            answer = answer.like(pattern);
+        }
+        Some(answer.in_format(shown.format))
+    }
+
     /// What a command would answer with, of which nothing is done.
     fn columns(&mut self, command: &Command) -> Answer {
         let show = match command {
-            Command::Show(show) | Command::ShowLike(show, _) => *show,
+            Command::Show(shown) => shown,
             Command::Courtesy(Courtesy::Parameter(parameter)) => return Answer::Columns(Some(parameter.table())),
             _ => return Answer::Columns(None),
         };
@@ -301,11 +329,15 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             detail: Detail::Nothing,
             counters: EngineFacts::default(),
             names: KnownNames::default(),
+            history: Arc::default(),
         };
-        Answer::Columns(self.with_input(&nothing, false, |input| show.table(input)))
+        Answer::Columns(
+            self.with_input(&nothing, false, |input| show.table(input)).map(|table| table.in_format(show.format)),
+        )
     }
 
-    fn show(&mut self, show: Show, admin: bool) -> Answer {
+    fn show(&mut self, shown: &Shown, admin: bool) -> Answer {
+        let show = shown.show;
         let detail = show.detail();
         let snapshots = match detail {
             Detail::Nothing => Vec::new(),
@@ -317,8 +349,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
         let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
-        let seen = Seen { snapshots, detail, counters, names };
-        self.with_input(&seen, admin, |input| show.table(input).map_or(Answer::Help, Answer::Rows))
+        let history = if show.is_of_history() { self.plane.history() } else { None }.unwrap_or_default();
+        let seen = Seen { snapshots, detail, counters, names, history };
+        self.with_input(&seen, admin, |input| shown.table(input).map_or(Answer::Help, Answer::Rows))
     }
 
     /// `None`: not every worker has answered. Sums that fall and rise again would look like a restart.
@@ -328,7 +361,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             return None;
         }
         let (counters, names) = (self.plane.counters(), self.plane.names());
-        let seen = Seen { snapshots, detail: Detail::Pools, counters, names };
+        let history = self.plane.history().unwrap_or_default();
+        let seen = Seen { snapshots, detail: Detail::Pools, counters, names, history };
         Some(self.with_input(&seen, false, |input| metrics::text(input, format)))
     }
 
@@ -339,6 +373,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {
         let log_lines_lost = self.plane.log_lines_lost();
+        let history = seen.history.lock().expect("nothing panics while it holds this lock");
         let input = ShowInput {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
@@ -352,6 +387,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             peer_pools: &seen.counters.peer_pools,
             log_lines_lost,
             shows_statements,
+            history: &history,
             now: self.plane.wall_clock(),
             pools: OnceCell::new(),
         };

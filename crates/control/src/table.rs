@@ -2,12 +2,16 @@
 //!
 //! The type ids matter, since drivers convert int4, int8 and numeric to numbers.
 
+mod formats;
+
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use wire::backend::{self, oid};
 
 use crate::pattern::Pattern;
+
+pub use formats::TableFormat;
 
 /// A column's type, as in PgBouncer's console.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

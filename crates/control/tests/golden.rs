@@ -6,6 +6,7 @@ mod world;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use control::admin::shown::Shown;
 use control::console::Answer;
 use control::{Command, Show};
 use wire::{HEADER_LEN, Header, backend};
@@ -84,7 +85,7 @@ fn each_show_is_as_its_file_has_it() {
         shows().filter(|(word, show)| !is_as_written(word, *show, &world)).map(|(word, _)| word).collect();
     assert_eq!(differ, [""; 0], "UPDATE=1 writes them anew");
     for (word, show) in shows() {
-        assert_eq!(Command::parse(&format!("show {word};")), Some(Command::Show(show)));
+        assert_eq!(Command::parse(&format!("show {word};")), Some(Command::Show(Shown::all(show))));
     }
     assert_eq!(std::fs::read_dir(folder()).expect("it is there").count(), shows().count(), "a file for each");
 }

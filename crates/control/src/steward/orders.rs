@@ -136,7 +136,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Order::Kill(_) => self.give(|orders| {
                 orders.change(database, |own| (own.paused, own.kills) = (true, own.kills + 1));
             }),
-            Order::KillClient(id) => self.kill_client(id)?,
+            Order::KillClient(id) => kill_client(&mut self.plane, id)?,
             Order::WaitClose(_) => {
                 self.wait_for(asker, Awaited::NoneClosing, database);
                 return Ok(false);
@@ -307,16 +307,6 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
     }
 
-    fn kill_client(&mut self, id: &str) -> Result<(), String> {
-        let number: i32 = id.parse().map_err(|_| "invalid client pointer supplied".to_owned())?;
-        let is_it = |client: &&ClientSnapshot| client.serial.0 == number;
-        let snapshots = self.plane.look(Look::Connections);
-        let client = snapshots.iter().flat_map(|snapshot| &snapshot.clients).find(is_it);
-        let client = client.ok_or_else(|| "client not found".to_owned())?;
-        self.plane.kill_client(WorkerId(client.conn.owner()), client.conn, client.serial);
-        Ok(())
-    }
-
     /// A shutdown begins: takes back what is paused or suspended, since nobody could later, and clients are to finish what they have begun.
     pub(super) fn resume_for_shutdown(&mut self) {
         let was_suspended = self.orders.is_suspended();
@@ -329,6 +319,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
         self.refuse_waiting("pooler is shutting down", |waiting| waiting.what != Awaited::NoneClosing);
     }
+}
+
+fn kill_client(plane: &mut impl Plane, id: &str) -> Result<(), String> {
+    let number: i32 = id.parse().map_err(|_| "invalid client pointer supplied".to_owned())?;
+    let is_it = |client: &&ClientSnapshot| client.serial.0 == number;
+    let snapshots = plane.look(Look::Connections);
+    let client = snapshots.iter().flat_map(|snapshot| &snapshot.clients).find(is_it);
+    let client = client.ok_or_else(|| "client not found".to_owned())?;
+    plane.kill_client(WorkerId(client.conn.owner()), client.conn, client.serial);
+    Ok(())
 }
 
 /// The servers here, as these looks at the workers show, and in the process whose place we take. `None`: that has not answered in time.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod observed;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::settings::Over;
+use activity::History;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
@@ -42,6 +45,7 @@ pub(crate) struct World {
     pub(crate) averages: Averages,
     pub(crate) names: KnownNames,
     pub(crate) peer_pools: Vec<PeerPool>,
+    pub(crate) history: History,
 }
 
 impl World {
@@ -63,7 +67,9 @@ impl World {
         let zones = vec![KnownZone { name: "example".to_owned(), serial: 4_000_000_000, hosts: 1 }];
         let names = KnownNames { hosts, zones, lookups: 1 };
         let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
-        World { settings: settings(), rows, snapshots, workers, averages, names, peer_pools }
+        let settings = settings();
+        let history = observed::history(&settings, &snapshots);
+        World { settings, rows, snapshots, workers, averages, names, peer_pools, history }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -80,6 +86,7 @@ impl World {
             door: door(),
             peer_pools: &self.peer_pools,
             log_lines_lost: 3,
+            history: &self.history,
             shows_statements: true,
             now,
             pools: OnceCell::new(),
@@ -318,7 +325,6 @@ fn linked_client() -> ClientSnapshot {
         kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
         ties: Ties { pin: Some(pin), replication: Some(ReplicationKind::Logical), ..ties() },
-        doing: Doing::default(),
         ..client(0, 8, key("app", "app_owner"), "bob")
     }
 }
@@ -357,7 +363,6 @@ fn first_worker() -> Snapshot {
         tls: Some("TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384/X25519".to_owned()),
         times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
         ties: Ties::default(),
-        doing: Doing::default(),
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {

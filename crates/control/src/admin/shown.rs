@@ -1,0 +1,258 @@
+//! What follows `SHOW`: which table, which of its rows, over which time, and how they are written.
+//!
+//! ```text
+//!   SHOW table [BY dimension] [LAST n s|min|h] [FROM 'time'] [TO 'time'] [LIKE 'pattern'] [FORMAT CSV|JSON]
+//!               └──────────────── WAITS only ────────────────────────┘
+//! ```
+
+use activity::history::Dimension;
+use jiff::Zoned;
+use jiff::civil::{DateTime, Time};
+
+use super::{Show, show_waits};
+use crate::pattern::Pattern;
+use crate::show_input::ShowInput;
+use crate::table::{Table, TableFormat};
+
+/// A SHOW with all that it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub show: Show,
+    /// Of [`Show::Waits`].
+    pub by: Dimension,
+    pub during: During,
+    pub like: Option<Pattern>,
+    pub format: TableFormat,
+}
+
+/// Over which time; as typed, since what it means depends on what time it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct During {
+    /// Seconds before now, or before `to`.
+    pub last: Option<u64>,
+    pub from: Option<Clock>,
+    pub to: Option<Clock>,
+}
+
+/// A time of day, of today or of a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clock {
+    Today(Time),
+    Day(DateTime),
+}
+
+impl Clock {
+    fn parse(text: &str) -> Option<Clock> {
+        let day = text.parse().ok().filter(|_| text.contains('-'));
+        day.map(Clock::Day).or_else(|| text.parse().ok().map(Clock::Today))
+    }
+
+    /// In the zone of `now`. A time of today that is still to come was yesterday's.
+    #[must_use]
+    pub fn at(&self, now: &Zoned) -> Option<Zoned> {
+        let zone = now.time_zone().clone();
+        match self {
+            Clock::Day(day) => day.to_zoned(zone).ok(),
+            Clock::Today(time) => {
+                let today = now.date().to_datetime(*time).to_zoned(zone.clone()).ok()?;
+                if today <= *now {
+                    return Some(today);
+                }
+                now.date().yesterday().ok()?.to_datetime(*time).to_zoned(zone).ok()
+            }
+        }
+    }
+}
+
+impl Shown {
+    /// All of it, as text.
+    #[must_use]
+    pub fn all(show: Show) -> Shown {
+        Shown { show, by: Dimension::Event, during: During::default(), like: None, format: TableFormat::Columns }
+    }
+
+    /// `None`: it is none of these.
+    pub(crate) fn parse(text: &str) -> Option<Shown> {
+        let mut words = Words(text);
+        let mut shown = Shown::all(Show::by_word(&words.bare()?)?);
+        while let Some(word) = words.bare() {
+            shown.add(&word.to_ascii_uppercase(), &mut words)?;
+        }
+        // What is left is no bare word.
+        words.0.trim_ascii().is_empty().then_some(shown)
+    }
+
+    /// Each part may stand once.
+    fn add(&mut self, word: &str, words: &mut Words<'_>) -> Option<()> {
+        let (is_waits, nothing) = (self.show == Show::Waits, During::default());
+        match word {
+            "BY" if is_waits && self.by == Dimension::Event => self.by = dimension(words)?,
+            "LAST" if is_waits && self.during.last.is_none() => self.during.last = Some(seconds(words)?),
+            "FROM" if is_waits && self.during.from == nothing.from => {
+                self.during.from = Some(Clock::parse(&words.quoted()?)?);
+            }
+            "TO" if is_waits && self.during.to == nothing.to => self.during.to = Some(Clock::parse(&words.quoted()?)?),
+            "LIKE" if self.like.is_none() && self.show != Show::Help => {
+                self.like = Some(Pattern::parse(&words.quoted()?)?);
+            }
+            "FORMAT" if self.format == TableFormat::Columns && self.show != Show::Help => {
+                self.format = match words.bare()?.to_ascii_uppercase().as_str() {
+                    "CSV" => TableFormat::Csv,
+                    "JSON" => TableFormat::Json,
+                    _ => return None,
+                };
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The table; `None` for SHOW HELP.
+    pub(crate) fn table(&self, input: &ShowInput<'_>) -> Option<Table> {
+        match self.show {
+            Show::Waits => Some(show_waits::of(input, &self.by, &self.during)),
+            show => show.table(input),
+        }
+    }
+}
+
+fn dimension(words: &mut Words<'_>) -> Option<Dimension> {
+    Some(match words.bare()?.to_ascii_uppercase().as_str() {
+        "EVENT" => Dimension::Event,
+        "EVENT_CLASS" => Dimension::Class,
+        "POOL" => Dimension::Pool,
+        "CLASS" => Dimension::ClientClass,
+        "STATEMENT" => Dimension::Statement,
+        "BLOCKER" => Dimension::Blocker,
+        "TAG" => Dimension::Tag(words.quoted().or_else(|| words.bare())?.into()),
+        _ => return None,
+    })
+}
+
+/// `90`, `90s`, `15min`, `1h`; a blank may stand before the unit.
+fn seconds(words: &mut Words<'_>) -> Option<u64> {
+    let word = words.bare()?;
+    let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
+    let number: u64 = number.parse().ok()?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+/// What is left of a text.
+struct Words<'t>(&'t str);
+
+impl Words<'_> {
+    fn bare(&mut self) -> Option<String> {
+        let text = self.0.trim_ascii_start();
+        let end = text.find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len());
+        let word = &text[..end];
+        if word.is_empty() || word.contains(['\'', '"', ';']) {
+            return None;
+        }
+        self.0 = &text[end..];
+        Some(word.to_owned())
+    }
+
+    /// In single quotes, in which a quote is written twice; a blank stands before it.
+    fn quoted(&mut self) -> Option<String> {
+        let text = self.0.trim_ascii_start();
+        if text.len() == self.0.len() {
+            return None;
+        }
+        let mut out = String::new();
+        let mut chars = text.strip_prefix('\'')?.char_indices().peekable();
+        while let Some((at, char)) = chars.next() {
+            if char != '\'' {
+                out.push(char);
+            } else if chars.next_if(|(_, next)| *next == '\'').is_some() {
+                out.push('\'');
+            } else {
+                self.0 = &text[at + 2..];
+                return Some(out);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_patterns() {
+        let like = |show, text| {
+            let like = Some(Pattern::parse(text).expect("a pattern"));
+            Some(Shown { like, ..Shown::all(show) })
+        };
+        let table = [
+            (" config like 'pool%'", like(Show::Config, "pool%")),
+            ("  Stats\n LIKE\t'%a b''c;_' ", like(Show::Stats, "%a b'c;_")),
+            (" like like 'x'", None),
+            (" config like pool", None),
+            (" config like \"pool\"", None),
+            (" config like 'pool", None),
+            (" config like 'a' 'b'", None),
+            (" config like 'a' like 'b'", None),
+            (" config like 'a\\'", None),
+            (" config like", None),
+            (" config ilike 'a'", None),
+            (" config like'a'", None),
+            (" help like 'a'", None),
+            (" nothing like 'a'", None),
+            (" pools format csv", Some(Shown { format: TableFormat::Csv, ..Shown::all(Show::Pools) })),
+            (" pools FORMAT json format json", None),
+            (" pools format yaml", None),
+            (" help format json", None),
+            (" pools by event", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Shown::parse(text), expected, "{text:?}");
+        }
+        let both = Shown::parse(" pools like 'a''b%' format json").expect("both");
+        assert_eq!((both.format, both.like), (TableFormat::Json, Pattern::parse("a'b%")));
+    }
+
+    #[test]
+    fn a_table_of_waits() {
+        let by = |by| Some(Shown { by, ..Shown::all(Show::Waits) });
+        let last = |seconds| {
+            let during = During { last: Some(seconds), ..During::default() };
+            Some(Shown { during, ..Shown::all(Show::Waits) })
+        };
+        let table = [
+            (" waits", by(Dimension::Event)),
+            (" waits by statement", by(Dimension::Statement)),
+            (" waits by tag controller", by(Dimension::Tag("controller".into()))),
+            (" waits by tag 'my tag'", by(Dimension::Tag("my tag".into()))),
+            (" waits by nothing", None),
+            (" waits by", None),
+            (" waits last 90", last(90)),
+            (" waits last 15min", last(900)),
+            (" waits last 1h", last(3600)),
+            (" waits last 1d", None),
+            (" waits last -1", None),
+            (" waits last 99999999999999999999h", None),
+            (" waits from 'yesterday'", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Shown::parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_last_one() {
+        let now: Zoned = "2026-11-26T14:03:20+01:00[Europe/Berlin]".parse().expect("a time");
+        let at = |text: &str| Some(Clock::parse(text)?.at(&now)?.to_string());
+        let expected = |text: &str| Some(text.to_owned());
+        assert_eq!(at("14:03:20"), expected("2026-11-26T14:03:20+01:00[Europe/Berlin]"));
+        assert_eq!(at("14:04"), expected("2026-11-25T14:04:00+01:00[Europe/Berlin]"));
+        assert_eq!(at("2026-11-26 13:00"), expected("2026-11-26T13:00:00+01:00[Europe/Berlin]"));
+        assert_eq!(at("noon"), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! What was seen of the two workers' PostgreSQL: a report, DDL behind it, a reader behind that, and a client that waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use activity::history::Options;
+use activity::{Answer, At, History, LockCounts, Reading, join};
+use connections::databases::{Address, Host};
+use machine::snapshot::Doing;
+use machine::{Settings, Snapshot};
+use observe::{Ages, Backend, Counts, Lock, LockMode, Object, State, WaitEvent};
+
+/// 2026-07-01 11:59:59, a second before the input's now.
+const AT: At = At(1_782_907_199_000);
+
+const ADDRESS: &str = "127.0.0.1:5432";
+
+/// `servers`: pids of servers that have a client; the first has the report, the second the DDL.
+pub(crate) fn history(settings: &Settings, snapshots: &[Snapshot]) -> History {
+    let mut snapshots = snapshots.to_vec();
+    let address = Arc::new(Address { host: Host::Ip([127, 0, 0, 1].into()), port: 5432 });
+    for server in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.servers) {
+        server.address = Arc::clone(&address);
+    }
+    for client in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.clients) {
+        client.doing = Doing { statement: Some(0xabc), waited_us: 1500, ..Doing::default() };
+        if client.times.waiting_since.is_some() {
+            client.doing.waits_with = Some("select 1 /*controller:carts*/".to_owned());
+        }
+    }
+    let backends = vec![
+        backend(
+            815,
+            State::IdleInTransaction,
+            ("Client", "ClientRead"),
+            "select * from orders /*controller:report,request_id:7*/",
+        ),
+        backend(900, State::Active, ("Lock", "relation"), "alter table orders add column more int"),
+        backend(901, State::Active, ("Lock", "relation"), "select 'private' from orders"),
+        backend(816, State::Idle, ("Client", "ClientRead"), "commit"),
+    ];
+    let locks = vec![
+        lock(815, LockMode::AccessShare, None),
+        lock(900, LockMode::AccessExclusive, Some(9000)),
+        lock(901, LockMode::AccessShare, Some(4000)),
+    ];
+    let counts = Counts { held: [("AccessShareLock".into(), 7)].into(), waiting: 2, fast_path: 6 };
+    let counts = Some(LockCounts { at: AT, counts });
+    let answer = Answer { backends, locks, counts, took: Duration::from_millis(2), age: Duration::from_millis(3) };
+    let reading = Reading { address: ADDRESS.into(), answer: Ok(answer) };
+    let mut history = History::new(Options { tags: vec!["controller".into()], ..Options::default() });
+    history.push(Arc::new(join(AT, vec![reading], &snapshots, settings)));
+    history
+}
+
+fn backend(pid: i32, state: State, (class, event): (&str, &str), query: &str) -> Backend {
+    let text = |text: &str| Some(text.to_owned());
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    Backend {
+        pid,
+        kind: text("client backend"),
+        database: text("app_production"),
+        user: text("app_owner"),
+        application_name: text("migrate"),
+        client_addr: text("10.0.0.77"),
+        state: Some(state),
+        wait: Some(WaitEvent { class: class.to_owned(), event: event.to_owned() }),
+        ages: Ages { backend: seconds(100), transaction: seconds(60), query: seconds(50), state: seconds(40) },
+        xmin_age: Some(12),
+        query_id: Some(-5),
+        query: text(query),
+    }
+}
+
+fn lock(pid: i32, mode: LockMode, waiting: Option<u64>) -> Lock {
+    let object = Object { kind: "relation".into(), key: "1".into(), name: Some("orders".into()) };
+    Lock { pid, leader_pid: None, object, mode, waiting: waiting.map(Duration::from_millis) }
+}
