@@ -29,6 +29,7 @@ mod identity;
 mod keyring;
 mod keytab;
 mod memory;
+mod observer;
 mod passed;
 mod place;
 mod plane;

@@ -1,8 +1,9 @@
 //! The engine as the control plane sees it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use activity::History;
 use control::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
@@ -11,6 +12,7 @@ use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
+use crate::observer::Observer;
 use crate::place::Place;
 use crate::supervisor::Supervisor;
 
@@ -25,13 +27,14 @@ pub(crate) struct EnginePlane {
     handle: Handle,
     supervisor: Supervisor,
     place: Place,
+    observer: Observer,
     /// The log was told something since the last answer.
     logged: bool,
 }
 
 impl EnginePlane {
-    pub(crate) fn new(handle: Handle, supervisor: Supervisor, place: Place) -> EnginePlane {
-        EnginePlane { handle, supervisor, place, logged: false }
+    pub(crate) fn new(handle: Handle, supervisor: Supervisor, place: Place, observer: Observer) -> EnginePlane {
+        EnginePlane { handle, supervisor, place, observer, logged: false }
     }
 }
 
@@ -72,6 +75,7 @@ impl Plane for EnginePlane {
     fn hand_over(&mut self) {
         self.handle.accept(false);
         self.place.give();
+        self.observer.rest(true);
         self.handle.hand_over();
     }
 
@@ -82,6 +86,7 @@ impl Plane for EnginePlane {
     fn take_back(&mut self, accepts: bool) {
         self.handle.go_on();
         self.place.take_back();
+        self.observer.rest(false);
         if accepts {
             self.handle.accept(true);
         }
@@ -156,6 +161,14 @@ impl Plane for EnginePlane {
         if self.handle.answers(LIFE) {
             self.supervisor.alive();
         }
+    }
+
+    fn history(&mut self) -> Option<Arc<Mutex<History>>> {
+        Some(self.observer.history())
+    }
+
+    fn observe(&mut self) -> bool {
+        self.observer.look()
     }
 
     fn give_memory_back(&mut self) {

@@ -26,6 +26,7 @@ use signal_hook::iterator::Signals;
 use crate::cli::Flags;
 use crate::files::{Files, Watcher};
 use crate::http::Http;
+use crate::observer::Observer;
 use crate::place::Place;
 use crate::plane::EnginePlane;
 use crate::settings::Reading;
@@ -236,7 +237,8 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let questions = engine.questions().expect("nobody took them before");
     let news = engine.news().expect("nobody took them before");
     let mut loaded = settings::loaded(&config);
-    let load = told(supervisor.clone(), reader(handle.clone(), watcher, flags.clone(), read));
+    let observer = Observer::start(&config, handle.clone(), sender.clone())?;
+    let load = told(supervisor.clone(), reader(handle.clone(), watcher, observer.clone(), flags.clone(), read));
     show_life(sender.clone())?;
     hear(news, handle.clone(), sender.clone())?;
     let end = watch(engine, signals, questions, sender.clone())?;
@@ -256,7 +258,8 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     }
     let meeting = upgrade::await_successor(&config, &handle, sender.clone());
     announce(&handle);
-    let mut steward = Steward::new(EnginePlane::new(handle.clone(), supervisor.clone(), place), load, loaded);
+    let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, observer);
+    let mut steward = Steward::new(plane, load, loaded);
     watched.begin(sender, steward.readiness());
     begun(&config, &handle);
     supervisor.ready();
@@ -424,6 +427,7 @@ fn meaning(number: i32) -> Signal {
 fn reader(
     handle: Handle,
     watcher: Watcher,
+    observer: Observer,
     flags: Flags,
     read: Read,
 ) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
@@ -466,6 +470,7 @@ fn reader(
         }
         watcher.follow_tls(tls);
         watcher.follow(config.pooling.global.listening.watch_config, &files);
+        observer.configure(&config);
         handle.set_tcp(settings::tcp(&config.pooling.global));
         handle.set_names(&settings::names(&config.pooling.global));
         handle.log().reopen(&settings::log(&config.pooling.global, &flags));

@@ -13,8 +13,8 @@ use rustix::process::{Resource, getrlimit};
 use settings::Global;
 
 use crate::cli::Flags;
-use crate::daemon;
 use crate::files::{Files, Noted};
+use crate::{daemon, observer};
 
 /// What files say, or all that is wrong with them; and the files.
 pub(crate) type Reading = Noted<Result<Config, Vec<Problem>>>;
@@ -72,8 +72,14 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
         default: row.default.map(str::to_owned),
         changeable: row.changeable,
     };
+    let mut settings = config.pooling.clone();
+    let most = &mut settings.global.pools.max_server_connections;
+    if *most > 0 {
+        // The observer's connections are among them. One is left to clients in any case: 0 would be no limit.
+        *most = most.saturating_sub(observer::connections(config)).max(1);
+    }
     Loaded {
-        settings: Arc::new(config.pooling.clone()),
+        settings: Arc::new(settings),
         rows: config.rows.iter().map(row).collect(),
         listen_port: config.pooling.global.listening.listen_port,
         stats_period: config.pooling.global.console.stats_period,

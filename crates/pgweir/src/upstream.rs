@@ -42,7 +42,7 @@ pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, String> {
 }
 
 /// As servers are reached.
-fn encryption(config: &Config) -> Result<Option<Encryption>, String> {
+pub(crate) fn encryption(config: &Config) -> Result<Option<Encryption>, String> {
     let settings = &config.pooling.global.tls;
     let demand = match settings.server_tls_sslmode {
         SslMode::Disable => return Ok(None),

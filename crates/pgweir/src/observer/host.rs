@@ -1,0 +1,243 @@
+//! One server: a thread that asks it, and what is known of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use activity::{Answer, LockCounts, Reading};
+use engine::Handle;
+use machine::Level;
+use observe::{ACTIVITY, COUNTS, LOCKS, Lock, backends, counts, locks};
+use trials::{Monitor, Target};
+
+use super::targets::Wanted;
+use super::{Word, wall_clock};
+
+/// How PostgreSQL sees us.
+const NAME: &str = "pgweir observer";
+
+/// How long a server may take to let us in, and for each answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// After a failure it is tried again so much later.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A question that took so long is asked again after so many times as long at the soonest.
+const REST: u32 = 20;
+
+/// Locks are counted so often while nobody waits for one, and nobody looks.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// What holds for this connection: it never waits, writes, or takes more than a share.
+const SETTINGS: &str = "SET statement_timeout = 4000; SET lock_timeout = 500; SET default_transaction_read_only = on; \
+     SET idle_in_transaction_session_timeout = 0; SET max_parallel_workers_per_gather = 0; SET jit = off";
+
+/// What is to be asked.
+struct Question {
+    /// Locks too, whether anybody waits for one or not.
+    locks: bool,
+}
+
+/// What has come of a question.
+pub(super) struct Said {
+    pub(super) host: u64,
+    answer: Result<Answer, String>,
+    asked_at: Instant,
+    /// Of the whole.
+    locks_took: Duration,
+}
+
+/// A server, as the observer knows it.
+pub(super) struct Host {
+    id: u64,
+    wanted: Wanted,
+    questions: Sender<Question>,
+    asked: Option<Instant>,
+    last: Option<(Instant, Result<Answer, String>)>,
+    rests_until: Option<Instant>,
+    /// It has been said that it cannot be asked.
+    is_known_silent: bool,
+    /// It has been said that it does not tell everything.
+    is_known_partial: bool,
+}
+
+impl Host {
+    pub(super) fn new(wanted: Wanted, words: &Sender<Word>, handle: &Handle) -> Host {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (questions, asked) = channel();
+        let mut is_known_silent = false;
+        match &wanted.target {
+            Ok(target) => {
+                let (target, words) = (target.clone(), words.clone());
+                let ask = move || Asker { id, target, monitor: None, locks: LocksPace::default() }.run(&asked, &words);
+                if let Err(why) = thread::Builder::new().name("observer-host".to_owned()).spawn(ask) {
+                    handle.log().say(Level::Error, format!("observer: cannot start a thread: {why}"));
+                }
+            }
+            Err(why) => {
+                let text = format!("observer: {} is not asked what its backends do: {why}", wanted.address);
+                handle.log().say(Level::Log, text);
+                is_known_silent = true;
+            }
+        }
+        Host {
+            id,
+            wanted,
+            questions,
+            asked: None,
+            last: None,
+            rests_until: None,
+            is_known_silent,
+            is_known_partial: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn is_for(&self, wanted: &Wanted) -> bool {
+        let place = |target: &Target| {
+            let Target { host, port, user, password, database, .. } = target.clone();
+            (host, port, user, password, database)
+        };
+        let [ours, theirs] = [&self.wanted, wanted].map(|wanted| wanted.target.as_ref().map(place));
+        self.wanted.address == wanted.address && ours == theirs
+    }
+
+    /// Unless it is asked already, or rests.
+    pub(super) fn ask(&mut self, anew: bool) {
+        let now = Instant::now();
+        let rests = self.rests_until.is_some_and(|until| now < until) && !anew;
+        if self.wanted.target.is_err() || self.asked.is_some() || rests {
+            return;
+        }
+        if self.questions.send(Question { locks: anew }).is_ok() {
+            self.asked = Some(now);
+        }
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Returns what the log is to be told.
+    pub(super) fn take(&mut self, told: Said) -> Option<(Level, String)> {
+        self.asked = None;
+        let now = Instant::now();
+        let address = Arc::clone(&self.wanted.address);
+        // Locks rest by themselves.
+        let rest = told.answer.as_ref().map_or(RETRY, |answer| answer.took.saturating_sub(told.locks_took) * REST);
+        self.rests_until = Some(now + rest);
+        let was_silent = self.is_known_silent;
+        self.is_known_silent = told.answer.is_err();
+        let words = match &told.answer {
+            Err(why) if !was_silent => {
+                let text =
+                    format!("observer: {address} cannot be asked what its backends do: {why}; it is tried again");
+                Some((Level::Warning, text))
+            }
+            Ok(_) if was_silent => Some((Level::Log, format!("observer: {address} answers again"))),
+            Ok(answer) if answer.is_partial() && !self.is_known_partial => {
+                self.is_known_partial = true;
+                let user = self.wanted.target.as_ref().map_or("", |target| &target.user);
+                let text = format!(
+                    "observer: {address} does not tell \"{user}\" what other users do: GRANT pg_monitor TO \"{user}\" shows it"
+                );
+                Some((Level::Log, text))
+            }
+            _ => None,
+        };
+        self.last = Some((told.asked_at, told.answer));
+        words
+    }
+
+    /// As of now. `None`: it was not asked yet.
+    pub(super) fn reading(&self, now: Instant) -> Option<Reading> {
+        let address = Arc::clone(&self.wanted.address);
+        if let Err(why) = &self.wanted.target {
+            return Some(Reading { address, answer: Err(why.clone()) });
+        }
+        if let Some(since) = self.asked.filter(|since| now.duration_since(*since) > Duration::from_secs(1)) {
+            let seconds = now.duration_since(since).as_secs();
+            return Some(Reading { address, answer: Err(format!("it has not answered for {seconds} s")) });
+        }
+        let (asked_at, answer) = self.last.as_ref()?;
+        let answer = answer.clone().map(|answer| Answer { age: now.duration_since(*asked_at), ..answer });
+        Some(Reading { address, answer })
+    }
+}
+
+/// When locks are read.
+#[derive(Default)]
+struct LocksPace {
+    rests_until: Option<Instant>,
+    counted_at: Option<Instant>,
+    counts: Option<LockCounts>,
+    locks: Vec<Lock>,
+}
+
+/// The thread that asks.
+struct Asker {
+    id: u64,
+    target: Target,
+    monitor: Option<Monitor>,
+    locks: LocksPace,
+}
+
+impl Asker {
+    fn run(mut self, questions: &Receiver<Question>, words: &Sender<Word>) {
+        // Ends when the observer has forgotten this server.
+        for question in questions {
+            let asked_at = Instant::now();
+            let mut locks_took = Duration::ZERO;
+            let answer = self.answer(&question, &mut locks_took);
+            if answer.is_err() {
+                self.monitor = None;
+            }
+            if words.send(Word::Said(Said { host: self.id, answer, asked_at, locks_took })).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, question: &Question, locks_took: &mut Duration) -> Result<Answer, String> {
+        let monitor = match &mut self.monitor {
+            Some(monitor) => monitor,
+            none => {
+                let mut monitor = Monitor::connect_as(&self.target, NAME, PATIENCE)?;
+                monitor.ask(SETTINGS)?;
+                none.insert(monitor)
+            }
+        };
+        let connected_at = Instant::now();
+        let mut answer = Answer { backends: backends(&monitor.rows(ACTIVITY)?), ..Answer::default() };
+        let read_at = Instant::now();
+        let waits =
+            answer.backends.iter().any(|backend| backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock"));
+        let pace = &mut self.locks;
+        let rests = pace.rests_until.is_some_and(|until| read_at < until);
+        if question.locks || (waits && !rests) {
+            pace.locks = locks(&monitor.rows(LOCKS)?);
+        }
+        // While they rest, those that were read last stand for them.
+        if waits {
+            answer.locks.clone_from(&pace.locks);
+        }
+        let is_due = pace.counted_at.is_none_or(|at| read_at.duration_since(at) > COUNT_EVERY);
+        if question.locks || ((waits || is_due) && !rests) {
+            pace.counts = Some(LockCounts { at: wall_clock(), counts: counts(&monitor.rows(COUNTS)?) });
+            pace.counted_at = Some(read_at);
+        }
+        *locks_took = read_at.elapsed();
+        if !rests || question.locks {
+            pace.rests_until = Some(Instant::now() + *locks_took * REST);
+        }
+        answer.counts.clone_from(&pace.counts);
+        answer.took = connected_at.elapsed();
+        Ok(answer)
+    }
+}

@@ -1,0 +1,212 @@
+//! Looks at everything once a second: at PostgreSQL, through one connection to each server, and at the workers; joins both, and keeps the last hour.
+//!
+//! ```text
+//!   observer, a thread ──ask──► host, a thread for each server ──► PostgreSQL
+//!        │        ◄──reading──┘
+//!        ├── look ──► workers
+//!        ├── join ──► History, which the console and the page read
+//!        └── ControlEvent::Observed, to whoever has asked for a fresh look
+//! ```
+//!
+//! Promises: nothing of it is in traffic's way; a server that is slow or silent delays nobody but itself, and is rested for at least twenty times as
+//! long as it took. What goes wrong is said once, and once more when it is over.
+
+mod host;
+mod targets;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use activity::history::Options;
+use activity::{At, History, join};
+use config::Config;
+use control::ControlEvent;
+use engine::Handle;
+use machine::{Look, Settings};
+
+use host::{Host, Said};
+pub(crate) use targets::count as connections;
+
+/// How long servers may take until the moment is made without their answers.
+const ANSWERS_MAX: Duration = Duration::from_millis(400);
+
+/// How long workers may.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// What the observer is told.
+enum Word {
+    /// This holds now.
+    Configure(Box<Config>),
+    /// Somebody wants to see how it is now, locks too.
+    Look,
+    /// A server has answered, or has not.
+    Said(Said),
+    /// Another process looks from now on, or not any more.
+    Rest(bool),
+}
+
+/// The thread, as others see it. It ends with the last of these.
+#[derive(Clone)]
+pub(crate) struct Observer {
+    words: Sender<Word>,
+    history: Arc<Mutex<History>>,
+}
+
+impl Observer {
+    /// Begins to observe.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub(crate) fn start(config: &Config, handle: Handle, control: Sender<ControlEvent>) -> Result<Observer, String> {
+        let (words, heard) = channel();
+        let history = Arc::new(Mutex::new(History::new(options(config))));
+        let mut watch = Lookout {
+            settings: Arc::new(config.pooling.clone()),
+            interval: None,
+            hosts: Vec::new(),
+            handle,
+            control,
+            history: Arc::clone(&history),
+            // A sender of its own would keep the thread alive for ever.
+            words: words.clone(),
+            rests: false,
+        };
+        let first = config.clone();
+        let run = move || {
+            watch.configure(&first);
+            watch.run(&heard);
+        };
+        let started = thread::Builder::new().name("observer".to_owned()).spawn(run);
+        started.map_err(|why| format!("cannot start a thread: {why}"))?;
+        Ok(Observer { words, history })
+    }
+
+    /// Puts a new configuration in force.
+    pub(crate) fn configure(&self, config: &Config) {
+        // Fails when the process is about to end, as do the others.
+        let _ = self.words.send(Word::Configure(Box::new(config.clone())));
+    }
+
+    /// Looks now. `ControlEvent::Observed` follows. Whether anybody does.
+    pub(crate) fn look(&self) -> bool {
+        self.words.send(Word::Look).is_ok()
+    }
+
+    /// Asks no server any more, or asks them again: another process has our place, or is gone.
+    pub(crate) fn rest(&self, rests: bool) {
+        let _ = self.words.send(Word::Rest(rests));
+    }
+
+    pub(crate) fn history(&self) -> Arc<Mutex<History>> {
+        Arc::clone(&self.history)
+    }
+}
+
+fn options(config: &Config) -> Options {
+    let own = &config.pooling.global.observing;
+    Options {
+        memory_max: own.observe_memory as usize,
+        tags: own.observe_tags.iter().map(|tag| tag.as_str().into()).collect(),
+        literals: own.observe_literals,
+    }
+}
+
+/// What the thread has.
+struct Lookout {
+    settings: Arc<Settings>,
+    /// `None`: it looks only when it is asked to.
+    interval: Option<Duration>,
+    hosts: Vec<Host>,
+    handle: Handle,
+    control: Sender<ControlEvent>,
+    history: Arc<Mutex<History>>,
+    words: Sender<Word>,
+    rests: bool,
+}
+
+impl Lookout {
+    fn run(&mut self, words: &Receiver<Word>) {
+        let mut next = Instant::now();
+        loop {
+            let left = self.interval.map(|_| next.saturating_duration_since(Instant::now()));
+            // An hour: nothing is due.
+            match words.recv_timeout(left.unwrap_or(Duration::from_secs(3600))) {
+                Ok(Word::Look) => self.observe(words, true),
+                Ok(word) => self.hear(word),
+                Err(RecvTimeoutError::Timeout) if self.interval.is_none() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    self.observe(words, false);
+                    next = after(next, self.interval);
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Configure(config) => self.configure(&config),
+            Word::Said(told) => self.told(told),
+            Word::Rest(rests) => self.rests = rests,
+            // It is looked at already.
+            Word::Look => {}
+        }
+    }
+
+    fn configure(&mut self, config: &Config) {
+        self.settings = Arc::new(config.pooling.clone());
+        self.interval = config.pooling.global.observing.observe_interval;
+        self.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
+        let wanted = if self.interval.is_some() { targets::of(config) } else { Vec::new() };
+        let mut before = std::mem::take(&mut self.hosts);
+        for target in wanted {
+            let same = before.iter().position(|host| host.is_for(&target));
+            let host = same.map(|place| before.swap_remove(place));
+            self.hosts.push(host.unwrap_or_else(|| Host::new(target, &self.words, &self.handle)));
+        }
+    }
+
+    fn told(&mut self, told: Said) {
+        // None: the configuration has changed since.
+        let Some(host) = self.hosts.iter_mut().find(|host| host.id() == told.host) else { return };
+        if let Some((level, text)) = host.take(told) {
+            self.handle.log().say(level, text);
+        }
+    }
+
+    /// Makes a moment. `anew`: of all that is there, locks too, however long it takes.
+    fn observe(&mut self, words: &Receiver<Word>, anew: bool) {
+        let begun = Instant::now();
+        if !self.rests {
+            self.hosts.iter_mut().for_each(|host| host.ask(anew));
+        }
+        while self.hosts.iter().any(Host::is_asked) {
+            let left = ANSWERS_MAX.saturating_sub(begun.elapsed());
+            match words.recv_timeout(left) {
+                Ok(word) => self.hear(word),
+                Err(_) => break,
+            }
+        }
+        let snapshots = self.handle.look(Look::Busy, LOOK);
+        let now = Instant::now();
+        let readings = self.hosts.iter().filter_map(|host| host.reading(now)).collect();
+        let moment = Arc::new(join(wall_clock(), readings, &snapshots, &self.settings));
+        self.history.lock().expect("nothing panics while it holds this lock").push(moment);
+        if anew {
+            let _ = self.control.send(ControlEvent::Observed);
+        }
+    }
+}
+
+/// The next moment, without making up for those that were missed.
+fn after(last: Instant, interval: Option<Duration>) -> Instant {
+    let next = last + interval.unwrap_or_default();
+    next.max(Instant::now())
+}
+
+fn wall_clock() -> At {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    At(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,82 @@
+//! Which servers are asked, and as whom.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use activity::address_text;
+use auth::Secret;
+use config::Config;
+use connections::databases::{Address, Database, Host};
+use trials::Target;
+
+use crate::upstream;
+
+/// The database that is there if no other is named: of the entry `*`.
+const FALLBACK_DATABASE: &str = "postgres";
+
+/// A server that is to be asked, or why it is not.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    pub(super) address: Arc<str>,
+    pub(super) target: Result<Target, String>,
+}
+
+/// Connections that will be open to PostgreSQL.
+pub(crate) fn count(config: &Config) -> u32 {
+    if config.pooling.global.observing.observe_interval.is_none() {
+        return 0;
+    }
+    let can_be_asked = of(config).into_iter().filter(|wanted| wanted.target.is_ok()).count();
+    u32::try_from(can_be_asked).unwrap_or(u32::MAX)
+}
+
+/// Each server once, by its address: in the first entry of [databases] that says as whom.
+pub(super) fn of(config: &Config) -> Vec<Wanted> {
+    let pooling = &config.pooling;
+    let fallback = pooling.fallback.as_ref().map(|database| (FALLBACK_DATABASE, database));
+    let entries = pooling.databases.iter().map(|(name, database)| (name.as_str(), database)).chain(fallback);
+    let mut found: BTreeMap<String, Wanted> = BTreeMap::new();
+    for (name, database) in entries {
+        for address in &database.hosts {
+            let text = address_text(address);
+            if found.get(&text).is_some_and(|wanted| wanted.target.is_ok()) {
+                continue;
+            }
+            let target = target(config, name, database, address);
+            found.insert(text.clone(), Wanted { address: text.into(), target });
+        }
+    }
+    found.into_values().collect()
+}
+
+/// The only one that a password is known of.
+fn only_user(config: &Config) -> Option<&String> {
+    let has_password = |secret: &Secret| matches!(secret, Secret::Plain(password) if !password.as_str().is_empty());
+    let mut users = config.pooling.secrets.iter().filter(|(_, secret)| has_password(secret)).map(|(user, _)| user);
+    users.next().filter(|_| users.next().is_none())
+}
+
+fn target(config: &Config, name: &str, database: &Database, address: &Address) -> Result<Target, String> {
+    let own = config.pooling.global.observing.observe_user.as_ref();
+    let user = own.or(database.forced_user.as_ref()).or_else(|| only_user(config));
+    let user = user.ok_or("observe_user is not set")?;
+    let forced = database.password.as_ref().filter(|_| own.is_none());
+    let password = match forced.or_else(|| config.pooling.secrets.get(user)) {
+        Some(Secret::Plain(password)) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
+        _ => None,
+    };
+    let host = match &address.host {
+        Host::Unix(folder) => folder.clone(),
+        Host::Ip(ip) => ip.to_string(),
+        Host::Name(name) => name.clone(),
+    };
+    Ok(Target {
+        host,
+        port: address.port,
+        user: user.clone(),
+        password,
+        database: database.dbname.clone().unwrap_or_else(|| name.to_owned()),
+        verifier: None,
+        encryption: upstream::encryption(config)?,
+    })
+}
