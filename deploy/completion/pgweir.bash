@@ -37,6 +37,9 @@ _pgweir() {
             pgweir,import)
                 cmd="pgweir__subcmd__import"
                 ;;
+            pgweir,observe-setup)
+                cmd="pgweir__subcmd__observe__subcmd__setup"
+                ;;
             pgweir,run)
                 cmd="pgweir__subcmd__run"
                 ;;
@@ -61,6 +64,9 @@ _pgweir() {
             pgweir__subcmd__help,import)
                 cmd="pgweir__subcmd__help__subcmd__import"
                 ;;
+            pgweir__subcmd__help,observe-setup)
+                cmd="pgweir__subcmd__help__subcmd__observe__subcmd__setup"
+                ;;
             pgweir__subcmd__help,run)
                 cmd="pgweir__subcmd__help__subcmd__run"
                 ;;
@@ -71,7 +77,7 @@ _pgweir() {
 
     case "${cmd}" in
         pgweir)
-            opts="-d -q -R -u -v -h -V --daemon --quiet --reboot --user --verbose --help --version run dev bench auth-setup check import health help"
+            opts="-d -q -R -u -v -h -V --daemon --quiet --reboot --user --verbose --help --version run dev bench auth-setup observe-setup check import health help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -195,7 +201,7 @@ _pgweir() {
             return 0
             ;;
         pgweir__subcmd__help)
-            opts="run dev bench auth-setup check import health help"
+            opts="run dev bench auth-setup observe-setup check import health help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -306,6 +312,20 @@ _pgweir() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        pgweir__subcmd__help__subcmd__observe__subcmd__setup)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         pgweir__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -327,6 +347,24 @@ _pgweir() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        pgweir__subcmd__observe__subcmd__setup)
+            opts="-h --role --apply --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --role)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -136,11 +136,11 @@ impl Stage {
         assert!(self.pooler.is_alive());
     }
 
-    /// Backends that serve the pooler.
+    /// Backends that serve the pooler's clients.
     #[must_use]
     pub fn backends(&self) -> usize {
-        let sql =
-            "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+        let sql = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() \
+                   and application_name <> 'pgweir observer'";
         self.direct(sql).parse().expect("a count")
     }
 }

@@ -37,8 +37,16 @@ pub(crate) fn auth_setup(url: &str, role: &str, apply: bool) -> ExitCode {
 }
 
 fn run(target: &Target, role: &str) -> Result<(), String> {
+    run_all(target, statements(role))
+}
+
+/// As one transaction, if the first begins one.
+///
+/// # Errors
+/// In the server's words.
+pub(crate) fn run_all(target: &Target, statements: Vec<String>) -> Result<(), String> {
     let mut monitor = Monitor::connect_within(target, PATIENCE)?;
-    for statement in statements(role) {
+    for statement in statements {
         // If one fails, the transaction ends with the connection, and nothing of it stays.
         monitor.ask(&statement)?;
     }
@@ -51,10 +59,7 @@ fn statements(role: &str) -> Vec<String> {
     let function = format!("{SCHEMA}.user_lookup(pg_catalog.text)");
     vec![
         "BEGIN".to_owned(),
-        format!(
-            "DO $do$ BEGIN\n  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) {literal}) \
-             THEN\n    CREATE ROLE {role};\n  END IF;\nEND $do$"
-        ),
+        creation(&literal, &role),
         format!("ALTER ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS"),
         // Whoever owns the database may have been here first, and have let others in: what they made goes, and what they granted.
         format!("CREATE SCHEMA IF NOT EXISTS {SCHEMA}"),
@@ -76,6 +81,14 @@ fn statements(role: &str) -> Vec<String> {
         format!("GRANT EXECUTE ON FUNCTION {function} TO {role}"),
         "COMMIT".to_owned(),
     ]
+}
+
+/// Makes a role, if there is none. Its name comes as a literal and as a name in quotes.
+pub(crate) fn creation(literal: &str, role: &str) -> String {
+    format!(
+        "DO $do$ BEGIN\n  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) {literal}) \
+         THEN\n    CREATE ROLE {role};\n  END IF;\nEND $do$"
+    )
 }
 
 /// Takes all rights to the schema and the function from everybody but their owner: those that were granted before, and those
@@ -116,13 +129,13 @@ fn script(role: &str, database: &str, applied: bool) -> String {
 }
 
 /// A name in quotes, with those in it doubled.
-fn quoted(name: &str, quote: char) -> String {
+pub(crate) fn quoted(name: &str, quote: char) -> String {
     let doubled: String = [quote, quote].iter().collect();
     format!("{quote}{}{quote}", name.replace(quote, &doubled))
 }
 
 /// What stands in a comment must not leave it.
-fn one_line(name: &str) -> String {
+pub(crate) fn one_line(name: &str) -> String {
     name.replace(char::is_control, "?")
 }
 

@@ -1,6 +1,6 @@
 //! The command line: PgBouncer's flags and one file, or one of seven commands of our own.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `import`, `health`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -48,6 +48,12 @@ pub(crate) enum Invocation {
     },
     /// Let the pooler look users up in a database.
     AuthSetup {
+        url: String,
+        role: String,
+        apply: bool,
+    },
+    /// Let the observer see what all backends do.
+    ObserveSetup {
         url: String,
         role: String,
         apply: bool,
@@ -239,6 +245,24 @@ Examples:
         #[arg(long)]
         apply: bool,
     },
+    /// Print the SQL that lets observe_user see what all backends do, and run it if asked
+    #[command(after_help = "\
+It makes a role that has pg_monitor. Comments at the end say what to write into pg_hba.conf, pgbouncer.ini and auth_file. The user of the
+URL must be a superuser for --apply; without it nothing is connected to.
+
+Examples:
+  pgweir observe-setup 'postgres://postgres@db.example/shop' | psql 'postgres://postgres@db.example/shop'
+  PGPASSWORD=secret pgweir observe-setup 'postgres://postgres@db.example/shop' --apply")]
+    ObserveSetup {
+        /// A database of the server
+        url: String,
+        /// The role that asks: observe_user
+        #[arg(long, value_name = "NAME", default_value = "pgweir_observer", value_parser = role)]
+        role: String,
+        /// Run it there, too
+        #[arg(long)]
+        apply: bool,
+    },
     /// Say what a file means, and what is wrong with it
     #[command(after_help = "\
 What the file means goes to stdout, what is wrong with it to stderr; the status is 0 if it can be used.
@@ -343,6 +367,10 @@ impl Line {
             Command::AuthSetup { url, role, apply } => {
                 flags.refuse("auth-setup", &Flags::ALL)?;
                 Ok(Invocation::AuthSetup { url, role, apply })
+            }
+            Command::ObserveSetup { url, role, apply } => {
+                flags.refuse("observe-setup", &Flags::ALL)?;
+                Ok(Invocation::ObserveSetup { url, role, apply })
             }
             Command::Check { file } => {
                 flags.refuse("check", &Flags::ALL)?;

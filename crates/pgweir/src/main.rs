@@ -5,7 +5,7 @@
 //!        ├─ run URL… ─┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
 //!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
 //!        ├─ bench [URL] ► trials: the published tests, with this program as a child
-//!        ├─ auth-setup URL ─► SQL for auth_query
+//!        ├─ auth-setup URL, observe-setup URL ─► SQL for auth_query, for the observer
 //!        ├─ check FILE, import FILE ─► config, in words
 //!        └─ health ─────► a running pgweir, by HTTP
 //! ```
@@ -29,6 +29,7 @@ mod identity;
 mod keyring;
 mod keytab;
 mod memory;
+mod observe_setup;
 mod observer;
 mod passed;
 mod place;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),
+        Ok(Invocation::ObserveSetup { url, role, apply }) => observe_setup::observe_setup(&url, &role, apply),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
         Ok(Invocation::Import { file }) => check::import(&file, settings::cores()),
         Err(misuse) => misused(&program, &misuse),

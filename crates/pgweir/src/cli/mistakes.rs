@@ -50,7 +50,9 @@ pub(super) fn answer(error: &Error, arguments: &[OsString], line: &Command) -> R
         }
         ErrorKind::InvalidSubcommand => format!("there is no command {}", invalid(error)),
         ErrorKind::MissingRequiredArgument => match command.as_deref() {
-            Some("auth-setup") => "auth-setup needs a URL, as in auth-setup 'postgres://user@host/db'".to_owned(),
+            Some(name @ ("auth-setup" | "observe-setup")) => {
+                format!("{name} needs a URL, as in {name} 'postgres://user@host/db'")
+            }
             Some(name) => format!("{name} needs a configuration file"),
             None => "check needs a configuration file".to_owned(),
         },
@@ -96,7 +98,8 @@ fn paragraph(error: &Error) -> String {
 pub(crate) fn meant(word: &Path) -> Option<Misuse> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     // clap knows what is near where there is nothing else that a word could be.
-    let commands = ["run", "dev", "bench", "auth-setup", "check", "import", "health", "help"].map(Command::new);
+    let commands =
+        ["run", "dev", "bench", "auth-setup", "observe-setup", "check", "import", "health", "help"].map(Command::new);
     let strict = Command::new("pgweir").disable_help_subcommand(true).subcommands(commands);
     let error = strict.try_get_matches_from(["pgweir", word]).err()?;
     let near = match error.get(ContextKind::SuggestedSubcommand)? {

@@ -72,6 +72,14 @@ fn a_table_of_lines() {
             "auth-setup postgres://h/d --apply --role asker",
             Ok(Invocation::AuthSetup { url: "postgres://h/d".to_owned(), role: "asker".to_owned(), apply: true }),
         ),
+        (
+            "observe-setup postgres://h/d",
+            Ok(Invocation::ObserveSetup {
+                url: "postgres://h/d".to_owned(),
+                role: "pgweir_observer".to_owned(),
+                apply: false,
+            }),
+        ),
         ("run", Ok(Invocation::Run { urls: Vec::new(), listen: None, pool_size: None, flags: Flags::default() })),
         (
             "run postgres://h/d --pool-size 7 x=postgres://h/e",
@@ -107,6 +115,7 @@ fn a_table_of_mistakes() {
         ("check", "check needs a configuration file"),
         ("import", "import needs a configuration file"),
         ("auth-setup", "auth-setup needs a URL, as in auth-setup 'postgres://user@host/db'"),
+        ("observe-setup", "observe-setup needs a URL, as in observe-setup 'postgres://user@host/db'"),
         ("dev x", "one argument too many: x"),
         ("dev --port 70000", "invalid value '70000' for '--port <PORT>': a port is a number up to 65535"),
         (
@@ -158,7 +167,7 @@ fn a_mistake_names_the_help_that_explains_it() {
 
 #[test]
 fn help_comes_by_command_with_examples() {
-    let options: [(&str, &[&str]); 7] = [
+    let options: [(&str, &[&str]); 8] = [
         (
             "",
             &[
@@ -181,6 +190,7 @@ fn help_comes_by_command_with_examples() {
         ("dev", &["--port", "--data", "--pool-size"]),
         ("bench", &["--only", "--rounds", "--scale", "--quick", "--out", "--no-fsync", "PGBOUNCER"]),
         ("auth-setup", &["--role", "--apply", "psql"]),
+        ("observe-setup", &["--role", "--apply", "psql"]),
         ("check", &["CONFIG_FILE"]),
         ("import", &["CONFIG_FILE"]),
     ];

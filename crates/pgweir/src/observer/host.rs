@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use activity::{Answer, LockCounts, Reading};
 use engine::Handle;
 use machine::Level;
-use observe::{ACTIVITY, COUNTS, LOCKS, Lock, backends, counts, locks};
+use observe::{ACTIVITY, Backend, COUNTS, LOCKS, Lock, State, backends, counts, locks};
+use sql::{Key, Marks, Memo, Rules, Text};
 use trials::{Monitor, Target};
 
 use super::targets::Wanted;
@@ -33,6 +34,13 @@ const COUNT_EVERY: Duration = Duration::from_secs(60);
 /// What holds for this connection: it never waits, writes, or takes more than a share.
 const SETTINGS: &str = "SET statement_timeout = 4000; SET lock_timeout = 500; SET default_transaction_read_only = on; \
      SET idle_in_transaction_session_timeout = 0; SET max_parallel_workers_per_gather = 0; SET jit = off";
+
+/// PostgreSQL waits five seconds for a database to be left, before it is dropped, renamed or copied.
+const AWAY: Duration = Duration::from_secs(10);
+const LEFT: &str = "a database is to be empty";
+
+/// For statements of backends, in bytes.
+const MEMO_LEN: usize = 1 << 18;
 
 /// What is to be asked.
 struct Question {
@@ -72,7 +80,7 @@ impl Host {
         match &wanted.target {
             Ok(target) => {
                 let (target, words) = (target.clone(), words.clone());
-                let ask = move || Asker { id, target, monitor: None, locks: LocksPace::default() }.run(&asked, &words);
+                let ask = move || Asker::new(id, target).run(&asked, &words);
                 if let Err(why) = thread::Builder::new().name("observer-host".to_owned()).spawn(ask) {
                     handle.log().say(Level::Error, format!("observer: cannot start a thread: {why}"));
                 }
@@ -120,8 +128,8 @@ impl Host {
         }
     }
 
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked.is_some()
+    pub(super) fn is_asked_since(&self, moment: Instant) -> bool {
+        self.asked.is_some_and(|asked| asked >= moment)
     }
 
     /// Returns what the log is to be told.
@@ -135,6 +143,10 @@ impl Host {
         let was_silent = self.is_known_silent;
         self.is_known_silent = told.answer.is_err();
         let words = match &told.answer {
+            Err(why) if why == LEFT => {
+                self.is_known_silent = was_silent;
+                None
+            }
             Err(why) if !was_silent => {
                 let text =
                     format!("observer: {address} cannot be asked what its backends do: {why}; it is tried again");
@@ -186,9 +198,28 @@ struct Asker {
     target: Target,
     monitor: Option<Monitor>,
     locks: LocksPace,
+    memo: Memo,
+    /// It stays away until then.
+    leaves_until: Option<Instant>,
 }
 
 impl Asker {
+    fn new(id: u64, target: Target) -> Asker {
+        // Which statements there are is no secret from whoever may see them here.
+        let memo = Memo::new(Key::from_seed(id), MEMO_LEN);
+        Asker { id, target, monitor: None, locks: LocksPace::default(), memo, leaves_until: None }
+    }
+
+    /// Whether somebody waits until all have left a database.
+    fn is_to_leave(&mut self, backends: &[Backend]) -> bool {
+        let active = backends.iter().filter(|backend| backend.state == Some(State::Active));
+        let mut texts = active.filter_map(|backend| backend.query.as_deref());
+        texts.any(|text| {
+            let text = Text::new(text.as_bytes(), Rules::default());
+            self.memo.summary(&text).marks().any(Marks::EMPTY_DATABASE)
+        })
+    }
+
     fn run(mut self, questions: &Receiver<Question>, words: &Sender<Word>) {
         // Ends when the observer has forgotten this server.
         for question in questions {
@@ -205,6 +236,9 @@ impl Asker {
     }
 
     fn answer(&mut self, question: &Question, locks_took: &mut Duration) -> Result<Answer, String> {
+        if self.leaves_until.is_some_and(|until| Instant::now() < until) {
+            return Err(LEFT.to_owned());
+        }
         let monitor = match &mut self.monitor {
             Some(monitor) => monitor,
             none => {
@@ -216,6 +250,11 @@ impl Asker {
         let connected_at = Instant::now();
         let mut answer = Answer { backends: backends(&monitor.rows(ACTIVITY)?), ..Answer::default() };
         let read_at = Instant::now();
+        if self.is_to_leave(&answer.backends) {
+            self.leaves_until = Some(read_at + AWAY);
+            return Err(LEFT.to_owned());
+        }
+        let monitor = self.monitor.as_mut().expect("it has just answered");
         let waits =
             answer.backends.iter().any(|backend| backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock"));
         let pace = &mut self.locks;

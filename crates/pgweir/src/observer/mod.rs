@@ -12,6 +12,7 @@
 //! long as it took. What goes wrong is said once, and once more when it is over.
 
 mod host;
+mod lock_waits;
 mod targets;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -24,13 +25,15 @@ use activity::{At, History, join};
 use config::Config;
 use control::ControlEvent;
 use engine::Handle;
-use machine::{Look, Settings};
+use machine::{Level, Look, Settings};
 
 use host::{Host, Said};
+use lock_waits::LockWaits;
 pub(crate) use targets::count as connections;
 
-/// How long servers may take until the moment is made without their answers.
+/// How long servers may take until the moment is made without their answers: once a second, and if somebody waits to see it.
 const ANSWERS_MAX: Duration = Duration::from_millis(400);
+const LOOK_ANSWERS_MAX: Duration = Duration::from_millis(2500);
 
 /// How long workers may.
 const LOOK: Duration = Duration::from_millis(300);
@@ -72,6 +75,7 @@ impl Observer {
             // A sender of its own would keep the thread alive for ever.
             words: words.clone(),
             rests: false,
+            lock_waits: LockWaits::default(),
         };
         let first = config.clone();
         let run = move || {
@@ -124,6 +128,7 @@ struct Lookout {
     history: Arc<Mutex<History>>,
     words: Sender<Word>,
     rests: bool,
+    lock_waits: LockWaits,
 }
 
 impl Lookout {
@@ -182,8 +187,10 @@ impl Lookout {
         if !self.rests {
             self.hosts.iter_mut().for_each(|host| host.ask(anew));
         }
-        while self.hosts.iter().any(Host::is_asked) {
-            let left = ANSWERS_MAX.saturating_sub(begun.elapsed());
+        let patience = if anew { LOOK_ANSWERS_MAX } else { ANSWERS_MAX };
+        // Whoever has not answered an earlier question is not waited for once more.
+        while self.hosts.iter().any(|host| host.is_asked_since(begun)) {
+            let left = patience.saturating_sub(begun.elapsed());
             match words.recv_timeout(left) {
                 Ok(word) => self.hear(word),
                 Err(_) => break,
@@ -193,6 +200,9 @@ impl Lookout {
         let now = Instant::now();
         let readings = self.hosts.iter().filter_map(|host| host.reading(now)).collect();
         let moment = Arc::new(join(wall_clock(), readings, &snapshots, &self.settings));
+        for line in self.lock_waits.seen(&moment, &self.settings.global) {
+            self.handle.log().say(Level::Log, line);
+        }
         self.history.lock().expect("nothing panics while it holds this lock").push(moment);
         if anew {
             let _ = self.control.send(ControlEvent::Observed);

@@ -49,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 36] = [
             "settings",
             "connections",
             "machine",
+            "sql",
             "observe",
             "activity",
             "authorities",

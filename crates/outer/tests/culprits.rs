@@ -1,0 +1,272 @@
+//! Who is at fault? The situations that people have searched for days, each made on a real PostgreSQL: the console names the culprit's tag, statement
+//! and blocker within two samples.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use outer::{Client, Stage, Wishes, eventually, frontend};
+
+/// Two samples, a second apart, and what they take.
+const TWO_SAMPLES: Duration = Duration::from_millis(2800);
+
+fn stage(pool: u32, postgres: Vec<(&'static str, &'static str)>) -> Stage {
+    let settings = vec![("observe_tags", "controller, job".to_owned()), ("workers", "2".to_owned())];
+    Stage::set(&Wishes { pool, max_connections: pool + 20, settings, postgres, ..Wishes::default() })
+}
+
+/// A row of the console, by its columns' names.
+type Shown = BTreeMap<String, String>;
+
+fn show(stage: &Stage, what: &str) -> Vec<Shown> {
+    let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
+    let answer = console.query(&format!("SHOW {what}")).expect("an answer");
+    assert!(answer.errors.is_empty(), "{what}: {:?}", answer.errors);
+    let named = |row: &Vec<Option<String>>| {
+        let values = row.iter().map(|value| value.clone().unwrap_or_default());
+        answer.names.iter().cloned().zip(values).collect()
+    };
+    answer.rows.iter().map(named).collect()
+}
+
+fn run(stage: &Stage, sql: &str) -> Client {
+    let mut client = stage.client();
+    let answer = client.query(sql).expect("connected");
+    assert!(answer.errors.is_empty(), "{sql}: {:?}", answer.errors);
+    client
+}
+
+/// Begins what will wait.
+fn begin(stage: &Stage, sql: &str) -> Client {
+    let mut client = stage.client();
+    client.send(&frontend::query(sql)).expect("connected");
+    client
+}
+
+fn waiting_for_locks(stage: &Stage) -> usize {
+    stage.direct("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").parse().expect("a count")
+}
+
+/// Waits until PostgreSQL says that so many wait, and then for two samples at most until the console says what is expected.
+fn within_two_samples(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < TWO_SAMPLES, "not within two samples: {what}");
+    }
+}
+
+fn root(stage: &Stage) -> Shown {
+    show(stage, "LOCKS").into_iter().next().unwrap_or_default()
+}
+
+#[test]
+fn create_index_before_234_inserts() {
+    let stage = stage(240, vec![]);
+    run(&stage, "create table orders (id int, n int); insert into orders select g, 0 from generate_series(1, 100) g");
+    run(
+        &stage,
+        "create function slowly(int) returns int immutable language plpgsql as 'begin perform pg_sleep(0.3); return 1; end'",
+    );
+    let _index = begin(&stage, "create index on orders (slowly(id)) /*job:migrate,correlation_id:0a1b*/");
+    eventually("the index is being made", || {
+        stage.direct("select count(*) from pg_locks where mode = 'ShareLock'") != "0"
+    });
+    let _inserts: Vec<Client> =
+        (0..234).map(|n| begin(&stage, &format!("insert into orders values ({n}, 1) /*controller:orders*/"))).collect();
+    eventually("all wait", || waiting_for_locks(&stage) == 234);
+    within_two_samples("SHOW LOCKS", || root(&stage)["blocking"] == "234");
+    let culprit = root(&stage);
+    assert_eq!((culprit["tags"].as_str(), culprit["depth"].as_str()), ("job=migrate correlation_id=0a1b", "0"));
+    assert!(culprit["query"].starts_with("create index on orders"), "{culprit:?}");
+    assert!(culprit["note"].starts_with("CREATE INDEX, in the way of 234: CREATE INDEX CONCURRENTLY"), "{culprit:?}");
+    assert_eq!((culprit["blocks_with"].as_str(), culprit["blocks_on"].as_str()), ("ShareLock", "orders"));
+    // The samples of the last seconds say so, too, and for how long it was so.
+    within_two_samples("SHOW WAITS", || {
+        let blockers = show(&stage, "WAITS BY BLOCKER LAST 10s");
+        let is_it = |row: &Shown| row["name"].contains("job=migrate") && row["name"].contains("create index on orders");
+        blockers.first().is_some_and(|row| is_it(row) && row["max"] == "234")
+    });
+    let by_tag = show(&stage, "WAITS BY TAG controller LAST 10s");
+    assert_eq!(by_tag[0]["name"], "orders");
+    assert_counts_agree(&stage);
+}
+
+/// Waits by event are those of pg_stat_activity, asked at the same time; nothing moves meanwhile.
+fn assert_counts_agree(stage: &Stage) {
+    let theirs = stage.direct(
+        "select string_agg(format('%s:%s=%s', wait_event_type, wait_event, n), ' ' order by wait_event_type, wait_event) from \
+         (select wait_event_type, wait_event, count(*) n from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() \
+          and wait_event_type = 'Lock' group by 1, 2) a",
+    );
+    let mut ours: BTreeMap<String, u32> = BTreeMap::new();
+    for row in show(stage, "ACTIVITY").iter().filter(|row| row["wait_event_type"] == "Lock") {
+        *ours.entry(format!("{}:{}", row["wait_event_type"], row["wait_event"])).or_default() += 1;
+    }
+    let ours: Vec<String> = ours.iter().map(|(event, count)| format!("{event}={count}")).collect();
+    assert_eq!(ours.join(" "), theirs);
+    let states = "select state || '=' || count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> \
+                  pg_backend_pid() and application_name <> 'pgweir observer' and state = 'active' group by state";
+    let active: u32 = show(stage, "STATES")
+        .iter()
+        .filter(|row| row["state"] == "active")
+        .map(|row| row["count"].parse::<u32>().expect("a number"))
+        .sum();
+    assert_eq!(format!("active={active}"), stage.direct(states));
+}
+
+#[test]
+fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
+    let stage = stage(60, vec![]);
+    run(&stage, "create table items (id int primary key, n int); insert into items values (1, 0)");
+    let _idle = run(&stage, "begin; update items set n = 1 where id = 1 /*controller:basket,correlation_id:77*/");
+    let _others: Vec<Client> =
+        (0..50).map(|_| begin(&stage, "update items set n = n + 1 where id = 1 /*controller:checkout*/")).collect();
+    eventually("all wait", || waiting_for_locks(&stage) == 50);
+    within_two_samples("SHOW LOCKS", || root(&stage)["blocking"] == "50");
+    let culprit = root(&stage);
+    assert_eq!(culprit["state"], "idle in transaction");
+    assert_eq!(culprit["tags"], "controller=basket correlation_id=77");
+    let holders = show(&stage, "HOLDERS");
+    let holder = holders.iter().find(|row| row["blocking"] == "50").expect("it holds a server");
+    assert_eq!((holder["reason"].as_str(), holder["pid"].as_str()), ("idle in transaction", culprit["pid"].as_str()));
+    assert_eq!(holder["client_id"], culprit["client_id"]);
+    assert_counts_agree(&stage);
+    // The culprit is ended by the id that was shown, and all go on.
+    let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
+    let answer = console.query(&format!("KILL_CLIENT {}", culprit["client_id"])).expect("an answer");
+    assert!(answer.errors.is_empty(), "{:?}", answer.errors);
+    eventually("nobody waits any more", || show(&stage, "LOCKS").is_empty());
+}
+
+#[test]
+fn an_alter_table_behind_a_report_with_all_readers_behind_it() {
+    let stage = stage(40, vec![]);
+    run(&stage, "create table orders (id int primary key)");
+    let _report = begin(&stage, "select pg_sleep(60) from (values (1)) v(x) left join orders on false /*job:report*/");
+    eventually("the report runs", || {
+        stage.direct("select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == "1"
+    });
+    let _ddl = begin(&stage, "alter table orders add column note text /*job:migrate*/");
+    eventually("the DDL waits", || waiting_for_locks(&stage) == 1);
+    let _readers: Vec<Client> =
+        (0..20).map(|_| begin(&stage, "select count(*) from orders /*controller:orders*/")).collect();
+    eventually("all wait", || waiting_for_locks(&stage) == 21);
+    within_two_samples("SHOW LOCKS", || root(&stage)["blocking"] == "21");
+    let rows = show(&stage, "LOCKS");
+    let [report, ddl, reader, ..] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((report["tags"].as_str(), ddl["tags"].as_str()), ("job=report", "job=migrate"));
+    assert_eq!((ddl["depth"].as_str(), ddl["blocked_by"].as_str()), ("1", report["pid"].as_str()));
+    assert_eq!((reader["depth"].as_str(), reader["blocked_by"].as_str()), ("2", ddl["pid"].as_str()));
+    assert_eq!(ddl["blocking"], "20");
+    assert!(ddl["note"].starts_with("ALTER TABLE, in the way of 20: SET lock_timeout"), "{ddl:?}");
+    assert_counts_agree(&stage);
+}
+
+/// pgbench, for as long as it is wanted.
+struct Load(std::process::Child);
+
+impl Load {
+    fn begin(stage: &Stage, args: &[&str]) -> Self {
+        let mut command = Command::new(stage.binaries.program("pgbench").expect("it comes with PostgreSQL"));
+        command.args(["-h", "127.0.0.1", "-p", &stage.pooler.port.to_string(), "-U", "postgres", "-n"]).args(args);
+        command.arg("postgres").stdout(Stdio::null()).stderr(Stdio::null());
+        Load(command.spawn().expect("pgbench starts"))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn initialize(stage: &Stage, scale: &str) {
+    let mut command = Command::new(stage.binaries.program("pgbench").expect("it comes with PostgreSQL"));
+    command.args(["-h", "127.0.0.1", "-p", &stage.pooler.port.to_string(), "-U", "postgres", "-i", "-q", "-s", scale]);
+    let output = command.arg("postgres").output().expect("pgbench starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn eight_hundred_tpc_b_clients_on_scale_1() {
+    let stage = stage(20, vec![("synchronous_commit", "off")]);
+    initialize(&stage, "1");
+    let _load = Load::begin(&stage, &["-c", "800", "-j", "2", "-T", "60"]);
+    let waits = |by: &str| show(&stage, &format!("WAITS {by} LAST 3s"));
+    // Those that wait for the pool are most, and are counted, though not all of them have a row.
+    eventually("they wait for the pool", || {
+        waits("BY EVENT")
+            .first()
+            .is_some_and(|row| row["name"] == "Pool:Server" && row["max"].parse::<u32>().expect("a number") > 600)
+    });
+    // Of those that have a server, most wait for the one row of branches.
+    let locks = |rows: Vec<Shown>| rows.into_iter().filter(|row| row["name"].starts_with("Lock:")).collect::<Vec<_>>();
+    eventually("they wait for each other", || !locks(waits("BY EVENT")).is_empty());
+    eventually("the statement is named", || {
+        let statements = waits("BY STATEMENT");
+        let waiting = statements.iter().find(|row| row["name"].starts_with("UPDATE pgbench_"));
+        waiting.is_some_and(|row| row["name"].contains("bbalance = bbalance +") || row["name"].contains("tbalance"))
+    });
+    eventually("the blocker is named", || {
+        waits("BY BLOCKER").iter().any(|row| row["name"].starts_with("postgres/postgres: "))
+    });
+}
+
+#[test]
+fn buffer_mapping_contention() {
+    // Hardly any page stays in memory, so that all look for pages to evict.
+    let stage = stage(60, vec![("shared_buffers", "1MB"), ("synchronous_commit", "off")]);
+    initialize(&stage, "4");
+    let _load = Load::begin(&stage, &["-S", "-c", "50", "-j", "2", "-T", "60"]);
+    // What PostgreSQL says, asked often, beside what the samples say of the same time.
+    let mut theirs: BTreeMap<String, u32> = BTreeMap::new();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        let rows = stage.direct(
+            "select coalesce(string_agg(wait_event_type || ':' || wait_event, ' '), '') from pg_stat_activity \
+             where state = 'active' and pid <> pg_backend_pid() and wait_event_type in ('LWLock', 'IO')",
+        );
+        rows.split_whitespace().for_each(|event| *theirs.entry(event.to_owned()).or_default() += 1);
+    }
+    let ours = show(&stage, "WAITS BY EVENT LAST 10s");
+    let most = theirs.iter().max_by_key(|(_, count)| **count).map(|(event, _)| event.clone());
+    println!("PostgreSQL: {theirs:?}; samples: {ours:?}");
+    let most = most.expect("some waited for a page");
+    assert!(ours.iter().any(|row| row["name"] == most), "{most} is not among {ours:?}");
+}
+
+#[test]
+fn two_hundred_thousand_locks() {
+    let stage = stage(230, vec![("max_locks_per_transaction", "1000"), ("shared_buffers", "256MB")]);
+    run(
+        &stage,
+        "create table measurements (id int) partition by range (id); \
+         do $$ begin for n in 0..999 loop execute format('create table measurements_%s partition of measurements for values from (%s) to (%s)', n, n, n + 1); \
+         end loop; end $$",
+    );
+    let _readers: Vec<Client> =
+        (0..200).map(|_| run(&stage, "begin; select count(*) from measurements /*job:statistics*/")).collect();
+    let locks: u32 = stage.direct("select count(*) from pg_locks").parse().expect("a count");
+    assert!(locks > 200_000, "{locks}");
+    let _ddl = begin(&stage, "alter table measurements_7 add check (id >= 0) /*job:migrate*/");
+    eventually("the DDL waits", || waiting_for_locks(&stage) == 1);
+    let mut took: Vec<Duration> = Vec::new();
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let rows = show(&stage, "LOCKS");
+        took.push(begun.elapsed());
+        let ddl = rows.iter().find(|row| row["tags"] == "job=migrate").unwrap_or_else(|| panic!("{rows:?}"));
+        assert_eq!(ddl["object"], "measurements_7");
+        assert_eq!(rows.iter().filter(|row| row["depth"] == "0").count(), 200);
+    }
+    took.sort();
+    println!("SHOW LOCKS with {locks} locks: {took:?}");
+    assert!(took[2] < Duration::from_secs(1), "{took:?}");
+    let counted: u32 = show(&stage, "LOCK_COUNTS")
+        .iter()
+        .filter(|row| row["mode"] == "AccessShareLock")
+        .map(|row| row["held"].parse::<u32>().expect("a number"))
+        .sum();
+    assert!(counted > 200_000, "{counted}");
+}

@@ -1,0 +1,214 @@
+//! The observer on a PostgreSQL that does not play along: of another version, without rights, silent, gone; and texts of clients that are no texts.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use demo::Binaries;
+use outer::{Client, Stage, Wishes, eventually, frontend};
+
+fn console(stage: &Stage) -> Client {
+    Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator")
+}
+
+type Shown = BTreeMap<String, Option<String>>;
+
+fn show(stage: &Stage, what: &str) -> Vec<Shown> {
+    let answer = console(stage).query(&format!("SHOW {what}")).expect("an answer");
+    assert!(answer.errors.is_empty(), "{what}: {:?}", answer.errors);
+    answer.rows.iter().map(|row| answer.names.iter().cloned().zip(row.iter().cloned()).collect()).collect()
+}
+
+fn wishes(settings: &[(&'static str, &str)]) -> Wishes {
+    let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    Wishes { settings, ..Wishes::default() }
+}
+
+fn run(client: &mut Client, sql: &str) {
+    let answer = client.query(sql).expect("connected");
+    assert!(answer.errors.is_empty(), "{sql}: {:?}", answer.errors);
+}
+
+#[test]
+fn each_version_of_postgresql_is_joined() {
+    let Some(folder) = env::var_os("PGWEIR_POSTGRESQLS").filter(|folder| !folder.is_empty()) else {
+        return joined(&Stage::set(&wishes(&[])));
+    };
+    for major in ["14", "16", "17", "18"] {
+        let tree = Path::new(&folder).join(major);
+        let binaries = Binaries::at(&tree.join("bin"), Some(&tree)).expect("tools/postgresql-versions has made it");
+        joined(&Stage::set_on(binaries, &wishes(&[])));
+    }
+}
+
+/// Each column of ours is what PostgreSQL says of the same backend.
+fn joined(stage: &Stage) {
+    let mut client = stage.client();
+    run(&mut client, "create table t (id int); begin; insert into t values (1) /*controller:carts,correlation_id:9*/");
+    let mut stranger = stage.cluster.psql("postgres", "select version()").expect("it answers");
+    stranger.truncate(20);
+    let theirs = stage.direct(
+        "select pid || ' ' || state || ' ' || wait_event_type || ':' || wait_event from pg_stat_activity where query like 'create table t%'",
+    );
+    let rows = show(stage, "ACTIVITY");
+    let row = rows.iter().find(|row| row["tags"].as_deref() == Some("controller=carts correlation_id=9"));
+    let row = row.unwrap_or_else(|| panic!("{stranger}: {rows:?}"));
+    let text = |name: &str| row[name].clone().unwrap_or_default();
+    let ours = format!("{} {} {}:{}", text("pid"), text("state"), text("wait_event_type"), text("wait_event"));
+    assert_eq!(ours, theirs, "{stranger}");
+    assert_eq!((text("origin").as_str(), text("client_addr").as_str()), ("client", "127.0.0.1"), "{stranger}");
+    assert!(text("transaction_age").parse::<f64>().expect("seconds") >= 0.0, "{stranger}");
+    assert!(
+        show(stage, "STATES").iter().any(|row| row["state"].as_deref() == Some("idle in transaction")),
+        "{stranger}"
+    );
+}
+
+/// Names, tags, and statements are bytes of clients.
+#[test]
+fn texts_of_clients_are_texts() {
+    let stage = Stage::set(&wishes(&[]));
+    let mut client = stage.client();
+    run(&mut client, "set application_name = '<b>\u{1b}[31m\"=cmd()'");
+    let sql = "select pg_sleep(30), '<script>\u{1b}]0;owned\u{7}' /*controller:'\u{202e}\"<i>\nx'*/";
+    client.send(&frontend::query(sql)).expect("connected");
+    eventually("it runs", || stage.direct("select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == "1");
+    let rows = show(&stage, "ACTIVITY");
+    let row = rows.iter().find(|row| row["wait_event"].as_deref() == Some("PgSleep")).expect("it runs");
+    assert_eq!(row["query"].as_deref(), Some(sql));
+    let lines = |format: &str| -> Vec<String> {
+        show(&stage, &format!("ACTIVITY FORMAT {format}"))
+            .into_iter()
+            .filter_map(|row| row.into_values().next()?)
+            .collect()
+    };
+    let json: serde_json::Value = serde_json::from_str(&lines("JSON")[0]).expect("it is JSON");
+    let found = json.as_array().expect("rows").iter().find(|row| row["wait_event"] == "PgSleep").expect("it runs");
+    assert_eq!(found["query"], sql);
+    assert!(!lines("JSON")[0].contains('\u{1b}'));
+    let csv = lines("CSV");
+    let line = csv.iter().find(|line| line.contains("PgSleep")).expect("it runs");
+    assert!(line.contains("\"select pg_sleep(30), '<script>"), "{line}");
+    // What is kept has no constants.
+    eventually("it is counted", || {
+        show(&stage, "WAITS BY STATEMENT LAST 10s")
+            .iter()
+            .any(|row| row["name"].as_deref() == Some("select pg_sleep(?), ?"))
+    });
+}
+
+#[test]
+fn a_role_without_rights_sees_its_own_and_is_told_what_would_help() {
+    let stage = Stage::set(&wishes(&[("observe_user", "watcher"), ("observe_interval", "1")]));
+    stage.direct("create role watcher login password 'w'");
+    let users = stage.pooler.dir().join("users.txt");
+    let text = std::fs::read_to_string(&users).expect("it is there") + "\"watcher\" \"w\"\n";
+    std::fs::write(&users, text).expect("it is ours");
+    run(&mut console(&stage), "RELOAD");
+    let mut client = stage.client();
+    run(&mut client, "begin; select 1 /*controller:hidden*/");
+    eventually("the log says what it does not see", || {
+        stage.pooler.log().contains("does not tell \"watcher\" what other users do: GRANT pg_monitor")
+    });
+    let of = |name: &str| -> Vec<Option<String>> {
+        show(&stage, "ACTIVITY").into_iter().map(|row| row[name].clone()).collect()
+    };
+    assert!(of("tags").iter().all(Option::is_none), "nothing is told of others: {:?}", of("query"));
+    // The pooler's half is there still.
+    assert!(of("origin").contains(&Some("client".to_owned())));
+    stage.direct("grant pg_monitor to watcher");
+    eventually("it is seen", || of("tags").contains(&Some("controller=hidden".to_owned())));
+}
+
+/// All processes of a PostgreSQL are stopped: nobody gets an answer, and the console has the pooler's half at once.
+#[test]
+fn a_hung_postgresql_holds_up_nobody_else() {
+    let stage = Stage::set(&wishes(&[]));
+    let mut client = stage.client();
+    run(&mut client, "begin; select 1 /*controller:carts*/");
+    eventually("it is observed", || show(&stage, "ACTIVITY").iter().any(|row| row["tags"].is_some()));
+    let pids = stage
+        .direct("select string_agg(pid::text, ' ') from pg_stat_activity where application_name = 'pgweir observer'");
+    let pid: i32 = pids.parse().expect("there is one observer");
+    signal(pid, rustix::process::Signal::STOP);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        let asked = Instant::now();
+        assert!(show(&stage, "ACTIVITY").iter().any(|row| row["origin"].as_deref() == Some("client")));
+        assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+        run(&mut client, "select 2");
+    }
+    eventually("it is said", || stage.pooler.log().contains("cannot be asked what its backends do: no answer"));
+    signal(pid, rustix::process::Signal::CONT);
+    eventually("it is asked again", || stage.pooler.log().contains("answers again"));
+    eventually("it is observed", || show(&stage, "ACTIVITY").iter().any(|row| row["query"].is_some()));
+    assert_eq!(stage.pooler.log().matches("cannot be asked").count(), 1, "said once");
+}
+
+fn signal(pid: i32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
+    rustix::process::kill_process(pid, signal).expect("it is there");
+}
+
+#[test]
+fn the_observer_is_one_of_max_server_connections_and_can_be_turned_off() {
+    let stage = Stage::set(&wishes(&[("max_server_connections", "3")]));
+    let clients: Vec<Client> = (0..6)
+        .map(|_| {
+            let mut client = stage.client();
+            client.send(&frontend::query("begin; select pg_sleep(60)")).expect("connected");
+            client
+        })
+        .collect();
+    eventually("two are served", || stage.backends() == 2);
+    let all = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    eventually("the observer is the third", || stage.direct(all) == "3");
+    drop(clients);
+    run(&mut console(&stage), "SET observe_interval = 0");
+    let observers = "select count(*) from pg_stat_activity where application_name = 'pgweir observer'";
+    eventually("it is gone", || stage.direct(observers) == "0");
+    let mut client = stage.client();
+    run(&mut client, "begin; select 1");
+    assert!(
+        show(&stage, "ACTIVITY").iter().any(|row| row["origin"].as_deref() == Some("client")),
+        "the pooler's half is there"
+    );
+}
+
+/// A wait of a second, with who is in its way.
+#[test]
+fn a_lock_wait_is_one_line_in_the_log() {
+    let stage = Stage::set(&wishes(&[]));
+    let mut idle = stage.client();
+    run(&mut idle, "create table t (id int primary key, n int); insert into t values (1, 0)");
+    run(&mut idle, "begin; update t set n = 1 where id = 1 /*controller:basket*/");
+    let mut waiting = stage.client();
+    waiting
+        .send(&frontend::query("update t set n = 'secret'::text::int where id = 1 /*controller:checkout,\nforged:1*/"))
+        .expect("connected");
+    eventually("it is said", || stage.pooler.log().contains("lock wait: client"));
+    let log = stage.pooler.log();
+    let line = log.lines().find(|line| line.contains("lock wait: client")).expect("it is there");
+    for part in [
+        "controller=checkout",
+        "waits for ShareLock on transactionid",
+        "in its way: client",
+        "controller=basket",
+        "idle in transaction",
+        "with ExclusiveLock",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(!line.contains("secret"), "{line}");
+    // Two more samples, and no more lines.
+    let looks = || {
+        show(&stage, "WAITS LAST 60s")
+            .first()
+            .and_then(|row| row["looks"].clone())
+            .and_then(|looks| looks.parse::<u32>().ok())
+    };
+    let before = looks().expect("it is looked");
+    eventually("it was looked twice more", || looks().is_some_and(|now| now >= before + 2));
+    assert_eq!(stage.pooler.log().matches("lock wait:").count(), 1);
+}
