@@ -17,6 +17,7 @@ const LAYERS: [(&str, &[&str]); 36] = [
     ("settings", &[]),
     ("hba", &[]),
     ("observe", &[]),
+    ("doctor", &["observe"]),
     ("session_state", &["units", "wire", "sql"]),
     ("queueing", &["units", "settings", "wire", "sql"]),
     ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),

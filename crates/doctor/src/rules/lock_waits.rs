@@ -1,0 +1,109 @@
+//! Backends that wait for a lock, and whom they wait for.
+
+use std::time::Duration;
+
+use observe::{Backend, Blocking};
+
+use super::{first, named, statement};
+use crate::facts::Facts;
+use crate::finding::{Finding, Weight};
+use crate::postgres::Postgres;
+use crate::words::{counted, span};
+
+/// As long as deadlock_timeout, after which PostgreSQL itself logs a wait.
+const WAIT: Duration = Duration::from_secs(1);
+/// So many behind one are a stoppage.
+const MANY: usize = 5;
+
+pub(super) fn find(facts: &Facts) -> Option<Finding> {
+    let postgres = facts.postgres.as_ref()?;
+    let blocking = &postgres.blocking;
+    let longest = blocking.waiters().map(|(_, waiter)| waiter.waiting).max().filter(|longest| *longest >= WAIT)?;
+    let mut roots: Vec<(i32, usize)> =
+        blocking.roots().into_iter().map(|pid| (pid, blocking.count_behind(pid))).collect();
+    roots.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let waiting = blocking.waiters().count();
+    let many = roots.first().is_some_and(|(_, count)| *count >= MANY);
+    let mut mend: Vec<String> = roots
+        .iter()
+        .take(super::NAMED_MAX)
+        .map(|(pid, _)| format!("SELECT pg_terminate_backend({pid}); -- ends its transaction"))
+        .collect();
+    mend.push(
+        "SET lock_timeout = '2s'; -- before DDL, so that it gives up instead of stopping all who come after it"
+            .to_owned(),
+    );
+    Some(Finding {
+        rule: "lock-waits",
+        weight: if many { Weight::Critical } else { Weight::Warning },
+        title: format!("{} for a lock, the longest for {}", plural(waiting), span(longest)),
+        evidence: first(roots.iter().map(|(pid, count)| line(postgres, blocking, *pid, *count))),
+        reason: "A server that waits for a lock is a server that nobody else can have: a pool that is full of them serves nobody, however short the \
+                 other statements are."
+            .to_owned(),
+        source: "PostgreSQL manual, Explicit Locking",
+        mend,
+    })
+}
+
+fn plural(count: usize) -> String {
+    format!("{} {}", counted(count as u64, "backend"), if count == 1 { "waits" } else { "wait" })
+}
+
+fn line(postgres: &Postgres, blocking: &Blocking, pid: i32, count: usize) -> String {
+    let backend = postgres.backends.iter().find(|backend| backend.pid == pid);
+    let who = backend.map_or_else(|| format!("pid {pid}"), named);
+    let what =
+        blocking.behind(pid).find_map(|waiting| blocking.waiter(waiting)).and_then(|waiter| waiter.object.name.clone());
+    let what = what.map(|name| format!(" on {name}")).unwrap_or_default();
+    let state = backend.and_then(idle).unwrap_or_default();
+    format!("{who}{state} is before {count}{what}{}", backend.map(statement).unwrap_or_default())
+}
+
+fn idle(backend: &Backend) -> Option<&'static str> {
+    backend.state.filter(|state| state.is_idle_in_transaction()).map(|_| ", idle in transaction,")
+}
+
+#[cfg(test)]
+mod tests {
+    use observe::{Lock, LockMode, Object, State};
+
+    use super::*;
+    use crate::rules::example::{aged, check, postgres};
+
+    fn locks(waiters: i32, ms: u64) -> Blocking {
+        let lock = |pid: i32, waiting: Option<u64>| Lock {
+            pid,
+            leader_pid: None,
+            object: Object { kind: "relation".into(), key: "1".into(), name: Some("orders".into()) },
+            mode: LockMode::AccessExclusive,
+            waiting: waiting.map(Duration::from_millis),
+        };
+        let mut locks = vec![lock(300, None)];
+        locks.extend((0..waiters).map(|n| lock(301 + n, Some(ms))));
+        Blocking::of(&locks)
+    }
+
+    #[test]
+    fn a_wait_of_a_second_is_found() {
+        let wait = |waiters: i32, ms: u64| {
+            move |facts: &mut Facts| {
+                postgres(facts).backends.push(aged(300, State::IdleInTransaction, 5));
+                postgres(facts).blocking = locks(waiters, ms);
+            }
+        };
+        check(
+            find,
+            &[
+                ("less than a second", &wait(1, 999), None),
+                ("a second", &wait(1, 1000), Some(Weight::Warning)),
+                ("five behind one", &wait(5, 1000), Some(Weight::Critical)),
+            ],
+        );
+        let mut facts = crate::rules::example::healthy();
+        wait(3, 1000)(&mut facts);
+        let found = find(&facts).expect("three wait");
+        assert_eq!(found.evidence, ["pid 300 (app in shop, web), idle in transaction, is before 3 on orders"]);
+        assert!(found.mend[0].starts_with("SELECT pg_terminate_backend(300);"));
+    }
+}
