@@ -1,6 +1,6 @@
-//! The command line: PgBouncer's flags and one file, or one of seven commands of our own.
+//! The command line: PgBouncer's flags and one file, or one of our own commands.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -71,6 +71,8 @@ pub(crate) enum Invocation {
         address: Option<String>,
         only_live: bool,
     },
+    /// Say what is wrong with a pooler and its PostgreSQL.
+    Doctor(Examination),
 }
 
 /// What holds for everything that serves.
@@ -304,6 +306,50 @@ Examples:
         #[arg(long)]
         live: bool,
     },
+    /// Say what is wrong with a pooler and its PostgreSQL, and what mends it
+    #[command(after_help = "\
+It reads a file, the console and PostgreSQL, and changes nothing. The role in PostgreSQL needs no more than pg_monitor; what it
+cannot see is said at the end. On PostgreSQL's machine, as root or as PostgreSQL's user, it also measures backends. The status
+is 0 if nothing critical and no warning is found, 1 if something is, and 2 if it could not look.
+
+Examples:
+  pgweir doctor /etc/pgweir/pgweir.ini
+  pgweir doctor /etc/pgweir/pgweir.ini --postgres 'postgres://watcher@db.example/shop' --replicas 3
+  pgweir doctor 'postgres://stats@pooler.example:6432/pgbouncer' --postgres 'postgres://watcher@db.example/shop' --json
+  pgweir doctor --postgres 'postgres://watcher@db.example/shop'")]
+    Doctor {
+        #[command(flatten)]
+        examination: Examination,
+    },
+}
+
+/// The arguments of `doctor`.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Examination {
+    /// The pooler: its file, or its console's URL
+    #[arg(value_name = "CONFIG_FILE|URL")]
+    pub(crate) pooler: Option<String>,
+    /// The PostgreSQL to look at, and one of its databases; the first that the
+    /// file leads to unless given
+    #[arg(long, value_name = "URL", verbatim_doc_comment)]
+    pub(crate) postgres: Option<String>,
+    /// Processes of the pooler with these settings, as pods; 1 unless said
+    /// otherwise
+    #[arg(long, value_name = "N", value_parser = count, verbatim_doc_comment)]
+    pub(crate) replicas: Option<u32>,
+    /// Cores of PostgreSQL's machine, if it is another one
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) cores: Option<u32>,
+    /// After how many seconds the application's clients give up
+    #[arg(long, value_name = "S", value_parser = count)]
+    pub(crate) client_timeout: Option<u32>,
+    /// Transactions longer than so many seconds are long; 300 unless said
+    /// otherwise
+    #[arg(long, value_name = "S", value_parser = count, verbatim_doc_comment)]
+    pub(crate) long: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The options of `bench`.
@@ -383,6 +429,14 @@ impl Line {
             Command::Health { address, live } => {
                 flags.refuse("health", &Flags::ALL)?;
                 Ok(Invocation::Health { address, only_live: live })
+            }
+            Command::Doctor { examination } => {
+                flags.refuse("doctor", &Flags::ALL)?;
+                if examination.pooler.is_none() && examination.postgres.is_none() {
+                    let needed = "doctor needs a configuration file, a console's URL, or --postgres URL";
+                    return Err(Misuse::of("doctor", needed.to_owned()));
+                }
+                Ok(Invocation::Doctor(examination))
             }
         }
     }

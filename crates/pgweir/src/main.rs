@@ -7,7 +7,8 @@
 //!        ├─ bench [URL] ► trials: the published tests, with this program as a child
 //!        ├─ auth-setup URL, observe-setup URL ─► SQL for auth_query, for the observer
 //!        ├─ check FILE, import FILE ─► config, in words
-//!        └─ health ─────► a running pgweir, by HTTP
+//!        ├─ health ─────► a running pgweir, by HTTP
+//!        └─ doctor ─────► a running pgweir, its PostgreSQL, the machine ─► findings
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -21,6 +22,7 @@ mod complain;
 mod core_files;
 mod daemon;
 mod dev;
+mod doctor;
 mod environment;
 mod files;
 mod health;
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         },
         Ok(Invocation::Run { urls, listen, pool_size, flags }) => run::run(urls, listen, pool_size, &flags),
         Ok(Invocation::Health { address, only_live }) => health::health(address.as_deref(), only_live),
+        Ok(Invocation::Doctor(examination)) => doctor::doctor(&examination),
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use auth::Secret;
 use config::Config;
-use connections::databases::Host;
+use connections::databases::{Address, Host};
 use engine::Handle;
 use machine::Level;
 use settings::{PoolSize, SslMode, SslNegotiation};
@@ -28,20 +28,33 @@ pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, String> {
         Secret::Plain(password) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
         _ => None,
     };
-    let target = |address: &connections::databases::Address| {
-        let host = match &address.host {
-            Host::Unix(dir) => dir.clone(),
-            Host::Ip(ip) => ip.to_string(),
-            Host::Name(name) => name.clone(),
-        };
+    let target = |address: &Address| {
         let (user, password, database) = (user.clone(), password.clone(), database.clone());
-        let encryption = encryption.clone();
-        Target { host, port: address.port, user, password, database, verifier: None, encryption }
+        at(address, user, password, database, encryption.clone())
     };
     Ok(about.hosts.iter().map(target).collect())
 }
 
+/// A database at one address.
+pub(crate) fn at(
+    address: &Address,
+    user: String,
+    password: Option<String>,
+    database: String,
+    encryption: Option<Encryption>,
+) -> Target {
+    let host = match &address.host {
+        Host::Unix(dir) => dir.clone(),
+        Host::Ip(ip) => ip.to_string(),
+        Host::Name(name) => name.clone(),
+    };
+    Target { host, port: address.port, user, password, database, verifier: None, encryption }
+}
+
 /// As servers are reached.
+///
+/// # Errors
+/// A file of TLS cannot be used.
 pub(crate) fn encryption(config: &Config) -> Result<Option<Encryption>, String> {
     let settings = &config.pooling.global.tls;
     let demand = match settings.server_tls_sslmode {

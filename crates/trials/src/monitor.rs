@@ -120,6 +120,19 @@ impl Monitor {
         }
     }
 
+    /// Runs one statement; the names of its columns, and its rows. NULL is `None`.
+    ///
+    /// # Errors
+    /// In the server's words.
+    #[allow(clippy::type_complexity, reason = "an answer as it came; whoever asks makes something of it")]
+    pub fn table(&mut self, sql: &str) -> Result<(Vec<String>, Vec<Vec<Option<String>>>), String> {
+        let answer = self.connection.query(sql).map_err(gone)?;
+        match answer.errors.first() {
+            Some(error) => Err(words(error)),
+            None => Ok((answer.names, answer.rows)),
+        }
+    }
+
     /// The first column of the first row as a number; 0 if there is none.
     pub(crate) fn number(&mut self, sql: &str) -> Result<u64, String> {
         Ok(self.ask(sql)?.first().and_then(|row| row.parse().ok()).unwrap_or(0))

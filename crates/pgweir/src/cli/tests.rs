@@ -91,6 +91,15 @@ fn a_table_of_lines() {
             }),
         ),
         ("health", Ok(Invocation::Health { address: None, only_live: false })),
+        (
+            "doctor a.ini --replicas 3 --json",
+            Ok(Invocation::Doctor(Examination {
+                pooler: Some("a.ini".to_owned()),
+                replicas: Some(3),
+                json: true,
+                ..Examination::default()
+            })),
+        ),
         ("health --live [::1]:9", Ok(Invocation::Health { address: Some("[::1]:9".to_owned()), only_live: true })),
         ("run postgres://h/d --listen :7000", run(":7000", Flags::default())),
         ("run --listen 27450 postgres://h/d -u nobody", run("27450", nobody())),
@@ -124,6 +133,9 @@ fn a_table_of_mistakes() {
         ),
         ("a.ini --pool-size 5", "--pool-size is for \"run\" and \"dev\" only"),
         ("a.ini --live", "--live is for \"health\" only"),
+        ("doctor", "doctor needs a configuration file, a console's URL, or --postgres URL"),
+        ("doctor a.ini --replicas 0", "invalid value '0' for '--replicas <N>': a number from 1 to 10000 is needed"),
+        ("-q doctor a.ini", "\"doctor\" has no option --quiet"),
         ("health a b", "one argument too many: b"),
         ("-q health", "\"health\" has no option --quiet"),
         ("a.ini --port 7000", "--port is for \"dev\" only"),

@@ -1,0 +1,146 @@
+//! What a file says of the pooler, and where it leads: to the console, and to PostgreSQL.
+//!
+//! Promises to take only what the file has: its own users and their passwords.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use ::doctor::{PooledDatabase, Pooler, Secrets};
+use auth::Secret;
+use config::{Config, Problem};
+use connections::databases::{Address, CONSOLE_DATABASE, Database, Host};
+use trials::Target;
+
+use crate::{settings, upstream};
+
+/// So many are tried for each of both: each may take some seconds.
+const TRIES_MAX: usize = 4;
+
+pub(super) struct OfFile {
+    pub(super) pooler: Pooler,
+    /// Ways to the console, the likeliest first.
+    pub(super) consoles: Vec<Target>,
+    /// Ways to PostgreSQL.
+    pub(super) servers: Vec<Target>,
+}
+
+/// # Errors
+/// All that is wrong with the file.
+pub(super) fn read(file: &Path) -> Result<OfFile, String> {
+    let problems = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
+    let config = settings::load(file, settings::cores()).map_err(problems)?;
+    let pooler = Pooler {
+        place: file.display().to_string(),
+        settings: config.rows.iter().map(|row| (row.key.to_owned(), row.value.clone().unwrap_or_default())).collect(),
+        databases: config.pooling.databases.values().map(|database| pooled(&config, database)).collect(),
+        secrets: Some(secrets(&config, file)),
+        ..Pooler::default()
+    };
+    let servers = servers(&config)?;
+    Ok(OfFile { pooler, consoles: consoles(&config), servers })
+}
+
+/// As SHOW DATABASES has it.
+fn pooled(config: &Config, database: &Database) -> PooledDatabase {
+    let (own, pools) = (&database.settings, &config.pooling.global.pools);
+    let hosts: Vec<String> = database.hosts.iter().map(host).collect();
+    PooledDatabase {
+        name: database.name.clone(),
+        host: Some(hosts.join(",")),
+        port: database.hosts.first().map_or(0, |address| address.port),
+        database: database.name_at_server().to_owned(),
+        forced_user: database.forced_user.clone(),
+        size: own.pool_size.unwrap_or(pools.default_pool_size).most(pools),
+        reserve: own.reserve_pool_size.unwrap_or(pools.reserve_pool_size),
+        connections_max: own.max_db_connections.unwrap_or(pools.max_db_connections),
+    }
+}
+
+fn host(address: &Address) -> String {
+    match &address.host {
+        Host::Unix(dir) => dir.clone(),
+        Host::Ip(ip) => ip.to_string(),
+        Host::Name(name) => name.clone(),
+    }
+}
+
+fn secrets(config: &Config, file: &Path) -> Secrets {
+    let plain = config.pooling.secrets.iter().filter(|(_, secret)| plain(secret).is_some());
+    let mut names: Vec<String> = plain.map(|(name, _)| name.clone()).collect();
+    let of_users = config.rows.iter().find(|row| row.key == "auth_file").and_then(|row| row.value.clone());
+    let of_users = of_users.filter(|name| !name.is_empty() && !names.is_empty());
+    let is_forced =
+        |database: &&std::sync::Arc<Database>| database.password.as_ref().is_some_and(|secret| plain_of(secret));
+    let forced =
+        config.pooling.databases.values().filter(is_forced).map(|database| format!("of database {}", database.name));
+    let forced: Vec<String> = forced.collect();
+    let own = (!forced.is_empty()).then(|| file.display().to_string());
+    names.extend(forced);
+    let files: Vec<String> = of_users.into_iter().chain(own).collect();
+    let open = files.iter().find(|name| is_open(Path::new(name)));
+    Secrets { file: open.or(files.first()).cloned().unwrap_or_default(), plain: names, is_open: open.is_some() }
+}
+
+fn is_open(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
+}
+
+fn plain(secret: &Secret) -> Option<&str> {
+    match secret {
+        Secret::Plain(password) => Some(password.as_str()).filter(|password| !password.is_empty()),
+        Secret::Md5(_) | Secret::Scram(_) => None,
+    }
+}
+
+fn plain_of(secret: &Secret) -> bool {
+    plain(secret).is_some()
+}
+
+/// By the socket, where the process's own user is let in; else as those who may use it and whose password is in the file.
+//= pgbouncer usage.md#admin-console
+fn consoles(config: &Config) -> Vec<Target> {
+    let global = &config.pooling.global;
+    let port = global.listening.listen_port;
+    let target = |host: &str, user: &str, password: Option<&str>| Target {
+        host: host.to_owned(),
+        port,
+        user: user.to_owned(),
+        password: password.map(str::to_owned),
+        database: CONSOLE_DATABASE.to_owned(),
+        verifier: None,
+        encryption: None,
+    };
+    let socket = global.listening.unix_socket_dir.iter().map(|dir| target(dir, CONSOLE_DATABASE, None));
+    let first = global.listening.listen_addr.first().map(String::as_str);
+    let here = match first {
+        Some("*" | "0.0.0.0" | "::") | None => "127.0.0.1",
+        Some(address) => address,
+    };
+    let users: BTreeSet<&String> = global.console.admin_users.iter().chain(&global.console.stats_users).collect();
+    let known = users.into_iter().map(|user| (user, config.pooling.secrets.get(user).and_then(plain)));
+    let by_password = known.map(|(user, password)| target(here, user, password));
+    socket.chain(by_password).take(TRIES_MAX).collect()
+}
+
+/// As the forced user, or as a user whose password is in the file.
+fn servers(config: &Config) -> Result<Vec<Target>, String> {
+    let encryption = upstream::encryption(config)?;
+    let mut servers = Vec::new();
+    for database in config.pooling.databases.values() {
+        let of = |user: &String| config.pooling.secrets.get(user).and_then(plain).map(str::to_owned);
+        let own = database.password.as_ref().and_then(plain).map(str::to_owned);
+        let users: Vec<(String, Option<String>)> = match &database.forced_user {
+            Some(user) => vec![(user.clone(), own.or_else(|| of(user)))],
+            None => config.pooling.secrets.keys().filter_map(|user| Some((user.clone(), Some(of(user)?)))).collect(),
+        };
+        for (user, password) in users {
+            let name = database.name_at_server().to_owned();
+            servers.extend(
+                database.hosts.first().map(|address| upstream::at(address, user, password, name, encryption.clone())),
+            );
+        }
+    }
+    servers.truncate(TRIES_MAX);
+    Ok(servers)
+}
