@@ -114,8 +114,8 @@ pub struct ForeignKey {
     pub columns: String,
     pub target: String,
     pub rows: u64,
-    /// Rows that were deleted from the target or changed there.
-    pub target_changes: u64,
+    /// Rows that were deleted from the target.
+    pub target_deletes: u64,
 }
 
 /// What keeps dead rows from being removed, beside backends.

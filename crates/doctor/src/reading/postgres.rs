@@ -97,7 +97,7 @@ ORDER BY y.relpages DESC LIMIT 50";
 
 /// Foreign keys whose columns no index begins with, in any order.
 const FOREIGN_KEYS: &str = "\
-SELECT n.nspname AS schemaname, c.relname, k.conname, s.n_live_tup, f.relname AS target, fs.n_tup_del + fs.n_tup_upd AS target_changes, \
+SELECT n.nspname AS schemaname, c.relname, k.conname, s.n_live_tup, f.relname AS target, fs.n_tup_del AS target_deletes, \
 (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY u.place) FROM unnest(k.conkey) WITH ORDINALITY AS u(number, place) \
 JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.number) AS columns \
 FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -223,7 +223,7 @@ fn foreign_key(row: Cells<'_>) -> ForeignKey {
         columns: row.text("columns"),
         target: row.text("target"),
         rows: row.number("n_live_tup"),
-        target_changes: row.number("target_changes"),
+        target_deletes: row.number("target_deletes"),
     }
 }
 

@@ -39,7 +39,8 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     let mut mend = vec![format!(
         "max_server_connections = {each} -- in pgweir.ini of each process: pools take turns below it, and clients wait"
     )];
-    if demand.pools > 0 && each >= demand.pools {
+    let is_auto = pooler.setting("default_pool_size") == "auto";
+    if demand.pools > 0 && each >= demand.pools && !is_auto {
         mend.push(format!("default_pool_size = {} -- or so many for each pool", each / demand.pools));
     }
     mend.push(format!(

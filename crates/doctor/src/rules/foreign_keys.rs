@@ -16,14 +16,14 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     }
     let line = |key: &&ForeignKey| {
         format!(
-            "{}.{} ({}) refers to {}: {} rows to look through; rows of {} were deleted or changed {} times",
+            "{}.{} ({}) refers to {}: {} rows to look through; {} rows of {} were deleted",
             key.schema,
             key.table,
             key.columns,
             key.target,
             number(key.rows),
+            number(key.target_deletes),
             key.target,
-            number(key.target_changes)
         )
     };
     let mend = bare
@@ -32,7 +32,7 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
         .map(|key| format!("CREATE INDEX CONCURRENTLY ON {} ({});", qualified(&key.schema, &key.table), key.columns));
     Some(Finding {
         rule: "foreign-keys",
-        weight: if bare.iter().any(|key| key.target_changes > 0) { Weight::Warning } else { Weight::Notice },
+        weight: if bare.iter().any(|key| key.target_deletes > 0) { Weight::Warning } else { Weight::Notice },
         title: format!("{} without an index", crate::words::counted(bare.len() as u64, "foreign key")),
         evidence: super::first(bare.iter().map(line)),
         reason: "Each DELETE in the table that is referred to, and each UPDATE of its key, scans the whole referring table, holding its locks meanwhile.".to_owned(),
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn of_large_tables() {
-        let key = |rows: u64, target_changes: u64| {
+        let key = |rows: u64, target_deletes: u64| {
             move |facts: &mut Facts| {
-                postgres(facts).indexes.foreign_keys.push(ForeignKey { rows, target_changes, ..ForeignKey::default() });
+                postgres(facts).indexes.foreign_keys.push(ForeignKey { rows, target_deletes, ..ForeignKey::default() });
             }
         };
         check(
