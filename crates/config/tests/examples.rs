@@ -65,6 +65,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/console.md", 2),
         ("docs/guide/container.md", 3),
         ("docs/guide/deadlines-and-limits.md", 2),
+        ("docs/guide/doctor.md", 3),
         ("docs/guide/from-pgbouncer.md", 2),
         ("docs/guide/kubernetes.md", 4),
         ("docs/guide/log.md", 1),
