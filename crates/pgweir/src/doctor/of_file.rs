@@ -123,18 +123,20 @@ fn consoles(config: &Config) -> Vec<Target> {
     socket.chain(by_password).take(TRIES_MAX).collect()
 }
 
-/// As the forced user, or as a user whose password is in the file.
+/// As the observer's user, else the forced one, else any whose password is in the file.
 fn servers(config: &Config) -> Result<Vec<Target>, String> {
     let encryption = upstream::encryption(config)?;
     let mut servers = Vec::new();
     for database in config.pooling.databases.values() {
         let of = |user: &String| config.pooling.secrets.get(user).and_then(plain).map(str::to_owned);
         let own = database.password.as_ref().and_then(plain).map(str::to_owned);
+        let observer = config.pooling.global.observing.observe_user.as_ref();
+        let observer = observer.and_then(|user| Some((user.clone(), Some(of(user)?))));
         let users: Vec<(String, Option<String>)> = match &database.forced_user {
             Some(user) => vec![(user.clone(), own.or_else(|| of(user)))],
             None => config.pooling.secrets.keys().filter_map(|user| Some((user.clone(), Some(of(user)?)))).collect(),
         };
-        for (user, password) in users {
+        for (user, password) in observer.into_iter().chain(users) {
             let name = database.name_at_server().to_owned();
             servers.extend(
                 database.hosts.first().map(|address| upstream::at(address, user, password, name, encryption.clone())),
