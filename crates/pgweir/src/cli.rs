@@ -1,6 +1,6 @@
 //! The command line: PgBouncer's flags and one file, or one of our own commands.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `profile`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -12,8 +12,10 @@ use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 use settings::PoolSize;
 
 mod mistakes;
+mod profile;
 
 pub(crate) use mistakes::{Misuse, meant};
+pub(crate) use profile::{Look, Looked};
 
 /// What the user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +75,11 @@ pub(crate) enum Invocation {
     },
     /// Say what is wrong with a pooler and its PostgreSQL.
     Doctor(Examination),
+    /// Draw a flame graph of the pooler or of PostgreSQL's backends.
+    Profile {
+        looked: Looked,
+        look: Look,
+    },
 }
 
 /// What holds for everything that serves.
@@ -321,6 +328,12 @@ Examples:
         #[command(flatten)]
         examination: Examination,
     },
+    /// Draw a flame graph of a running pgweir, or of PostgreSQL's backends
+    #[command(after_help = profile::NOTES)]
+    Profile {
+        #[command(flatten)]
+        look: Look,
+    },
 }
 
 /// The arguments of `doctor`.
@@ -437,6 +450,10 @@ impl Line {
                     return Err(Misuse::of("doctor", needed.to_owned()));
                 }
                 Ok(Invocation::Doctor(examination))
+            }
+            Command::Profile { look } => {
+                flags.refuse("profile", &Flags::ALL)?;
+                Ok(Invocation::Profile { looked: look.looked()?, look })
             }
         }
     }

@@ -8,7 +8,8 @@
 //!        ├─ auth-setup URL, observe-setup URL ─► SQL for auth_query, for the observer
 //!        ├─ check FILE, import FILE ─► config, in words
 //!        ├─ health ─────► a running pgweir, by HTTP
-//!        └─ doctor ─────► a running pgweir, its PostgreSQL, the machine ─► findings
+//!        ├─ doctor ─────► a running pgweir, its PostgreSQL, the machine ─► findings
+//!        └─ profile ────► stacks: a flame graph of a running pgweir, or of backends
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -36,6 +37,7 @@ mod observer;
 mod passed;
 mod place;
 mod plane;
+mod profile;
 mod run;
 mod serve;
 mod settings;
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Ok(Invocation::ObserveSetup { url, role, apply }) => observe_setup::observe_setup(&url, &role, apply),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
         Ok(Invocation::Import { file }) => check::import(&file, settings::cores()),
+        Ok(Invocation::Profile { looked, look }) => profile::profile(&looked, &look),
         Err(misuse) => misused(&program, &misuse),
     }
 }

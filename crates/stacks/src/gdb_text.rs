@@ -76,20 +76,22 @@ fn call(text: &str) -> Option<RawFrame> {
     Some(RawFrame { function, module, address })
 }
 
-/// Drops the last pair of brackets; a name may hold others.
+/// Drops the last pair of brackets; a name may hold others. Where they do not match, arguments begin with the first one.
 fn without_arguments(signature: &str) -> &str {
+    // No arguments, as in <signal handler called>.
+    if !signature.ends_with(')') {
+        return signature;
+    }
     let mut depth = 0_usize;
     for (at, letter) in signature.char_indices().rev() {
         match letter {
             ')' => depth += 1,
             '(' if depth <= 1 => return signature[..at].trim_end(),
             '(' => depth -= 1,
-            // No arguments, as in <signal handler called>.
-            _ if depth == 0 => return signature,
             _ => {}
         }
     }
-    signature
+    signature.split(" (").next().unwrap_or(signature)
 }
 
 #[cfg(test)]

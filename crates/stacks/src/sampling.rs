@@ -92,6 +92,14 @@ struct Known {
     was_seen: bool,
 }
 
+/// What follows a sample.
+enum Step {
+    Next,
+    /// There is none, and why.
+    Refused(String),
+    End,
+}
+
 struct Run {
     subject: Subject,
     labels: BTreeMap<u32, Known>,
@@ -135,24 +143,23 @@ impl Run {
             if pid == std::process::id() {
                 return Err("a process cannot be stopped by itself: run gdb from another one".to_owned());
             }
-            let refused = match permitted(Tool::Gdb, pid) {
+            let step = match permitted(Tool::Gdb, pid) {
                 Ok(()) => self.stop_once(&mut gdb, pid, how)?,
-                Err(why) => Some(why),
+                Err(why) => Step::Refused(why),
             };
-            // A process may end at any time; one that is there must be seen.
-            if let Some(why) = refused.filter(|_| processes::parent(pid).is_some()) {
-                return Err(why);
-            }
-            if gdb.is_none() && !self.sampled.notes.is_empty() {
-                return Ok(());
+            match step {
+                Step::End => return Ok(()),
+                // A process may end at any time; one that is there must be seen.
+                Step::Refused(why) if processes::parent(pid).is_some() => return Err(why),
+                Step::Refused(_) | Step::Next => {}
             }
         }
         self.sampled.notes.push(format!("ended after {GDB_SAMPLES_MAX} samples"));
         Ok(())
     }
 
-    /// One sample; gdb's words if there is none.
-    fn stop_once(&mut self, gdb: &mut Option<Gdb>, pid: u32, how: &How) -> Result<Option<String>, String> {
+    /// One sample.
+    fn stop_once(&mut self, gdb: &mut Option<Gdb>, pid: u32, how: &How) -> Result<Step, String> {
         let running = match gdb {
             Some(running) => running,
             None => gdb.insert(Gdb::start(pid)?),
@@ -165,15 +172,15 @@ impl Run {
             Outcome::Stacks(stacks) => stacks.iter().for_each(|stack| self.add(pid, stack)),
             Outcome::Refused(why) => {
                 self.sampled.pauses.pop();
-                return Ok(Some(why));
+                return Ok(Step::Refused(why));
             }
             Outcome::TooLong => {
-                *gdb = None;
                 let words = format!("a sample took longer than {:.1} s, and was given up: the process went on", how.pause_max.as_secs_f64());
                 self.sampled.notes.push(words);
+                return Ok(Step::End);
             }
         }
-        Ok(None)
+        Ok(Step::Next)
     }
 
     /// Looks at a process while it is there.

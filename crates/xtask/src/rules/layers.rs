@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it imports: no fewer, no more.
-const LAYERS: [(&str, &[&str]); 36] = [
+const LAYERS: &[(&str, &[&str])] = &[
     ("monitor", &["names"]),
     ("units", &[]),
     ("wire", &[]),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, &[&str]); 36] = [
     ("hba", &[]),
     ("observe", &[]),
     ("doctor", &["observe"]),
+    ("stacks", &[]),
     ("session_state", &["units", "wire", "sql"]),
     ("queueing", &["units", "settings", "wire", "sql"]),
     ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),
@@ -62,6 +63,7 @@ const LAYERS: [(&str, &[&str]); 36] = [
             "config",
             "monitor",
             "demo",
+            "stacks",
             "trials",
             "measure",
             "doctor",
