@@ -95,7 +95,11 @@ impl Source {
         }
         let (words, to_stdout) = (note(&sampled, &how), write(look, &sampled, &title, &how)?);
         let summary = summary(&sampled, &title, &words);
-        if to_stdout { eprint!("{summary}") } else { print!("{summary}") }
+        if to_stdout {
+            eprint!("{summary}")
+        } else {
+            print!("{summary}")
+        }
         Ok(())
     }
 
@@ -111,7 +115,7 @@ impl Source {
         let because = why.map(|why| format!("{why}; ")).unwrap_or_default();
         found.clone().map_err(|why| format!("{because}{why}"))?;
         if tool == Tool::Gdb && !look.yes {
-            let pauses = "gdb stops a process for some 0.1 s at each sample, longer for a large program: say --yes if that may be";
+            let pauses = "gdb stops a process for 0.1 to 0.5 s at each sample: say --yes if that may be";
             return Err(format!("{because}{pauses}"));
         }
         Ok(tool)
@@ -145,7 +149,9 @@ impl Source {
     fn no_samples(&self, sampled: &Sampled, how: &How) -> String {
         let seconds = how.duration.as_secs();
         let why = match (self, how.tool) {
-            (Source::Waiting { event, .. }, Tool::Gdb) => format!("no backend waited for {} when asked", one_line(event)),
+            (Source::Waiting { event, .. }, Tool::Gdb) => {
+                format!("no backend waited for {} when asked", one_line(event))
+            }
             (_, Tool::Perf) => "nothing ran on a CPU: --by gdb shows where processes wait".to_owned(),
             _ => "the processes are gone".to_owned(),
         };
@@ -188,11 +194,12 @@ fn own_backend(monitor: &mut Monitor) -> Result<u32, String> {
     if is_here && stacks::backends(pid).is_ok() {
         return Ok(pid);
     }
-    Err("PostgreSQL does not run on this machine, or in a container of its own: run this where its processes are".to_owned())
+    Err("PostgreSQL does not run on this machine, or in a container of its own: run this where its processes are"
+        .to_owned())
 }
 
 /// Who waits for an event, by its class and name or by its class alone.
-//= pg18 monitoring-stats#wait-event-table
+//= pg18 monitoring-stats#WAIT-EVENT-TABLE
 fn waiting(event: &str) -> String {
     let literal = |text: &str| text.replace('\'', "''").replace('\0', "");
     let event = match event.split_once(':') {
@@ -204,11 +211,14 @@ fn waiting(event: &str) -> String {
 
 /// How it was sampled.
 fn note(sampled: &Sampled, how: &How) -> String {
-    let processes = if sampled.processes == 1 { "1 process".to_owned() } else { format!("{} processes", sampled.processes) };
+    let processes =
+        if sampled.processes == 1 { "1 process".to_owned() } else { format!("{} processes", sampled.processes) };
     let (tool, seconds, rate) = (how.tool.as_str(), how.duration.as_secs(), how.rate);
     let time = match how.tool {
         Tool::Perf => format!("of {processes} by {tool}, {rate} a second for {seconds} s: time on a CPU"),
-        Tool::Gdb => format!("of {processes} by {tool}, {} stops in {seconds} s: time, waiting or not", sampled.pauses.len()),
+        Tool::Gdb => {
+            format!("of {processes} by {tool}, {} stops in {seconds} s: time, waiting or not", sampled.pauses.len())
+        }
     };
     sampled.notes.iter().fold(time, |text, note| format!("{text}; {note}"))
 }
@@ -266,7 +276,9 @@ mod tests {
 
     #[test]
     fn an_event_is_a_literal() {
-        assert!(waiting("LWLock:BufferMapping").contains("wait_event_type = 'LWLock' AND wait_event = 'BufferMapping'"));
+        assert!(
+            waiting("LWLock:BufferMapping").contains("wait_event_type = 'LWLock' AND wait_event = 'BufferMapping'")
+        );
         assert!(waiting("IO").ends_with("wait_event_type = 'IO' ORDER BY pid"));
         assert!(waiting("x' OR 1=1 --:y'").contains("'x'' OR 1=1 --' AND wait_event = 'y'''"));
     }

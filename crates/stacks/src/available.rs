@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-use crate::sampling::Tool;
+use crate::tool::Tool;
 
 /// Capabilities, by their number in the kernel's sets.
 const CAP_SYS_PTRACE: u32 = 19;
@@ -59,9 +59,8 @@ pub fn permitted(tool: Tool, pid: u32) -> Result<(), String> {
 fn installed(tool: Tool) -> Result<(), String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut files = env::split_paths(&path).map(|folder| folder.join(tool.as_str()));
-    let is_program = |file: &PathBuf| {
-        fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
+    let is_program =
+        |file: &PathBuf| fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     if files.any(|file| is_program(&file)) {
         return Ok(());
     }
@@ -76,12 +75,15 @@ impl Rights {
     fn here() -> Rights {
         let number = |file: &str| fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<i32>().ok());
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let capabilities = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+        let capabilities =
+            status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
         Rights {
             uid: rustix::process::geteuid().as_raw(),
             capabilities: capabilities.unwrap_or_default(),
             paranoid: number("/proc/sys/kernel/perf_event_paranoid").unwrap_or(PARANOID_MAX),
-            ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope").and_then(|scope| scope.try_into().ok()).unwrap_or(0),
+            ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope")
+                .and_then(|scope| scope.try_into().ok())
+                .unwrap_or(0),
         }
     }
 
@@ -141,9 +143,15 @@ mod tests {
     fn what_is_missing_is_said_with_what_permits_it() {
         let ubuntu = Rights { paranoid: 4, ptrace_scope: 1, ..NOBODY };
         let perf = ubuntu.in_general(Tool::Perf).expect_err("not permitted");
-        assert!(perf.contains("kernel.perf_event_paranoid is 4") && perf.contains("sysctl kernel.perf_event_paranoid=2"), "{perf}");
+        assert!(
+            perf.contains("kernel.perf_event_paranoid is 4") && perf.contains("sysctl kernel.perf_event_paranoid=2"),
+            "{perf}"
+        );
         let gdb = ubuntu.in_general(Tool::Gdb).expect_err("not permitted");
-        assert!(gdb.contains("kernel.yama.ptrace_scope is 1") && gdb.contains("sysctl kernel.yama.ptrace_scope=0"), "{gdb}");
+        assert!(
+            gdb.contains("kernel.yama.ptrace_scope is 1") && gdb.contains("sysctl kernel.yama.ptrace_scope=0"),
+            "{gdb}"
+        );
         let never = Rights { ptrace_scope: 3, capabilities: u64::MAX, ..NOBODY };
         assert!(never.in_general(Tool::Gdb).is_err_and(|why| why.contains("until the next boot")));
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::children::{Line, Lines, Running, command};
-use crate::gdb_text::Reading;
+use crate::gdb_text::Threads;
 use crate::limits::{FRAMES_MAX, GDB_STARTS_WITHIN};
 use crate::processes::{Maps, is_stopped};
 use crate::stack::RawStack;
@@ -26,7 +26,8 @@ use crate::stack::RawStack;
 const MARK: &str = "--sampled--";
 /// Not all symbols of all libraries, while a process is stopped: those that stacks of PostgreSQL and pgweir pass through. A regular expression of gdb's
 /// old kind.
-const LIBRARIES: &str = r"/\(libc\|libm\|libpthread\|ld-[^/]*\|libssl\|libcrypto\|libicu[^/]*\|libpq\)[.-]\|/postgresql/";
+const LIBRARIES: &str =
+    r"/\(libc\|libm\|libpthread\|ld-[^/]*\|libssl\|libcrypto\|libicu[^/]*\|libpq\)[.-]\|/postgresql/";
 const SETTINGS: [&str; 13] = [
     "set prompt",
     "set confirm off",
@@ -92,13 +93,14 @@ impl Gdb {
     /// # Errors
     /// If gdb has ended.
     pub(crate) fn sample(&mut self, pid: u32, pause_max: Duration) -> Result<Outcome, String> {
-        let commands = format!("attach {pid}\nsharedlibrary {LIBRARIES}\nthread apply all bt\ndetach\necho {MARK}\\n\n");
+        let commands =
+            format!("attach {pid}\nsharedlibrary {LIBRARIES}\nthread apply all bt\ndetach\necho {MARK}\\n\n");
         self.say(&commands)?;
         let Some(lines) = self.until_mark(Instant::now() + pause_max) else {
             self.let_go(pid);
             return Ok(Outcome::TooLong);
         };
-        let mut reading = Reading::default();
+        let mut reading = Threads::default();
         lines.iter().for_each(|line| reading.line(line));
         let mut stacks = reading.end();
         if stacks.is_empty() {
@@ -165,7 +167,8 @@ fn place(stack: &mut RawStack, pid: u32, maps: &Maps) {
 
 /// Why there are no stacks.
 fn refusal(lines: &[String]) -> String {
-    let told = lines.iter().map(|line| line.trim()).find(|line| line.contains("ptrace:") || line.contains("No such process"));
+    let told =
+        lines.iter().map(|line| line.trim()).find(|line| line.contains("ptrace:") || line.contains("No such process"));
     let told = told.unwrap_or("no stack").trim_end_matches('.');
     format!("gdb says: {}", told.replace(char::is_control, "?"))
 }
@@ -190,7 +193,8 @@ mod tests {
             address,
         };
         let own = std::process::id();
-        let frames = vec![frame("inner", None, None), frame("outer", Some("/lib/x"), Some(1)), frame("main", None, Some(2))];
+        let frames =
+            vec![frame("inner", None, None), frame("outer", Some("/lib/x"), Some(1)), frame("main", None, Some(2))];
         let mut stack = RawStack { frames, ..RawStack::default() };
         place(&mut stack, own, &Maps::default());
         let modules: Vec<_> = stack.frames.iter().map(|frame| frame.module.as_deref()).collect();

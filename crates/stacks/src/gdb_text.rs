@@ -17,11 +17,11 @@ const CUTS: [&str; 2] = ["(More stack frames follow", "Backtrace stopped:"];
 
 /// Makes stacks of lines.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct Threads {
     threads: Vec<RawStack>,
 }
 
-impl Reading {
+impl Threads {
     /// Takes the next line.
     pub(crate) fn line(&mut self, line: &str) {
         let text = line.trim();
@@ -53,7 +53,8 @@ fn thread(text: &str) -> Option<String> {
     let rest = text.strip_prefix("Thread ")?.strip_suffix(':')?;
     let number = rest.split(' ').next()?;
     number.parse::<u32>().ok()?;
-    let name = rest.find(" \"").and_then(|begin| rest[begin + 2..].rfind('"').map(|end| &rest[begin + 2..begin + 2 + end]));
+    let name =
+        rest.find(" \"").and_then(|begin| rest[begin + 2..].rfind('"').map(|end| &rest[begin + 2..begin + 2 + end]));
     Some(name.unwrap_or_default().to_owned())
 }
 
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<RawStack> {
-        let mut reading = Reading::default();
+        let mut reading = Threads::default();
         text.lines().for_each(|line| reading.line(line));
         reading.end()
     }
@@ -135,7 +136,9 @@ mod tests {
             assert_eq!((frame.function.as_deref(), frame.address), (function, address), "{line}");
             assert_eq!(frame.module.as_deref(), module, "{line}");
         }
-        for line in ["", "#", "#x  0x1 in f ()", "0x1 in f ()", "30\t../sysdeps/epoll_wait.c: No such file or directory."] {
+        for line in
+            ["", "#", "#x  0x1 in f ()", "0x1 in f ()", "30\t../sysdeps/epoll_wait.c: No such file or directory."]
+        {
             assert_eq!(call(line), None, "{line}");
         }
     }
@@ -154,7 +157,8 @@ mod tests {
     fn a_long_stack_is_cut() {
         let text = "Thread 1 (LWP 7 \"x\"):\n#0  0x1 in f ()\n(More stack frames follow...)\n";
         assert!(read(text)[0].is_cut);
-        let text = "Thread 1 (LWP 7 \"x\"):\n#0  0x1 in main ()\nBacktrace stopped: previous frame inner to this frame\n";
+        let text =
+            "Thread 1 (LWP 7 \"x\"):\n#0  0x1 in main ()\nBacktrace stopped: previous frame inner to this frame\n";
         assert!(!read(text)[0].is_cut, "whatever is before main");
     }
 

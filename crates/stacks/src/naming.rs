@@ -137,7 +137,8 @@ mod tests {
             module: module.map(str::to_owned),
             address: None,
         };
-        let frames = vec![frame(None, None), frame(None, Some("/bin/postgres")), frame(Some("main"), Some("/bin/postgres"))];
+        let frames =
+            vec![frame(None, None), frame(None, Some("/bin/postgres")), frame(Some("main"), Some("/bin/postgres"))];
         let raw = RawStack { frames, is_cut: true, ..RawStack::default() };
         let names: Vec<String> =
             program.frames(&["x\u{1b}[2J\n".to_owned()], &raw).into_iter().map(|frame| frame.name).collect();

@@ -7,14 +7,19 @@ use std::time::{Duration, Instant};
 
 use crate::children::{Complaints, Line, Lines, Running, command};
 use crate::limits::{PERF_ENDS_WITHIN, STACK_BYTES};
-use crate::perf_script::Reading;
+use crate::perf_script::Samples;
 use crate::stack::RawStack;
 
 /// Samples processes for a while, `rate` times a second of CPU time each.
 ///
 /// # Errors
 /// What perf says against it.
-pub(crate) fn record(pids: &[u32], duration: Duration, rate: u32, take: &mut dyn FnMut(RawStack)) -> Result<(), String> {
+pub(crate) fn record(
+    pids: &[u32],
+    duration: Duration,
+    rate: u32,
+    take: &mut dyn FnMut(RawStack),
+) -> Result<(), String> {
     let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let (graph, rate, seconds) = (format!("dwarf,{STACK_BYTES}"), rate.to_string(), duration.as_secs_f64().to_string());
     let mut record = command("perf");
@@ -30,7 +35,7 @@ pub(crate) fn record(pids: &[u32], duration: Duration, rate: u32, take: &mut dyn
     let lines = Lines::of(script.0.stdout.take().expect("it was piped"));
 
     let deadline = Instant::now() + duration + PERF_ENDS_WITHIN;
-    let mut reading = Reading::default();
+    let mut reading = Samples::default();
     let mut count = 0_u64;
     let mut counted = |stack: Option<RawStack>| {
         if let Some(stack) = stack {
@@ -50,7 +55,11 @@ pub(crate) fn record(pids: &[u32], duration: Duration, rate: u32, take: &mut dyn
     // They read until the programs have ended.
     drop((record, script));
     let (complaints, of_script) = (complaints.text(), of_script.text());
-    if was_well || count > 0 { Ok(()) } else { Err(said(&complaints).or_else(|| said(&of_script)).unwrap_or_else(|| "perf failed without a word".to_owned())) }
+    if was_well || count > 0 {
+        Ok(())
+    } else {
+        Err(said(&complaints).or_else(|| said(&of_script)).unwrap_or_else(|| "perf failed without a word".to_owned()))
+    }
 }
 
 /// perf's first words, without its headings and its advice over pages.
@@ -69,7 +78,10 @@ mod tests {
         let text = "Error:\nAccess to performance monitoring and observability operations is limited.\nConsider adjusting x.\nMore\n";
         let told = "perf says: Access to performance monitoring and observability operations is limited. Consider adjusting x.";
         assert_eq!(said(text).as_deref(), Some(told));
-        assert_eq!(said("WARNING: perf not found for kernel 5.15\u{1b}[0m\n").as_deref(), Some("perf says: WARNING: perf not found for kernel 5.15?[0m"));
+        assert_eq!(
+            said("WARNING: perf not found for kernel 5.15\u{1b}[0m\n").as_deref(),
+            Some("perf says: WARNING: perf not found for kernel 5.15?[0m")
+        );
         assert_eq!(said("\nError:\n"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Reads what `perf script -F comm,pid,tid,ip,sym,dso` prints: a line for each sample, a line for each call below it, an empty line.
 //!
 //! ```text
-//!   worker-1  812/815 
+//!   worker-1  812/815
 //!           13e4e8d engine::host::Host::round (/usr/bin/pgweir)
 //!            1098eb clone3 (/usr/lib/x86_64-linux-gnu/libc.so.6)
 //! ```
@@ -17,11 +17,11 @@ const UNKNOWN: &str = "[unknown]";
 
 /// Makes stacks of lines.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct Samples {
     current: Option<RawStack>,
 }
 
-impl Reading {
+impl Samples {
     /// Takes the next line; a stack that it ends.
     pub(crate) fn line(&mut self, line: &str) -> Option<RawStack> {
         let text = line.trim();
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<RawStack> {
-        let mut reading = Reading::default();
+        let mut reading = Samples::default();
         let mut found: Vec<RawStack> = text.lines().filter_map(|line| reading.line(line)).collect();
         found.extend(reading.end());
         found
@@ -134,7 +134,10 @@ mod tests {
             ("13e4e8d <a::B as c::D>::e::{{closure}} (/opt/my pooler/pgweir)", "<a::B as c::D>::e::{{closure}}@pgweir"),
             ("1350016 shop::Basket::sum(double, int) (/bin/x)", "shop::Basket::sum(double, int)@/bin/x"),
             ("1350016 main (/usr/bin/pgweir (deleted))", "main@/usr/bin/pgweir"),
-            ("27304 __libc_start_main@@GLIBC_2.34+0x84 (/lib/libc.so.6)", "__libc_start_main@@GLIBC_2.34@/lib/libc.so.6"),
+            (
+                "27304 __libc_start_main@@GLIBC_2.34+0x84 (/lib/libc.so.6)",
+                "__libc_start_main@@GLIBC_2.34@/lib/libc.so.6",
+            ),
             ("1f operator+ (/bin/x)", "operator+@/bin/x"),
             ("1f lonely", "lonely@?"),
             ("1f a<b>&c (/bin/<x>)", "a<b>&c@/bin/<x>"),

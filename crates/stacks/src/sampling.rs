@@ -13,25 +13,8 @@ use crate::gdb::{Gdb, Outcome};
 use crate::limits::{GDB_SAMPLES_MAX, PROCESSES_MAX};
 use crate::naming::Program;
 use crate::stack::RawStack;
+use crate::tool::Tool;
 use crate::{perf, processes};
-
-/// What looks at stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
-    Perf,
-    Gdb,
-}
-
-impl Tool {
-    /// The program's name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Tool::Perf => "perf",
-            Tool::Gdb => "gdb",
-        }
-    }
-}
 
 /// Whose processes these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +158,10 @@ impl Run {
                 return Ok(Step::Refused(why));
             }
             Outcome::TooLong => {
-                let words = format!("a sample took longer than {:.1} s, and was given up: the process went on", how.pause_max.as_secs_f64());
+                let words = format!(
+                    "a sample took longer than {:.1} s, and was given up: the process went on",
+                    how.pause_max.as_secs_f64()
+                );
                 self.sampled.notes.push(words);
                 return Ok(Step::End);
             }

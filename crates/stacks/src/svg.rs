@@ -46,7 +46,12 @@ g:hover>rect{stroke:var(--ink)}";
 #[must_use]
 pub fn svg(folded: &Folded, title: &str, note: &str) -> String {
     let count = folded.count();
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a count")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a count"
+    )]
     let narrowest = (count as f64 * NARROWEST).ceil() as u64;
     let boxes = plates(folded, narrowest, DEPTH_MAX);
     let levels = boxes.iter().map(|plate| plate.depth + 1).max().unwrap_or(1);
@@ -60,7 +65,10 @@ pub fn svg(folded: &Folded, title: &str, note: &str) -> String {
         escaped(title)
     ));
     put(format_args!("<text class=\"title\" x=\"{MARGIN}\" y=\"24\">{}</text>", escaped(title)));
-    put(format_args!("<text class=\"note\" x=\"{MARGIN}\" y=\"44\">{}</text>", escaped(&format!("{} {}", samples(count), note))));
+    put(format_args!(
+        "<text class=\"note\" x=\"{MARGIN}\" y=\"44\">{}</text>",
+        escaped(&format!("{} {}", samples(count), note))
+    ));
     if count == 0 {
         put(format_args!("<text x=\"{MARGIN}\" y=\"{}\">No samples.</text>", HEAD + 12.0));
     }
@@ -79,11 +87,13 @@ fn drawn(plate: &Plate, count: u64, levels: usize) -> String {
     let class = class(plate.kind);
     let (shown, height) = ((width - 0.5).max(0.5), ROW - 1.0);
     let tip = escaped(&tip(plate, count));
-    let mut text =
-        format!("<g><title>{tip}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y}\" width=\"{shown:.1}\" height=\"{height}\" rx=\"1.5\"/>");
+    let mut text = format!(
+        "<g><title>{tip}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y}\" width=\"{shown:.1}\" height=\"{height}\" rx=\"1.5\"/>"
+    );
     if width >= TEXT_FROM {
         let label = escaped(&label(&plate.name, width));
-        write!(text, "<text x=\"{:.1}\" y=\"{}\">{label}</text>", x + 4.0, y + 12.5).expect("writing to a String cannot fail");
+        write!(text, "<text x=\"{:.1}\" y=\"{}\">{label}</text>", x + 4.0, y + 12.5)
+            .expect("writing to a String cannot fail");
     }
     text + "</g>"
 }
@@ -97,7 +107,8 @@ fn tip(plate: &Plate, count: u64) -> String {
     };
     write!(text, "\n{} {share}", samples(plate.width)).expect("writing to a String cannot fail");
     if plate.own > 0 && plate.own < plate.width {
-        write!(text, ", in itself {} {}", plate.own, percent(plate.own, count)).expect("writing to a String cannot fail");
+        write!(text, ", in itself {} {}", plate.own, percent(plate.own, count))
+            .expect("writing to a String cannot fail");
     }
     text
 }
@@ -191,7 +202,10 @@ mod tests {
     fn a_box_is_as_wide_as_its_share() {
         let text = svg(&folded(&[("main;Cpoll", 3), ("main", 1)]), "a title", "by perf");
         assert!(text.contains("<title>main (PostgreSQL)\n4 samples 100.0 %, in itself 1 25.0 %</title>"), "{text}");
-        assert!(text.contains("<title>Cpoll (C library)\n3 samples 75.0 %</title><rect class=\"libc\" x=\"10.0\""), "{text}");
+        assert!(
+            text.contains("<title>Cpoll (C library)\n3 samples 75.0 %</title><rect class=\"libc\" x=\"10.0\""),
+            "{text}"
+        );
         assert!(text.contains("width=\"884.5\""), "three quarters of 1,180 without a gap: {text}");
         assert!(text.contains(">4 samples by perf</text>") && text.contains(">C library 75.0 %</text>"), "{text}");
     }
@@ -210,7 +224,10 @@ mod tests {
     #[test]
     fn it_needs_nothing_else_and_has_both_themes() {
         let text = svg(&folded(&[("a", 1)]), "t", "n");
-        assert!(text.contains("prefers-color-scheme:dark") && !text.contains("href") && !text.contains("url("), "{text}");
+        assert!(
+            text.contains("prefers-color-scheme:dark") && !text.contains("href") && !text.contains("url("),
+            "{text}"
+        );
         assert_eq!(text.matches("http").count(), 1, "the name of SVG alone: {text}");
     }
 

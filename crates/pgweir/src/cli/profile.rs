@@ -8,7 +8,7 @@ use super::Misuse;
 
 pub(super) const NOTES: &str = "\
 perf counts time on a CPU and stops nothing; it is used where it is installed and permitted. gdb counts time, also time spent
-waiting, and stops a process for some 0.1 s a sample: it is used with --by gdb, for --waiting, and where perf cannot be, and asks
+waiting, and stops a process for 0.1 to 0.5 s a sample: it is used with --by gdb, for --waiting, and where perf cannot be, and asks
 for --yes. Both see processes of this machine alone, and mostly need root.
 
 Examples:
@@ -98,7 +98,9 @@ impl Look {
         let wrong = |text: &str| Err(Misuse::of("profile", text.to_owned()));
         match (given.next(), given.next()) {
             (None, _) => wrong("profile needs a configuration file, --pid, --pid-file, --postgres or --backend"),
-            (_, Some(_)) => wrong("profile looks at one: a configuration file, --pid, --pid-file, --postgres or --backend"),
+            (_, Some(_)) => {
+                wrong("profile looks at one: a configuration file, --pid, --pid-file, --postgres or --backend")
+            }
             (Some(Looked::Backends { url, event }), None) => Ok(Looked::Backends { url, event }),
             (Some(_), None) if self.waiting.is_some() => wrong("--waiting needs --postgres"),
             (Some(looked), None) => Ok(looked),

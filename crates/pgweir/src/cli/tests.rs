@@ -2,6 +2,7 @@
 
 use config::url::SERVERS_MAX;
 use machine::Settings;
+use stacks::Tool;
 
 use super::*;
 
@@ -20,6 +21,19 @@ fn dev(port: Option<u16>, data: Option<&str>, pool_size: PoolSize, flags: Flags)
 fn run(listen: &str, flags: Flags) -> Result<Invocation, Misuse> {
     let (urls, listen) = (vec!["postgres://h/d".to_owned()], Some(listen.to_owned()));
     Ok(Invocation::Run { urls, listen, pool_size: None, flags })
+}
+
+fn profiled(looked: Looked, more: &dyn Fn(&mut Look)) -> Result<Invocation, Misuse> {
+    let mut look = Look::default();
+    match &looked {
+        Looked::File(file) => look.file = Some(file.clone()),
+        Looked::PidFile(file) => look.pid_file = Some(file.clone()),
+        Looked::Pooler(pid) => look.pid = Some(*pid),
+        Looked::Backend(pid) => look.backend = Some(*pid),
+        Looked::Backends { url, event } => (look.postgres, look.waiting) = (Some(url.clone()), event.clone()),
+    }
+    more(&mut look);
+    Ok(Invocation::Profile { looked, look })
 }
 
 fn help(line: &str) -> String {
@@ -111,6 +125,28 @@ fn a_table_of_lines() {
 }
 
 #[test]
+fn a_table_of_what_is_profiled() {
+    let table = [
+        ("profile a.ini", profiled(Looked::File("a.ini".into()), &|_| {})),
+        (
+            "profile --pid 7 --by gdb --yes",
+            profiled(Looked::Pooler(7), &|look| (look.by, look.yes) = (Some(Tool::Gdb), true)),
+        ),
+        ("profile --pid-file p", profiled(Looked::PidFile("p".into()), &|_| {})),
+        ("profile --backend 8 --rate 99", profiled(Looked::Backend(8), &|look| look.rate = Some(99))),
+        (
+            "profile --postgres postgres://h/d --waiting IO --folded -",
+            profiled(Looked::Backends { url: "postgres://h/d".to_owned(), event: Some("IO".to_owned()) }, &|look| {
+                look.folded = Some("-".into());
+            }),
+        ),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line), expected, "{line}");
+    }
+}
+
+#[test]
 fn a_table_of_mistakes() {
     let table = [
         ("", "no configuration file specified"),
@@ -138,6 +174,16 @@ fn a_table_of_mistakes() {
         ("-q doctor a.ini", "\"doctor\" has no option --quiet"),
         ("health a b", "one argument too many: b"),
         ("-q health", "\"health\" has no option --quiet"),
+        ("profile", "profile needs a configuration file, --pid, --pid-file, --postgres or --backend"),
+        (
+            "profile --pid 7 a.ini",
+            "profile looks at one: a configuration file, --pid, --pid-file, --postgres or --backend",
+        ),
+        ("profile a.ini --waiting IO", "--waiting needs --postgres"),
+        ("profile --pid 0", "invalid value '0' for '--pid <PID>': a process id is a number from 1"),
+        ("profile --pid 7 --by strace", "invalid value 'strace' for '--by <TOOL>': perf or gdb is needed"),
+        ("profile --pid 7 --seconds 601", "invalid value '601' for '--seconds <N>': a number from 1 to 600 is needed"),
+        ("-v profile a.ini", "\"profile\" has no option --verbose"),
         ("a.ini --port 7000", "--port is for \"dev\" only"),
         ("bench --scale 0", "invalid value '0' for '--scale <N>': a number from 1 to 10000 is needed"),
         ("dev --quick", "--quick is for \"bench\" only"),
@@ -179,7 +225,7 @@ fn a_mistake_names_the_help_that_explains_it() {
 
 #[test]
 fn help_comes_by_command_with_examples() {
-    let options: [(&str, &[&str]); 8] = [
+    let options: &[(&str, &[&str])] = &[
         (
             "",
             &[
@@ -203,10 +249,14 @@ fn help_comes_by_command_with_examples() {
         ("bench", &["--only", "--rounds", "--scale", "--quick", "--out", "--no-fsync", "PGBOUNCER"]),
         ("auth-setup", &["--role", "--apply", "psql"]),
         ("observe-setup", &["--role", "--apply", "psql"]),
+        (
+            "profile",
+            &["--postgres", "--waiting", "--backend", "--pid-file", "--by", "--yes", "--folded", "CONFIG_FILE"],
+        ),
         ("check", &["CONFIG_FILE"]),
         ("import", &["CONFIG_FILE"]),
     ];
-    for (command, options) in options {
+    for (command, options) in options.iter().copied() {
         let text = help(&format!("help {command}"));
         for option in options {
             assert!(text.contains(option), "{command}: {option} in {text}");
