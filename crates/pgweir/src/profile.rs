@@ -68,7 +68,7 @@ impl Source {
                 Ok(Source::Backend(*pid))
             }
             Looked::Backends { url, event } => {
-                let mut monitor = Box::new(Monitor::connect_within(&bench::target(url)?, PATIENCE)?);
+                let mut monitor = Box::new(Monitor::connect_as(&bench::target(url)?, "pgweir profile", PATIENCE)?);
                 let own = own_backend(&mut monitor)?;
                 match event {
                     None => Ok(Source::All(stacks::parent(own).ok_or("PostgreSQL has closed the connection")?)),
