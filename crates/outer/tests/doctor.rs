@@ -172,7 +172,7 @@ fn tables(stage: &Stage) {
         "do $$ begin for n in 1..100 loop perform count(*) from scanned; end loop; end $$",
         "set work_mem = '64kB'; select count(*) from (select distinct note, id, customer from orders) as sorted",
     ] {
-        stage.direct(sql);
+        let _ = stage.direct(sql);
     }
 }
 
@@ -203,7 +203,7 @@ fn where_all_is_well_nothing_is_found() {
     for binaries in versions() {
         let settings = vec![("query_wait_timeout", "20".to_owned())];
         let stage = set(binaries, &Wishes { pool: 2, settings, postgres: WELL.to_vec(), ..Wishes::default() });
-        stage.direct("create table orders (id int primary key); insert into orders select generate_series(1, 100)");
+        let _ = stage.direct("create table orders (id int primary key); insert into orders select generate_series(1, 100)");
         let mut client = stage.client();
         run(&mut client, "select count(*) from orders");
         let report = both(&stage, &["--cores", "4", "--client-timeout", "30"]);
@@ -233,7 +233,7 @@ fn a_file_leads_to_the_pooler_and_to_postgresql() {
 #[test]
 fn a_role_with_few_rights_is_told_what_it_does_not_see() {
     let stage = Stage::set(&Wishes { pool: 2, postgres: WELL.to_vec(), ..Wishes::default() });
-    stage.direct("create role \"o\"\"b\" login password 'weak'");
+    let _ = stage.direct("create role \"o\"\"b\" login password 'weak'");
     let mut holder = stage.client();
     run(&mut holder, "begin; create table mine (id int)");
     let url = format!("postgres://o%22b:weak@{}:{}/postgres", stage.cluster.host(), stage.cluster.port());
@@ -242,7 +242,7 @@ fn a_role_with_few_rights_is_told_what_it_does_not_see() {
     assert_eq!(blind.status, 0, "{} {}", blind.json, blind.stderr);
     let grant = blind.json["unseen"][0]["mend"].as_str().expect("what would show it").to_owned();
     assert_eq!(grant, "GRANT pg_monitor TO \"o\"\"b\";");
-    stage.direct(&grant);
+    let _ = stage.direct(&grant);
     eventually("it is seen with the right that was named", || !look().evidence("idle-in-transaction").is_empty());
     assert!(!look().unseen().contains("pg_monitor"));
 }
@@ -270,7 +270,7 @@ fn what_it_cannot_reach_is_an_error() {
 #[test]
 fn it_is_not_held_up_by_locks() {
     let stage = Stage::set(&Wishes { pool: 2, postgres: WELL.to_vec(), ..Wishes::default() });
-    stage.direct("create table orders (id int primary key, n int); create index on orders (n) where n > 1; create index on orders (n) where n > 1");
+    let _ = stage.direct("create table orders (id int primary key, n int); create index on orders (n) where n > 1; create index on orders (n) where n > 1");
     let mut holder = stage.client();
     run(&mut holder, "begin; lock table orders in access exclusive mode");
     let begun = std::time::Instant::now();

@@ -101,7 +101,7 @@ fn texts_of_clients_are_texts() {
 #[test]
 fn a_role_without_rights_sees_its_own_and_is_told_what_would_help() {
     let stage = Stage::set(&wishes(&[("observe_user", "watcher"), ("observe_interval", "1")]));
-    stage.direct("create role watcher login password 'w'");
+    let _ = stage.direct("create role watcher login password 'w'");
     let users = stage.pooler.dir().join("users.txt");
     let text = std::fs::read_to_string(&users).expect("it is there") + "\"watcher\" \"w\"\n";
     std::fs::write(&users, text).expect("it is ours");
@@ -117,7 +117,7 @@ fn a_role_without_rights_sees_its_own_and_is_told_what_would_help() {
     assert!(of("tags").iter().all(Option::is_none), "nothing is told of others: {:?}", of("query"));
     // The pooler's half is there still.
     assert!(of("origin").contains(&Some("client".to_owned())));
-    stage.direct("grant pg_monitor to watcher");
+    let _ = stage.direct("grant pg_monitor to watcher");
     eventually("it is seen", || of("tags").contains(&Some("controller=hidden".to_owned())));
 }
 
