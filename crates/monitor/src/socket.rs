@@ -1,11 +1,14 @@
 //! Where it is listened, and who has connected: over TCP, or over a Unix socket.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{Shutdown, shutdown};
+use tokio::net;
 
 /// What an address of a Unix socket begins with.
 const UNIX: &str = "unix:";
@@ -33,19 +36,36 @@ impl Listener {
         }
     }
 
-    /// Connects to it, so that whoever waits for a client wakes.
-    pub(crate) fn wake(address: &str) {
-        // Fails if nobody waits.
-        match address.strip_prefix(UNIX) {
-            Some(path) => drop(UnixStream::connect(path)),
-            None => drop(TcpStream::connect(address)),
+    /// On the thread whose runtime accepts.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn listen(self) -> io::Result<Listening> {
+        match self {
+            Listener::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                net::TcpListener::from_std(listener).map(Listening::Tcp)
+            }
+            Listener::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                net::UnixListener::from_std(listener).map(Listening::Unix)
+            }
         }
     }
+}
 
-    pub(crate) fn accept(&self) -> io::Result<Stream> {
+/// Where it is listened, without waiting.
+#[derive(Debug)]
+pub(crate) enum Listening {
+    Tcp(net::TcpListener),
+    Unix(net::UnixListener),
+}
+
+impl Listening {
+    pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match self {
-            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
-            Listener::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Listening::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+            Listening::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
         }
     }
 }
@@ -79,43 +99,53 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 /// Who has connected.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(net::TcpStream),
+    Unix(net::UnixStream),
+}
+
+/// Tries again as long as the kernel was thought to be ready and was not.
+macro_rules! when_ready {
+    ($ready:expr, $act:expr) => {
+        loop {
+            ready!($ready)?;
+            match $act {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    };
 }
 
 impl Stream {
-    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+    /// `None`: it has none, or is gone.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
         match self {
-            Stream::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
-            Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+            // An address of IPv4 that came by a socket of both families is one of IPv4.
+            Stream::Tcp(stream) => stream.peer_addr().ok().map(|peer| peer.ip().to_canonical()),
+            Stream::Unix(_) => None,
         }
     }
 
-    pub(crate) fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, part: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Tcp(stream) => stream.set_write_timeout(Some(timeout)),
-            Stream::Unix(stream) => stream.set_write_timeout(Some(timeout)),
+            Stream::Tcp(stream) => when_ready!(stream.poll_read_ready(cx), stream.try_read(part)),
+            Stream::Unix(stream) => when_ready!(stream.poll_read_ready(cx), stream.try_read(part)),
         }
     }
 
-    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Tcp(stream) => stream.shutdown(how),
-            Stream::Unix(stream) => stream.shutdown(how),
+            Stream::Tcp(stream) => when_ready!(stream.poll_write_ready(cx), stream.try_write(bytes)),
+            Stream::Unix(stream) => when_ready!(stream.poll_write_ready(cx), stream.try_write(bytes)),
         }
     }
 
-    pub(crate) fn read(&self, part: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => { stream }.read(part),
-            Stream::Unix(stream) => { stream }.read(part),
-        }
-    }
-
-    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => { stream }.write(bytes),
-            Stream::Unix(stream) => { stream }.write(bytes),
-        }
+    /// The client is told that nothing more comes; it may still be read.
+    pub(crate) fn end_writing(&self) -> io::Result<()> {
+        let ended = match self {
+            Stream::Tcp(stream) => shutdown(stream, Shutdown::Write),
+            Stream::Unix(stream) => shutdown(stream, Shutdown::Write),
+        };
+        ended.map_err(io::Error::from)
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that are slow on purpose, over sockets of this machine: each costs a thread for as long as its patience lasts, and no probe waits for it.
+//! Clients that are slow on purpose, over sockets of this machine: each is let go of when its patience ends, and no probe waits for it.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use monitor::{CONNECTIONS_MAX, Format, HEAD_LEN_MAX, PATIENCE, Source, serve};
+use monitor::{CONNECTIONS_MAX, Format, HEAD_LEN_MAX, MAKERS_MAX, PATIENCE, Source, serve};
 
 /// What no socket's buffers hold.
 const PAGE_LEN: usize = 64 << 20;
@@ -27,7 +27,7 @@ impl Source for Large {
 
 fn served() -> SocketAddr {
     let page = "x".repeat(PAGE_LEN).into();
-    let monitor = serve("127.0.0.1:0", Arc::new(Large(page))).expect("a free port");
+    let monitor = serve("127.0.0.1:0", Arc::new(Large(page)), None).expect("a free port");
     let address = monitor.address().expect("one of TCP");
     // Until the end of the process.
     std::mem::forget(monitor);
@@ -136,11 +136,11 @@ impl Source for Slow {
     }
 }
 
-/// A thread that waits for metrics does not end when its connection makes room for another one.
+/// A thread that waits for metrics does not end when its connection makes room for another one. Others wait without a thread, and probes for none of them.
 #[test]
 fn clients_that_wait_for_slow_metrics_have_no_more_threads_than_is_promised() {
     let source = Arc::new(Slow::default());
-    let monitor = serve("127.0.0.1:0", Arc::clone(&source) as Arc<dyn Source>).expect("a free port");
+    let monitor = serve("127.0.0.1:0", Arc::clone(&source) as Arc<dyn Source>, None).expect("a free port");
     let address = monitor.address().expect("one of TCP");
     let ask = |_| {
         let mut stream = connect(address);
@@ -149,13 +149,22 @@ fn clients_that_wait_for_slow_metrics_have_no_more_threads_than_is_promised() {
         stream
     };
     let clients: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(ask).collect();
-    // The last one is served, or closed: then all before it are.
+    let begun = Instant::now();
+    assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
+    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
+    while source.most.load(Ordering::SeqCst) < MAKERS_MAX {
+        assert!(begun.elapsed() < PATIENCE, "{} threads", source.most.load(Ordering::SeqCst));
+        thread::yield_now();
+    }
+    // The last one is told in time, though nobody makes its metrics.
     let mut last = clients.last().expect("some");
-    last.set_read_timeout(Some(PATIENCE / 5)).expect("not zero");
-    let _ = last.read(&mut [0]);
+    last.set_read_timeout(Some(2 * PATIENCE)).expect("not zero");
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).expect("an answer, and the end");
     let most = source.most.load(Ordering::SeqCst);
     source.is_over.store(true, Ordering::SeqCst);
-    assert!((CONNECTIONS_MAX..CONNECTIONS_MAX + CONNECTIONS_MAX / 2).contains(&most), "{most} threads");
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert_eq!(most, MAKERS_MAX, "threads");
 }
 
 /// Nor do those that ask, and take no answer.
@@ -179,7 +188,7 @@ fn clients_that_read_nothing_keep_no_probe_out() {
 /// Where the system has no IPv6, there is no second address to try.
 #[test]
 fn a_star_is_all_addresses() {
-    let monitor = serve("*:0", Arc::new(Large("".into()))).expect("a free port");
+    let monitor = serve("*:0", Arc::new(Large("".into())), None).expect("a free port");
     let port = monitor.address().expect("it is one of TCP").port();
     let mut own = vec!["127.0.0.1".parse::<IpAddr>().expect("an address")];
     own.extend(TcpListener::bind("[::1]:0").map(|_| "::1".parse::<IpAddr>().expect("an address")));
@@ -198,7 +207,7 @@ fn a_unix_socket_that_was_left_behind_is_replaced_and_no_other_file() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("http");
     let address = format!("unix:{}", path.display());
-    let listen = || serve(&address, Arc::new(Large("".into())));
+    let listen = || serve(&address, Arc::new(Large("".into())), None);
     std::fs::write(&path, "precious").expect("a file");
     assert_eq!(listen().expect_err("a file is there").kind(), io::ErrorKind::AddrInUse);
     assert_eq!(std::fs::read(&path).expect("it is still there"), b"precious");

@@ -83,7 +83,7 @@ fn lock(served: &Mutex<Served>) -> MutexGuard<'_, Served> {
 
 fn listen(address: &String, watched: &Arc<Watched>) -> Result<Monitor, String> {
     let cannot = |error| format!("http_listen: cannot listen on {address}: {}", complain::why(&error));
-    monitor::serve(address, Arc::clone(watched) as Arc<dyn monitor::Source>).map_err(cannot)
+    monitor::serve(address, Arc::clone(watched) as Arc<dyn monitor::Source>, None).map_err(cannot)
 }
 
 fn try_until_served(

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// For how long a page of metrics is given again. Whoever scrapes, and however many do, workers are looked at twice a second at most.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// Clients that wait for a page that is being made. Others are told at once that it is not to be had: a wait has a thread, of which probes need some.
+/// Clients that wait for a page that is being made. Others are told at once that it is not to be had: a wait has a thread.
 const WAITING_MAX: usize = 8;
 
 /// The page in one format: made by one client at a time, for all who ask meanwhile.
