@@ -21,6 +21,7 @@ use crate::events::Announcer;
 use crate::metrics;
 use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::{Detail, ShowInput};
+use crate::table::Table;
 use crate::shutdown::{Act, Phase, Signal, Standstill};
 
 mod endings;
@@ -43,6 +44,11 @@ pub enum ControlEvent {
     Signal(Signal),
     /// Metrics are scraped.
     Scraped(metrics::Format, Sender<String>),
+    /// Somebody who is not at the console wants what a `SHOW` has, as an administrator or not. No answer: it is none, or not every worker
+    /// has answered.
+    Looked { text: String, admin: bool, to: Sender<Table> },
+    /// And that this client is disconnected, by its number. The answer is why not.
+    ClientKilled { client: String, to: Sender<Result<(), String>> },
     /// A sign of life is due.
     LifeAsked,
     /// This file of the configuration has changed, and `watch_config` is on.
@@ -227,6 +233,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 // Without a page, whoever waits for it is told so. It may have given up.
                 let _ = self.metrics(format).map(|page| to.send(page));
             }
+            ControlEvent::Looked { text, admin, to } => _ = self.table(&text, admin).map(|table| to.send(table)),
+            ControlEvent::ClientKilled { client, to } => _ = to.send(orders::kill_client(&mut self.plane, &client)),
             ControlEvent::LifeAsked => self.plane.show_life(),
             ControlEvent::Changed(file) => {
                 self.plane.tell(Level::Log, format!("{file} has changed, re-reading config"));
@@ -337,7 +345,24 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     fn show(&mut self, shown: &Shown, admin: bool) -> Answer {
-        let show = shown.show;
+        let seen = self.seen(shown.show);
+        self.with_input(&seen, admin, |input| shown.table(input).map_or(Answer::Help, Answer::Rows))
+    }
+
+    /// What a `SHOW` has, for whoever may see it and draws it: sums that fall and rise again would look like a restart.
+    fn table(&mut self, text: &str, admin: bool) -> Option<Table> {
+        let Some(Command::Show(shown)) = Command::parse(text) else { return None };
+        if !admin && !shown.show.is_for_stats_users() {
+            return None;
+        }
+        let seen = self.seen(shown.show);
+        if seen.detail != Detail::Nothing && !self.is_whole(&seen.snapshots) {
+            return None;
+        }
+        self.with_input(&seen, admin, |input| shown.table(input))
+    }
+
+    fn seen(&mut self, show: Show) -> Seen {
         let detail = show.detail();
         let snapshots = match detail {
             Detail::Nothing => Vec::new(),
@@ -350,8 +375,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
         let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
         let history = if show.is_of_history() { self.plane.history() } else { None }.unwrap_or_default();
-        let seen = Seen { snapshots, detail, counters, names, history };
-        self.with_input(&seen, admin, |input| shown.table(input).map_or(Answer::Help, Answer::Rows))
+        Seen { snapshots, detail, counters, names, history }
     }
 
     /// `None`: not every worker has answered. Sums that fall and rise again would look like a restart.

@@ -321,7 +321,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 }
 
-fn kill_client(plane: &mut impl Plane, id: &str) -> Result<(), String> {
+pub(super) fn kill_client(plane: &mut impl Plane, id: &str) -> Result<(), String> {
     let number: i32 = id.parse().map_err(|_| "invalid client pointer supplied".to_owned())?;
     let is_it = |client: &&ClientSnapshot| client.serial.0 == number;
     let snapshots = plane.look(Look::Connections);
