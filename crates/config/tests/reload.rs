@@ -175,6 +175,7 @@ fn rows_are_those_of_pgbouncer_with_ours() {
             "auth_threads",
             "disable_pqexec",
             "http_listen",
+            "http_page",
             "job_name",
             "listen_addr",
             "listen_backlog",
