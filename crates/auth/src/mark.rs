@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::{Keys, Secret};
 
 /// The kinds of proofs. Two of different kinds say nothing about each other.
-#[derive(Copy, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 enum Kind {
     Keys,
     Plain,
@@ -16,7 +16,7 @@ enum Kind {
 }
 
 /// Of one proof.
-#[derive(Copy, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Mark {
     kind: Kind,
     hash: u64,

@@ -1,0 +1,188 @@
+//! What the page asks for, as JSON: who is there, the hour, tables; and what it may order.
+
+use std::sync::Arc;
+
+use activity::History;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Form, FromRequestParts, Path, Query, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Router, response::IntoResponse as _};
+use serde::{Deserialize, Serialize};
+
+use crate::rows::{Rows, Wish};
+use crate::{About, Rights, Said, Shared, Wanted, login, origin, past};
+
+/// Characters of a table's name: letters and `_`.
+const NAME_LEN_MAX: usize = 32;
+
+/// Bytes of an order: a client's number.
+const BODY_LEN_MAX: usize = 256;
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/me", get(me))
+        .route("/hour", get(hour))
+        .route("/moment", get(moment))
+        .route("/client/{number}", get(client))
+        .route("/waits", get(waits))
+        .route("/show/{table}", get(show))
+        .route("/disconnect", post(disconnect))
+        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+}
+
+/// A text as JSON.
+fn json(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn written(value: &impl Serialize) -> Response {
+    json(StatusCode::OK, serde_json::to_string(value).expect("texts and numbers are JSON"))
+}
+
+/// A refusal with words for people.
+pub(crate) fn refused(status: StatusCode, words: &str) -> Response {
+    #[derive(Serialize)]
+    struct Refusal<'w> {
+        error: &'w str,
+    }
+    json(status, serde_json::to_string(&Refusal { error: words }).expect("texts are JSON"))
+}
+
+/// Who asks: a user of the console, through a script of the page. Nothing here is answered without.
+struct Asker {
+    user: String,
+    rights: Rights,
+}
+
+impl FromRequestParts<Shared> for Asker {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Asker, Response> {
+        if !origin::is_own_question(&parts.headers) {
+            return Err(refused(StatusCode::FORBIDDEN, "it was not this page that asked"));
+        }
+        match login::who(shared, &parts.headers) {
+            Some((user, rights)) => Ok(Asker { user, rights }),
+            None => Err(refused(StatusCode::UNAUTHORIZED, "log in first")),
+        }
+    }
+}
+
+async fn me(State(shared): State<Shared>, asker: Asker) -> Response {
+    #[derive(Serialize)]
+    struct Me {
+        user: String,
+        admin: bool,
+        #[serde(flatten)]
+        about: About,
+    }
+    written(&Me { user: asker.user, admin: asker.rights == Rights::Admin, about: shared.pooler.about() })
+}
+
+#[derive(Deserialize)]
+struct Since {
+    #[serde(default)]
+    since: u64,
+}
+
+async fn hour(State(shared): State<Shared>, _asker: Asker, Query(Since { since }): Query<Since>) -> Response {
+    let kept = Arc::clone(&shared.hour);
+    let made = seen(&shared, move |history| {
+        let mut hour = kept.lock().expect("nothing panics while it holds this lock");
+        hour.take(history);
+        Some(hour.json(since))
+    });
+    made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nobody has looked yet"))
+}
+
+#[derive(Deserialize)]
+struct Moment {
+    at: u64,
+}
+
+async fn moment(State(shared): State<Shared>, asker: Asker, Query(Moment { at }): Query<Moment>) -> Response {
+    let made = seen(&shared, move |history| past::second(history, at, asker.rights));
+    made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nothing is known of that second"))
+}
+
+async fn client(State(shared): State<Shared>, asker: Asker, Path(number): Path<i32>) -> Response {
+    let made = seen(&shared, move |history| Some(past::client(history, number, asker.rights)));
+    made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nobody has looked yet"))
+}
+
+#[derive(Deserialize)]
+struct Part {
+    from: u64,
+    to: u64,
+    by: String,
+}
+
+async fn waits(State(shared): State<Shared>, asker: Asker, Query(Part { from, to, by }): Query<Part>) -> Response {
+    let made = seen(&shared, move |history| past::waits(history, from, to, &by, asker.rights));
+    made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such sum"))
+}
+
+/// On a thread: an hour of many pools takes some milliseconds.
+async fn seen(shared: &Shared, make: impl FnOnce(&History) -> Option<String> + Send + 'static) -> Option<Response> {
+    let history = shared.pooler.history()?;
+    let made = shared.makers.have(move || make(&history.lock().expect("nothing panics while it holds this lock")));
+    made.await.flatten().map(|text| json(StatusCode::OK, text))
+}
+
+async fn show(
+    State(shared): State<Shared>,
+    asker: Asker,
+    Path(table): Path<String>,
+    Query(wish): Query<Wish>,
+) -> Response {
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if table.len() > NAME_LEN_MAX || !is_name(&table) {
+        return refused(StatusCode::NOT_FOUND, "there is no such table");
+    }
+    let (pooler, wanted) = (Arc::clone(&shared.pooler), Wanted { table, rights: asker.rights });
+    let made = shared.makers.have(move || {
+        let mut rows = Rows::new(wish);
+        pooler.table(&wanted, &mut rows)?;
+        rows.end();
+        Some(written(&rows))
+    });
+    made.await.flatten().unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such table"))
+}
+
+#[derive(Deserialize)]
+struct Client {
+    client: String,
+}
+
+async fn disconnect(
+    State(shared): State<Shared>,
+    asker: Asker,
+    headers: HeaderMap,
+    Form(Client { client }): Form<Client>,
+) -> Response {
+    if !origin::is_own_change(&headers) {
+        return refused(StatusCode::FORBIDDEN, "it was not this page that asked");
+    }
+    if asker.rights != Rights::Admin {
+        return refused(StatusCode::FORBIDDEN, "only users in admin_users may do that");
+    }
+    let pooler = Arc::clone(&shared.pooler);
+    let ended = shared.makers.have(move || {
+        pooler.tell(Said::Disconnects { user: &asker.user, client: &client });
+        pooler.disconnect(&client)
+    });
+    match ended.await {
+        Some(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Some(Err(why)) => refused(StatusCode::CONFLICT, &why),
+        None => refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"),
+    }
+}

@@ -1,0 +1,159 @@
+//! The live page: what holds traffic up, in a browser, for those who may use the console.
+//!
+//! ```text
+//!   browser ──► files.rs     HTML, CSS, scripts: in the program, the same for everybody
+//!           ──► login.rs     a name and a password once, then a cookie      attempts.rs: guessing is slow
+//!           ──► api.rs       tables and figures as JSON                     origin.rs: from this page only
+//!                 │                                                         sessions.rs: who is behind a cookie
+//!                 ▼
+//!              Pooler        what the caller gives: passwords, tables, what was seen
+//!              hour.rs       figures of each second of the last hour
+//!              past.rs       one second, and one client's hour
+//! ```
+//!
+//! Promises: nothing but files is given to anybody without a session; a session's user is asked for again at each request, so that one who is struck
+//! from the settings, or has another password, is out at once; no request leaves the browser for another host (Content-Security-Policy); no secret is
+//! in a URL; everything that is kept has a bound. Texts of clients go out as JSON and enter the page as text.
+//! Does not: TLS (a proxy or a tunnel does), users of its own, threads for connections.
+
+mod api;
+mod attempts;
+mod files;
+mod hour;
+mod login;
+mod origin;
+mod past;
+mod rows;
+mod sessions;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use activity::History;
+use axum::Router;
+use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware;
+use axum::response::Response;
+use monitor::Makers;
+
+use hour::Hour;
+pub use rows::{Column, Rows};
+use sessions::Sessions;
+
+/// What a user may.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// `admin_users`: see everything, and disconnect clients.
+    Admin,
+    /// `stats_users`: see everything but statements.
+    Stats,
+}
+
+/// A user whose password was right.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    pub rights: Rights,
+    /// Tells this password from another one, and is none.
+    pub mark: u64,
+}
+
+/// What is wanted of a table: its name is a word after SHOW.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub table: String,
+    pub rights: Rights,
+}
+
+/// What is shown. `admit`, `table` and `disconnect` may wait, and have a thread for it.
+pub trait Pooler: Send + Sync + 'static {
+    /// Whether it is the user's password. Takes as long for users who do not exist.
+    fn admit(&self, user: &str, password: &[u8]) -> Option<Admitted>;
+
+    /// Gives rows to `rows`. `None`: there is no such table for such rights, or it is not to be had in time.
+    fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Option<()>;
+
+    /// Disconnects a client, by its number in SHOW CLIENTS.
+    ///
+    /// # Errors
+    /// Why not, in words for people.
+    fn disconnect(&self, client: &str) -> Result<(), String>;
+
+    /// What somebody did who is no client: for the log. Texts are as they came.
+    fn tell(&self, what: Said<'_>);
+
+    /// What was seen in the last hour, as soon as there is something that looks.
+    fn history(&self) -> Option<Arc<Mutex<History>>>;
+
+    /// What the user may now; `None`: nothing any more, or the password has changed.
+    fn rights(&self, user: &str, mark: u64) -> Option<Rights>;
+
+    /// What is true until the end: words for the page's head.
+    fn about(&self) -> About;
+}
+
+/// What is told of somebody at the page.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Said<'a> {
+    LoggedIn { user: &'a str, from: Option<IpAddr> },
+    Refused { user: &'a str, from: Option<IpAddr> },
+    Disconnects { user: &'a str, client: &'a str },
+}
+
+/// What the page's head shows, and what it has to know to say why something is missing.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct About {
+    pub version: String,
+    /// Where this one runs, so that two tabs can be told apart.
+    pub host: String,
+    /// `observe_interval` in seconds; 0: nobody looks.
+    pub interval: f64,
+}
+
+/// What requests share.
+#[derive(Clone)]
+struct Shared {
+    pooler: Arc<dyn Pooler>,
+    hour: Arc<Mutex<Hour>>,
+    sessions: Arc<Mutex<Sessions>>,
+    door: Arc<login::Door>,
+    makers: Makers,
+}
+
+/// The page's routes.
+pub fn router(pooler: Arc<dyn Pooler>) -> Router {
+    let shared = Shared {
+        pooler,
+        hour: Arc::default(),
+        sessions: Arc::default(),
+        door: Arc::new(login::Door::new()),
+        makers: Makers::default(),
+    };
+    files::routes()
+        .merge(login::routes())
+        .nest("/api", api::routes())
+        .fallback(unknown)
+        .layer(middleware::map_response(guarded))
+        .with_state(shared)
+}
+
+async fn unknown() -> Response {
+    monitor::said(axum::http::StatusCode::NOT_FOUND, "there is no such page\n")
+}
+
+/// Nothing of others is loaded, sent to, or shown around the page; nothing runs that is not a file of it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Each answer says to the browser what it may do with it.
+async fn guarded(mut response: Response) -> Response {
+    let headers: &mut HeaderMap = response.headers_mut();
+    let mut say = |name: HeaderName, value: &'static str| headers.insert(name, HeaderValue::from_static(value));
+    say(CONTENT_SECURITY_POLICY, POLICY);
+    say(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    say(X_FRAME_OPTIONS, "DENY");
+    say(REFERRER_POLICY, "no-referrer");
+    say(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    say(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    response
+}

@@ -1,0 +1,183 @@
+//! Login and logout.
+//!
+//! A name and a password come in the body of a POST that a script of the page sends; the answer sets a cookie that scripts cannot read. One password is
+//! looked at at a time, since that may take long, and few wait for their turn: whoever tries many pays for it by `attempts.rs` and disturbs nobody but
+//! others who log in.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use axum::extract::{DefaultBodyLimit, Extension, Form, State};
+use axum::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Router, body::Body};
+use monitor::{Makers, Peer};
+use serde::Deserialize;
+
+use crate::attempts::Attempts;
+use crate::sessions::{self, Name};
+use crate::{Admitted, Rights, Said, Shared, api, origin};
+
+/// The cookie's name.
+const COOKIE_NAME: &str = "pgweir";
+
+/// Bytes of a login's body: a name and a password.
+const BODY_LEN_MAX: usize = 4096;
+
+/// Logins that wait for their turn.
+const WAITING_MAX: usize = 8;
+
+/// After a wrong password nobody else's is looked at for so long: from however many places they come, guesses are few.
+const AFTER_WRONG: Duration = Duration::from_millis(50);
+
+/// Where logins wait.
+#[derive(Debug)]
+pub(crate) struct Door {
+    attempts: Mutex<Attempts>,
+    waiting: AtomicUsize,
+    one: Makers,
+}
+
+impl Door {
+    pub(crate) fn new() -> Door {
+        Door { attempts: Mutex::default(), waiting: AtomicUsize::new(0), one: Makers::of(1) }
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+/// One of those who wait, until it is dropped.
+struct Turn<'d>(&'d Door);
+
+impl<'d> Turn<'d> {
+    fn take(door: &'d Door) -> Option<Turn<'d>> {
+        let turn = Turn(door);
+        (door.waiting.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(turn)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/login", post(login))
+        .route("/logout", post(logout))
+        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+}
+
+#[derive(Deserialize)]
+struct Credentials {
+    user: String,
+    password: String,
+}
+
+async fn login(
+    State(shared): State<Shared>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Form(Credentials { user, password }): Form<Credentials>,
+) -> Response {
+    if !origin::is_own_change(&headers) {
+        return api::refused(StatusCode::FORBIDDEN, "it was not this page that asked");
+    }
+    let Some(_turn) = Turn::take(&shared.door) else {
+        return api::refused(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the moment; try again");
+    };
+    if let Err(wait) = shared.door.attempts().begin(peer.address, Instant::now()) {
+        return too_soon(wait);
+    }
+    let (pooler, name, from) = (shared.pooler.clone(), user.clone(), peer.address);
+    let admitted = shared.door.one.have(move || {
+        let admitted = pooler.admit(&name, password.as_bytes());
+        match admitted {
+            Some(_) => pooler.tell(Said::LoggedIn { user: &name, from }),
+            None => {
+                pooler.tell(Said::Refused { user: &name, from });
+                std::thread::sleep(AFTER_WRONG);
+            }
+        }
+        admitted
+    });
+    let Some(Admitted { mark, .. }) = admitted.await.flatten() else {
+        return api::refused(StatusCode::UNAUTHORIZED, "wrong name or password, or no right to the console");
+    };
+    shared.door.attempts().succeeded(peer.address);
+    let mut id: Name = [0; 32];
+    if rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()) != Ok(id.len()) {
+        return api::refused(StatusCode::SERVICE_UNAVAILABLE, "the system has no random bytes");
+    }
+    sessions(&shared).begin(id, user, mark, Instant::now());
+    with_cookie(&sessions::written(&id), "", origin::is_encrypted(&headers))
+}
+
+async fn logout(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    if !origin::is_own_change(&headers) {
+        return api::refused(StatusCode::FORBIDDEN, "it was not this page that asked");
+    }
+    if let Some(name) = cookie(&headers) {
+        sessions(&shared).end(&name);
+    }
+    with_cookie("", "; Max-Age=0", origin::is_encrypted(&headers))
+}
+
+fn with_cookie(value: &str, age: &str, encrypted: bool) -> Response {
+    let secure = if encrypted { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE_NAME}={value}; HttpOnly; SameSite=Strict; Path=/{age}{secure}");
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(SET_COOKIE, cookie.parse().expect("hexadecimal digits and words"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn too_soon(wait: Duration) -> Response {
+    let seconds = wait.as_secs() + 1;
+    let mut response =
+        api::refused(StatusCode::TOO_MANY_REQUESTS, &format!("too many wrong passwords; try again in {seconds} s"));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+fn sessions(shared: &Shared) -> MutexGuard<'_, sessions::Sessions> {
+    shared.sessions.lock().expect("nothing panics while it holds this lock")
+}
+
+/// The name of a session that a request carries.
+fn cookie(headers: &HeaderMap) -> Option<Name> {
+    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE_NAME).and_then(|(_, value)| sessions::read(value))
+}
+
+/// Who asks, and what they may at this moment. `None`: nobody who has logged in.
+pub(crate) fn who(shared: &Shared, headers: &HeaderMap) -> Option<(String, Rights)> {
+    let name = cookie(headers)?;
+    let (user, mark) = {
+        let mut sessions = sessions(shared);
+        let session = sessions.used(&name, Instant::now())?;
+        (session.user.clone(), session.mark)
+    };
+    let rights = shared.pooler.rights(&user, mark);
+    if rights.is_none() {
+        sessions(shared).end(&name);
+    }
+    Some((user, rights?))
+}
+
+/// To another path.
+pub(crate) fn elsewhere(path: &'static str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static(path));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
