@@ -1,16 +1,17 @@
-//! The addresses that are listened on for http. One process at a time has them: in an online upgrade the other one lets go of them only about now, so
+//! The addresses that are listened on for http, and what is shown there. One process at a time has them: in an online upgrade the other one lets go of them only about now, so
 //! each is tried again, by a thread that nobody waits for, until it can be had.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use config::Config;
 use engine::Handle;
 use machine::Level;
 use monitor::Monitor;
 
-use crate::complain;
+use crate::{complain, live};
 use crate::watched::Watched;
 
 /// How long the other process may take until it does not listen any more. It is tried often until then; after it the log has an error, and it is tried seldom.
@@ -21,8 +22,15 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// The addresses, and what listens there now.
 pub(crate) struct Http {
     addresses: Vec<String>,
-    watched: Arc<Watched>,
+    shown: Shown,
     served: Arc<Mutex<Served>>,
+}
+
+/// What is answered.
+#[derive(Clone)]
+struct Shown {
+    watched: Arc<Watched>,
+    page: Option<Router>,
 }
 
 #[derive(Default)]
@@ -36,7 +44,9 @@ impl Http {
     /// Nothing is served yet.
     pub(crate) fn new(config: &Config, watched: &Arc<Watched>) -> Http {
         let addresses = config.pooling.global.console.http_listen.clone();
-        Http { addresses, watched: Arc::clone(watched), served: Arc::default() }
+        let has_page = config.pooling.global.console.http_page && !addresses.is_empty();
+        let page = has_page.then(|| live::begin(watched));
+        Http { addresses, shown: Shown { watched: Arc::clone(watched), page }, served: Arc::default() }
     }
 
     /// Serves at all addresses now.
@@ -44,7 +54,7 @@ impl Http {
     /// # Errors
     /// One cannot be listened on; then it is served at none.
     pub(crate) fn serve(&self) -> Result<(), String> {
-        let monitors = self.addresses.iter().map(|address| listen(address, &self.watched)).collect::<Result<_, _>>()?;
+        let monitors = self.addresses.iter().map(|address| listen(address, &self.shown)).collect::<Result<_, _>>()?;
         lock(&self.served).monitors = monitors;
         Ok(())
     }
@@ -55,9 +65,9 @@ impl Http {
         if self.addresses.is_empty() {
             return;
         }
-        let (missing, watched) = (self.addresses.clone(), Arc::clone(&self.watched));
+        let (missing, shown) = (self.addresses.clone(), self.shown.clone());
         let (served, log) = (Arc::clone(&self.served), handle.clone());
-        let attempts = move || try_until_served(missing, &watched, &served, turn, &log);
+        let attempts = move || try_until_served(missing, &shown, &served, turn, &log);
         if let Err(why) = thread::Builder::new().name("http".to_owned()).spawn(attempts) {
             handle.log().say(Level::Error, format!("http_listen: cannot start a thread: {why}"));
         }
@@ -81,14 +91,15 @@ fn lock(served: &Mutex<Served>) -> MutexGuard<'_, Served> {
     served.lock().expect("nothing panics while it holds this lock")
 }
 
-fn listen(address: &String, watched: &Arc<Watched>) -> Result<Monitor, String> {
+fn listen(address: &String, shown: &Shown) -> Result<Monitor, String> {
     let cannot = |error| format!("http_listen: cannot listen on {address}: {}", complain::why(&error));
-    monitor::serve(address, Arc::clone(watched) as Arc<dyn monitor::Source>, None).map_err(cannot)
+    let source = Arc::clone(&shown.watched) as Arc<dyn monitor::Source>;
+    monitor::serve(address, source, shown.page.clone()).map_err(cannot)
 }
 
 fn try_until_served(
     mut missing: Vec<String>,
-    watched: &Arc<Watched>,
+    shown: &Shown,
     served: &Mutex<Served>,
     turn: u64,
     handle: &Handle,
@@ -102,7 +113,7 @@ fn try_until_served(
         }
         let is_late_now = !is_late && Instant::now() >= late_at;
         is_late |= is_late_now;
-        missing.retain(|address| match listen(address, watched) {
+        missing.retain(|address| match listen(address, shown) {
             Ok(monitor) => {
                 served.monitors.push(monitor);
                 handle.log().say(Level::Log, format!("listening on {address} for http"));
@@ -130,7 +141,8 @@ mod tests {
     use super::*;
 
     fn http(addresses: &[String]) -> Http {
-        Http { addresses: addresses.to_vec(), watched: Arc::default(), served: Arc::default() }
+        let shown = Shown { watched: Arc::default(), page: None };
+        Http { addresses: addresses.to_vec(), shown, served: Arc::default() }
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod http;
 mod identity;
 mod keyring;
 mod keytab;
+mod live;
 mod memory;
 mod observe_setup;
 mod observer;

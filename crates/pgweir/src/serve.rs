@@ -258,6 +258,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     }
     let meeting = upgrade::await_successor(&config, &handle, sender.clone());
     announce(&handle);
+    watched.know(handle.clone(), observer.history());
     let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, observer);
     let mut steward = Steward::new(plane, load, loaded);
     watched.begin(sender, steward.readiness());

@@ -1,12 +1,15 @@
-//! What is shown by HTTP to those who watch: the control plane makes it.
+//! What is shown by HTTP to those who watch and to the page: the control plane makes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use activity::History;
 use control::ControlEvent;
 use control::metrics::Format;
+use control::table::Table;
+use engine::Handle;
 
 /// How long the control plane may take.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -76,6 +79,8 @@ impl PageState {
 #[derive(Default)]
 pub(crate) struct Watched {
     plane: OnceLock<(Sender<ControlEvent>, Arc<AtomicBool>)>,
+    handle: OnceLock<Handle>,
+    history: OnceLock<Arc<Mutex<History>>>,
     text: Page,
     openmetrics: Page,
 }
@@ -86,11 +91,39 @@ impl Watched {
         self.plane.set((control, ready)).expect("it begins once");
     }
 
-    fn scrape(&self, format: Format) -> Option<Arc<str>> {
+    /// There is an engine now, and what was seen of it.
+    pub(crate) fn know(&self, handle: Handle, history: Arc<Mutex<History>>) {
+        // Second ones would be the same.
+        let _ = (self.handle.set(handle), self.history.set(history));
+    }
+
+    pub(crate) fn history(&self) -> Option<&Arc<Mutex<History>>> {
+        self.history.get()
+    }
+
+    pub(crate) fn handle(&self) -> Option<&Handle> {
+        self.handle.get()
+    }
+
+    /// What a `SHOW` has. `None`: there is none of these words for such rights, or it is not to be had in time.
+    pub(crate) fn table(&self, text: String, admin: bool) -> Option<Table> {
+        self.ask(|to| ControlEvent::Looked { text, admin, to })
+    }
+
+    /// Disconnects a client. `None`: whether it has been is not to be had in time.
+    pub(crate) fn disconnect(&self, client: String) -> Option<Result<(), String>> {
+        self.ask(|to| ControlEvent::ClientKilled { client, to })
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> ControlEvent) -> Option<T> {
         let (control, _) = self.plane.get()?;
         let (to, answer) = channel();
-        control.send(ControlEvent::Scraped(format, to)).ok()?;
-        answer.recv_timeout(PATIENCE).ok().map(Arc::from)
+        control.send(question(to)).ok()?;
+        answer.recv_timeout(PATIENCE).ok()
+    }
+
+    fn scrape(&self, format: Format) -> Option<Arc<str>> {
+        self.ask(|to| ControlEvent::Scraped(format, to)).map(Arc::from)
     }
 }
 

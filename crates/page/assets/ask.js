@@ -1,0 +1,48 @@
+// Questions to the pooler. Whoever is not logged in any more goes to the login.
+
+const OWN = { "X-Pgweir": "1" };
+
+export class Refused extends Error {
+  constructor(status, words) {
+    super(words);
+    this.status = status;
+  }
+}
+
+async function answered(answer) {
+  if (answer.ok) return answer;
+  if (answer.status === 401) location.replace("/login");
+  const words = await answer.json().catch(() => ({}));
+  throw new Refused(answer.status, words.error ?? `the answer is ${answer.status}`);
+}
+
+export async function ask(path, query = {}) {
+  const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== ""));
+  const answer = await fetch(`/api/${path}?${asked}`, { headers: OWN, cache: "no-store" });
+  return (await answered(answer)).json();
+}
+
+// A table of SHOW; null where this version, or this user, has none of that name.
+export async function table(name, query = {}) {
+  try {
+    return await ask(`show/${name}`, query);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) return null;
+    throw error;
+  }
+}
+
+// The rows of a table as objects.
+export function objects(shown) {
+  if (!shown) return [];
+  return shown.rows.map((row) => Object.fromEntries(shown.columns.map((column, at) => [column.name, row[at]])));
+}
+
+export async function order(path, fields) {
+  await answered(await fetch(`/api/${path}`, { method: "POST", headers: OWN, body: new URLSearchParams(fields) }));
+}
+
+export async function logout() {
+  await fetch("/logout", { method: "POST", headers: OWN });
+  location.replace("/login");
+}
