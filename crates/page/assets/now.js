@@ -1,0 +1,259 @@
+// Now, and any second of the last hour: what is waited for, how much is done, who waits behind whom.
+
+import { ask, objects, table } from "./ask.js";
+import { Chart, colourOf, inOrder, meaningOf, withGaps } from "./charts.js";
+import { chip, code, el, empty, fill } from "./draw.js";
+import { bytes, clock, lasted, line, number, statement } from "./words.js";
+import { Table } from "./table.js";
+
+const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 hour"]];
+
+export function now({ me, rest }) {
+  let span = 3600;
+  let hour = null;
+  const choice = { at: rest ? Number(rest) : null, choose };
+  const wide = matchMedia("(max-width: 720px)").matches ? 210 : 250;
+  const small = 150;
+  const waits = new Chart({ title: "What sessions wait for", height: wide, choice, stacked: true, hint: "sessions at a time, by PostgreSQL's wait event; Pool: for a server" });
+  const done = new Chart({ title: "Transactions", unit: " /s", height: small, choice });
+  const queue = new Chart({ title: "Queue", height: small, choice });
+  const servers = new Chart({ title: "Servers", height: small, choice, stacked: true });
+  const figures = el("section", { class: "figures", "aria-label": "Figures" });
+  const moment = el("section", { class: "card" });
+  const rules = el("div", { class: "grid two" });
+  const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
+  const missing = el("div", {});
+  const charts = el("div", {}, el("div", { class: "grid" }, waits.element),
+    el("div", { class: "grid three" }, done.element, queue.element, servers.element));
+  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, spans)),
+    figures, missing, charts, el("div", { class: "grid" }, moment), rules);
+  const groups = groupTable();
+  const worst = worstTable();
+  const pools = poolTable();
+  drawSpans();
+
+  function choose(at) {
+    choice.at = at;
+    history.replaceState(null, "", at === null ? "#now" : `#now/${at}`);
+    for (const chart of [waits, done, queue, servers]) chart.plot?.redraw(false);
+    return drawMoment();
+  }
+
+  function drawSpans() {
+    fill(spans, SPANS.map(([seconds, name]) => el("button", {
+      type: "button", "aria-pressed": String(seconds === span),
+      onclick: () => {
+        span = seconds;
+        drawSpans();
+        drawCharts();
+      },
+    }, name)));
+  }
+
+  async function more() {
+    const last = hour?.at.at(-1) ?? 0;
+    const part = await ask("hour", { since: last });
+    if (!hour || (part.at.length > 0 && part.at[0] <= last)) {
+      hour = part;
+      return;
+    }
+    for (const [name, values] of Object.entries(part)) {
+      if (name === "classes") continue;
+      if (name === "samples") {
+        values.forEach((list, place) => {
+          hour.samples[place] = [...(hour.samples[place] ?? new Array(hour.at.length - list.length).fill(0)), ...list];
+        });
+      } else {
+        hour[name].push(...values);
+      }
+    }
+    hour.classes = part.classes;
+    const old = hour.at.findIndex((at) => at > hour.at.at(-1) - 3600);
+    if (old > 0) for (const list of [...Object.values(hour).filter((value) => typeof value[0] === "number"), ...hour.samples]) list.splice(0, old);
+  }
+
+  function drawCharts() {
+    const any = hour && hour.at.length > 0;
+    charts.hidden = !any;
+    if (!any) {
+      fill(missing, el("div", { class: "card" }, me.interval === 0
+        ? empty("Nobody looks.", "With ", code("observe_interval = 0"), " there is no history. ", code("observe_interval = 1"), " looks once a second.")
+        : empty("The first second is yet to come.", "Charts begin when the pooler has looked twice.")));
+      return;
+    }
+    fill(missing);
+    const end = hour.at.at(-1);
+    const range = [end - span, end];
+    const from = hour.at.findIndex((at) => at >= end - span);
+    const part = (list) => list.slice(from);
+    const order = inOrder(hour.classes);
+    const show = (chart, lines, series) => {
+      const [at, kept] = withGaps(part(hour.at), lines.map(part));
+      chart.show(at, kept, series, range);
+    };
+    show(waits, order.length ? order.map(([, at]) => hour.samples[at]) : [hour.at.map(() => 0)],
+      order.length ? order.map(([name]) => ({ name, colour: colourOf(name) })) : [{ name: "nothing", colour: "var(--wait-other)" }]);
+    show(done, [hour.transactions], [{ name: "transactions", colour: "var(--busy)", area: true }]);
+    show(queue, [hour.waiting], [{ name: "waiting clients", colour: "var(--wait-pool)", area: true }]);
+    show(servers, [hour.servers_active, hour.servers_idle, hour.servers_login], [
+      { name: "busy", colour: "var(--busy)" }, { name: "idle", colour: "var(--idle)" }, { name: "opened now", colour: "var(--login)" }]);
+  }
+
+  function drawFigures() {
+    if (!hour || hour.at.length === 0) return fill(figures);
+    const index = choice.at === null ? hour.at.length - 1 : hour.at.findLastIndex((at) => at <= choice.at);
+    const of = (name) => hour[name][Math.max(index, 0)];
+    const figure = (name, much, unit = "", alarm = false) =>
+      el("div", { class: alarm ? "figure alarm" : "figure" }, el("div", { class: "name" }, name), el("div", { class: "much" }, much, unit ? el("small", {}, ` ${unit}`) : null));
+    const all = of("servers_active") + of("servers_idle") + of("servers_login");
+    fill(figures,
+      figure("Transactions", number(of("transactions")), "/s"),
+      figure("Waiting clients", number(of("waiting")), "", of("waiting") > 0 && of("longest_wait_ms") > 1000),
+      figure("Longest wait", of("waiting") > 0 ? lasted(of("longest_wait_ms")) : "–", "", of("longest_wait_ms") > 1000),
+      figure("Mean wait", lasted(of("wait_us") / 1000)),
+      figure("Busy servers", number(of("servers_active")), `of ${number(all)}`),
+      figure("To clients", bytes(of("bytes_out")), "/s"));
+  }
+
+  async function drawMoment() {
+    drawFigures();
+    const at = choice.at ?? hour?.at.at(-1);
+    if (!at) return fill(moment, me.interval === 0 ? null : empty("Nothing has been seen yet."));
+    const seen = await ask("moment", { at }).catch(() => null);
+    const live = choice.at === null;
+    const head = el("div", { class: "heading" },
+      el("h2", {}, live ? "This second" : `At ${clock(at)}`),
+      el("span", { class: "hint" }, live ? `${clock(at)} · click into a chart for another one` : "who waited, for what, and behind whom"),
+      live ? null : el("span", { class: "push" },
+        el("button", { type: "button", "aria-label": "A second earlier", onclick: () => choose(choice.at - 1) }, "←"),
+        el("button", { type: "button", "aria-label": "A second later", onclick: () => choose(choice.at + 1) }, "→"),
+        el("button", { type: "button", onclick: () => choose(null) }, "Back to now")));
+    if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "The history is an hour, and has a bound of memory (", code("observe_memory"), ")."));
+    const most = Math.max(1, ...seen.groups.map((group) => group.count));
+    groups.show(seen.groups.map((group) => ({ ...group, most })));
+    worst.show(seen.worst);
+    pools.show(seen.pools);
+    fill(moment, head,
+      seen.hosts_missing > 0 ? el("p", { class: "note" }, `${seen.hosts_missing} PostgreSQL server(s) had not answered: their backends are missing here.`) : null,
+      groups.element,
+      seen.worst.length > 0 ? [el("h3", { class: "more" }, "In detail"), worst.element] : null,
+      seen.pools.length > 0 ? [el("h3", { class: "more" }, "Pools"), pools.element] : null);
+  }
+
+  async function drawRules() {
+    const [classes, sizing] = await Promise.all([table("CLASSES"), table("SIZING")]);
+    fill(rules, classesCard(objects(classes)), sizingCard(objects(sizing)));
+  }
+
+  let round = 0;
+  return {
+    element,
+    async tick() {
+      if (me.interval !== 0 || !hour) await more();
+      drawCharts();
+      if (choice.at === null || round === 0) await drawMoment();
+      if (round++ % 5 === 0) await drawRules();
+    },
+    key(event) {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (step && hour?.at.length) choose((choice.at ?? hour.at.at(-1)) + step * (event.shiftKey ? 10 : 1));
+      else if (event.key === "Escape" && choice.at !== null) choose(null);
+      else return false;
+      return true;
+    },
+  };
+}
+
+// Somebody who repeats: pool, class, tags.
+const person = (who) => el("div", { class: "two-lines" },
+  el("span", {}, who.database || who.user ? `${line(who.database)} / ${line(who.user)}` : "several",
+    who.class && who.class !== "default" ? el("span", { class: "dim" }, ` · ${line(who.class)}`) : null),
+  who.tags ? el("span", { class: "tags" }, line(who.tags)) : null);
+
+const said = (text) => el("span", { class: "sql", title: statement(text) }, statement(text) || "–");
+
+const event = (wait) => chip(wait.wait_class === wait.wait_event ? wait.wait_class : `${line(wait.wait_class)} · ${line(wait.wait_event)}`, colourOf(wait.wait_class));
+
+function groupTable() {
+  return new Table({
+    name: "who did what",
+    columns: [
+      { title: "Sessions", draw: (row) => el("div", { class: "share", share: row.count / row.most, colour: colourOf(row.wait_class) }, el("span", {}, number(row.count)), el("i", {})) },
+      { title: "Waits for", draw: (row) => el("span", { title: meaningOf(row.wait_class) }, event(row)) },
+      { title: "Who", draw: (row) => person(row.who) },
+      { title: "Statement", wide: true, draw: (row) => said(row.who.statement) },
+      { title: "Behind", draw: (row) => (row.behind ? el("div", { class: "two-lines" }, person(row.behind), said(row.behind.statement)) : "") },
+    ],
+    none: () => empty("Nobody did anything.", "No client had or waited for a server, and no backend was busy."),
+  });
+}
+
+function worstTable() {
+  return new Table({
+    name: "in detail",
+    open: (row) => {
+      if (row.client !== null) location.hash = `client/${row.client}`;
+    },
+    columns: [
+      { title: "Client", draw: (row) => el("div", { class: "two-lines" }, el("span", {}, row.client === null ? "stranger" : `#${row.client}`, row.application_name ? ` ${line(row.application_name)}` : ""), el("span", { class: "dim" }, row.address ?? "")) },
+      { title: "pid", number: true, hide: "phone", draw: (row) => (row.pid === null ? "" : String(row.pid)) },
+      { title: "Waits for", draw: event },
+      { title: "Waiting", number: true, draw: (row) => lasted(row.waiting) },
+      { title: "Queued", number: true, hide: "phone", draw: (row) => (row.queued > 0 ? lasted(row.queued) : "") },
+      { title: "Transaction", number: true, draw: (row) => lasted(row.transaction) },
+      { title: "Idle in it", number: true, hide: "phone", draw: (row) => lasted(row.idle) },
+      { title: "Behind it", number: true, draw: (row) => (row.behind_it > 0 ? el("span", { class: "note" }, number(row.behind_it)) : "") },
+      { title: "Behind pid", number: true, hide: "phone", draw: (row) => (row.blocker === null ? "" : row.root !== row.blocker && row.root !== null ? `${row.blocker} → ${row.root}` : String(row.blocker)) },
+      { title: "Statement", wide: true, draw: (row) => el("div", { class: "two-lines" }, said(row.who.statement), row.all_tags ? el("span", { class: "tags" }, line(row.all_tags)) : null) },
+    ],
+  });
+}
+
+function poolTable() {
+  return new Table({
+    name: "pools",
+    columns: [
+      { title: "Pool", draw: (row) => `${line(row.database)} / ${line(row.user)}` },
+      { title: "Clients", number: true, key: "clients" },
+      { title: "Waiting", number: true, key: "waiting" },
+      { title: "Longest wait", number: true, draw: (row) => (row.waiting > 0 ? lasted(row.longest_wait_ms) : "–") },
+      { title: "Servers busy", number: true, key: "servers_active" },
+      { title: "idle", number: true, key: "servers_idle" },
+      { title: "opened now", number: true, key: "servers_login", hide: "phone" },
+      { title: "Size by auto", number: true, draw: (row) => (row.auto_size > 0 ? number(row.auto_size) : "–") },
+    ],
+  });
+}
+
+function classesCard(rows) {
+  const shown = new Table({
+    name: "classes",
+    columns: [
+      { title: "Class", key: "class" },
+      { title: "Weight", number: true, key: "weight" },
+      { title: "Most servers", number: true, key: "max" },
+      { title: "Busy", number: true, key: "sv_active" },
+      { title: "Waiting", number: true, key: "cl_waiting" },
+      { title: "Longest wait", number: true, draw: (row) => (row.maxwait_seconds && Number(row.maxwait_seconds) > 0 ? lasted(row.maxwait_seconds * 1000) : "–") },
+      { title: "Refused", number: true, key: "refused" },
+    ],
+    none: () => empty("There are no classes.", "Clients are put into classes by ", code("[classes]"), " and ", code("[rules]"), " of the configuration."),
+  });
+  shown.show(rows);
+  return el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "Classes and their limits")), shown.element);
+}
+
+function sizingCard(rows) {
+  const shown = new Table({
+    name: "sizes",
+    columns: [
+      { title: "Pool", draw: (row) => `${line(row.database)} / ${line(row.user)}` },
+      { title: "Size", number: true, key: "size" },
+      { title: "From – to", number: true, draw: (row) => `${row.floor} – ${row.ceiling}` },
+      { title: "Why, and what came before", wide: true, draw: (row) => el("div", { class: "two-lines" }, el("span", { title: line(row.why) }, line(row.why)), el("span", { class: "dim", title: line(row.changes) }, line(row.changes ?? ""))) },
+    ],
+    none: () => empty("No pool has its size found.", code("pool_size = auto"), " lets the pooler find how many servers do the most work."),
+  });
+  shown.show(rows);
+  return el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "What auto did, and why")), shown.element);
+}

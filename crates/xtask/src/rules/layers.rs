@@ -10,6 +10,7 @@ use crate::tree::{Tree, crate_of};
 /// A crate, and which of ours it imports: no fewer, no more.
 const LAYERS: &[(&str, &[&str])] = &[
     ("monitor", &["names"]),
+    ("page", &["units", "machine", "activity", "monitor"]),
     ("units", &[]),
     ("wire", &[]),
     ("auth", &[]),
@@ -62,6 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "control",
             "config",
             "monitor",
+            "page",
             "demo",
             "stacks",
             "trials",

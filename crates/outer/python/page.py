@@ -1,0 +1,168 @@
+"""The live page in a real browser.
+
+page.py CHROMIUM URL USER PASSWORD POOLER FOLDER   logs in, looks at all views in both themes and sizes, and leaves pictures in FOLDER.
+Ends with status 1 and the reason if something is not as it should be.
+"""
+
+import pathlib
+import sys
+import threading
+
+import psycopg
+
+from browser import Browser
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><b>"
+SIZES = {"desk": (1440, 900, False), "phone": (390, 844, True)}
+VIEWS = ["now", "locks", "statements", "holders", "clients"]
+
+
+class Traffic:
+    """Somebody idle in a transaction, two that wait behind, and one who chose its texts badly."""
+
+    def __init__(self, pooler):
+        self.pooler = pooler
+        self.holder = self.connect("nightly-import")
+        self.holder.execute("create table if not exists items (id int primary key, n int)")
+        self.holder.execute("insert into items values (7, 0) on conflict do nothing")
+        self.holder.commit()
+        self.holder.execute("/*controller:imports,action:run*/ update items set n = 1 where id = 7")
+        self.waiters = [threading.Thread(target=self.wait, daemon=True) for _ in range(2)]
+        for waiter in self.waiters:
+            waiter.start()
+        # No names with control characters in startup packets of libpq's URL: they come by SET.
+        self.hostile = self.connect(HOSTILE)
+        self.hostile.execute(f"select 1 as \"{HOSTILE[:20]}\" /* <script>document.title='owned'</script> \x1b[31m \u202e \r\n */")
+
+    def connect(self, name):
+        return psycopg.connect(self.pooler, application_name=name, prepare_threshold=None)
+
+    def wait(self):
+        with self.connect("checkout") as connection:
+            connection.execute("/*controller:checkout*/ update items set n = 2 where id = 7")
+
+    def end(self):
+        self.holder.rollback()
+        for waiter in self.waiters:
+            waiter.join(20)
+        self.hostile.close()
+        self.holder.close()
+
+
+def expect(true, what):
+    if not true:
+        raise SystemExit(f"not so: {what}")
+
+
+def log_in(browser, url, user, password):
+    browser.open(f"{url}/")
+    browser.until("location.pathname === '/login' && document.activeElement?.name === 'user'", "the login asks for a name")
+
+    def send(secret):
+        browser.run("document.querySelectorAll('input').forEach((input) => { input.value = ''; }); document.querySelector('[name=user]').focus()")
+        browser.type(user)
+        browser.run("document.querySelector('[name=password]').focus()")
+        browser.type(secret)
+        browser.press("Enter", text="\r")
+
+    send("wrong")
+    browser.until("document.getElementById('message').textContent.includes('wrong name or password')")
+    send(password)
+    browser.until("location.pathname === '/' && document.querySelector('.figures .figure')", "the page shows figures")
+    expect(browser.run("document.cookie") == "", "scripts do not see the session")
+    expect("wrong" not in browser.run("location.href") and password not in browser.run("location.href"), "no secret in the address")
+
+
+def show_all(browser, folder):
+    for theme in ("light", "dark"):
+        browser.theme(theme)
+        browser.until(f"document.documentElement.dataset.theme === '{theme}'")
+        for size, (width, height, phone) in SIZES.items():
+            for view in VIEWS:
+                browser.size(width, height, 2 if phone else 1, phone)
+                browser.run(f"location.hash = '{view}'; scrollTo(0, 0)")
+                browser.until(f"document.querySelector('nav [aria-current]')?.hash === '#{view}'")
+                browser.rest(1.3)
+                wide = browser.run("document.documentElement.scrollWidth")
+                expect(wide <= width, f"{view} on a {size} is {wide} wide")
+                browser.picture(pathlib.Path(folder) / f"{view}-{size}-{theme}.png")
+
+
+def look_at_texts(browser):
+    """What clients say is text, wherever it stands."""
+    browser.run("location.hash = 'clients'")
+    browser.until("document.querySelector('[data-filter]')")
+    browser.press("/")
+    browser.type("onerror")
+    browser.until(f"[...document.querySelectorAll('td')].some((cell) => cell.textContent.includes({HOSTILE!r}))", "the name is text")
+    browser.press("Escape")
+    browser.run("[...document.querySelectorAll('tr.opens')][0].click()")
+    browser.until("document.querySelector('pre.sql')?.textContent.includes('<script>')", "the statement is text")
+    said = browser.run("document.querySelector('pre.sql').textContent")
+    expect("\x1b" not in said and "\u241b" in said and "\u202e" not in said and "U+202E" in said, f"escapes are shown: {said!r}")
+    expect(browser.run("document.querySelectorAll('main img, main b script, main script').length") == 0, "nothing became an element")
+    expect("owned" not in browser.run("document.title"), "nothing has run")
+
+
+def look_at_locks(browser):
+    browser.run("location.hash = 'locks'")
+    browser.until("document.querySelectorAll('.tree .tree, .tree ul li').length >= 2", "two wait in the tree")
+    first = browser.run("document.querySelector('.tree > li > .node').innerText")
+    expect("idle in transaction" in first and "controller=imports" in first and "behind it" in first, f"the culprit is first: {first}")
+
+
+def click_on_a_moment(browser):
+    browser.run("location.hash = 'now'")
+    browser.until("document.querySelector('.u-over') && document.querySelectorAll('.legend li').length > 0")
+    browser.rest(1.5)
+    place = browser.run("(() => { scrollTo(0, 0); const box = document.querySelector('.u-over').getBoundingClientRect(); return [box.right - 2, box.top + box.height / 2]; })()")
+    browser.click(*place)
+    browser.until("/^#now\\/\\d+$/.test(location.hash) && document.querySelector('main').innerText.includes('At ')", "a click chooses a second")
+    browser.until("document.querySelector('main').innerText.includes('controller=imports')", "that second names the one in the way")
+    before = browser.run("location.hash")
+    browser.press("ArrowLeft")
+    browser.until(f"location.hash !== '{before}'")
+    browser.press("Escape")
+    browser.until("location.hash === '#now'")
+
+
+def keys(browser):
+    browser.press("?")
+    browser.until("document.querySelector('#help[open]')")
+    browser.press("Escape")
+    browser.until("!document.querySelector('#help[open]')")
+    browser.press("4")
+    browser.until("location.hash === '#holders' && document.querySelector('main').innerText.includes('idle in transaction')")
+    theme = browser.run("document.documentElement.dataset.theme")
+    browser.press("t")
+    browser.until(f"document.documentElement.dataset.theme !== '{theme}'")
+    browser.run("localStorage.removeItem('pgweir-theme')")
+
+
+def main(chromium, url, user, password, pooler, folder):
+    traffic = Traffic(pooler)
+    with Browser(chromium) as browser:
+        browser.size(1440, 900)
+        browser.theme("light")
+        log_in(browser, url, user, password)
+        # The refused login is an answer of 401, which browsers complain about.
+        browser.events = [event for event in browser.events if "401" not in str(event)]
+        click_on_a_moment(browser)
+        look_at_locks(browser)
+        look_at_texts(browser)
+        keys(browser)
+        show_all(browser, folder)
+        foreign = [asked for asked in browser.requests() if not asked.startswith((url, "data:", "about:"))]
+        expect(not foreign, f"requests left the machine: {foreign}")
+        expect(not browser.complaints(), f"the browser complains: {browser.complaints()}")
+        browser.size(1440, 900)
+        browser.run("document.getElementById('leave').click()")
+        browser.until("location.pathname === '/login'")
+        browser.open(f"{url}/")
+        browser.until("location.pathname === '/login'", "it is logged out")
+    traffic.end()
+    print("the page is as it should be")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,332 @@
+//! The live page over a real PostgreSQL: who may see it, what strangers and other pages get, and what a browser shows.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use outer::{Client, Stage, Wishes, eventually};
+
+/// `look-only`, `old-ways`: stored as SCRAM's verifier and as md5.
+const USERS: &str = r#""postgres" "page secret+&%"
+"joe" "SCRAM-SHA-256$4096:MDEyMzQ1Njc4OWFiY2RlZg==$A44O8mr2A/vE+tI+xnWSlG6+wq2BAuXaqzWZDbaumNU=:BbH3WMWq6Mzfh7tXVNMOe/qVAcjli4zctVMaz7op3ik="
+"mia" "md58eeb6e9af3a324bfa623efff0d9990d5"
+"app" "no right"
+"#;
+
+struct Scene {
+    stage: Stage,
+    http: SocketAddr,
+    folder: PathBuf,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // It is in the system's folder for such, whatever becomes of it.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn scene(name: &str, more: &[(&'static str, &str)]) -> Scene {
+    let folder = env::temp_dir().join(format!("pgweir-page-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let users = folder.join("users.txt");
+    fs::write(&users, USERS).expect("a file");
+    let http: SocketAddr = format!("127.0.0.1:{}", demo::free_port()).parse().expect("an address");
+    let mut settings = vec![
+        ("http_listen", http.to_string()),
+        ("http_page", "1".to_owned()),
+        ("auth_file", users.display().to_string()),
+        ("admin_users", "postgres, mia".to_owned()),
+        ("stats_users", "joe".to_owned()),
+        ("observe_user", "postgres".to_owned()),
+    ];
+    settings.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+    Scene { stage: Stage::set(&Wishes { pool: 4, settings, ..Wishes::default() }), http, folder }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let is_it = |line: &&str| line.split(':').next().is_some_and(|found| found.eq_ignore_ascii_case(name));
+        self.head.lines().find(is_it).map(|line| line[name.len() + 1..].trim())
+    }
+}
+
+fn ask(http: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut stream = TcpStream::connect(http).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
+    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {http}\r\nConnection: close\r\n");
+    headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
+    if method == "POST" {
+        request += &format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n", body.len());
+    }
+    request += "\r\n";
+    stream.write_all(request.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("it is read");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer, and the end");
+    let answer = String::from_utf8(answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+impl Scene {
+    fn origin(&self) -> String {
+        format!("http://{}", self.http)
+    }
+
+    fn log_in(&self, user: &str, password: &str) -> Answer {
+        let body = format!("user={user}&password={password}");
+        ask(self.http, "POST", "/login", &[("Origin", &self.origin())], &body)
+    }
+
+    /// The cookie of a session.
+    fn session(&self, user: &str, password: &str) -> String {
+        let answer = self.log_in(user, password);
+        assert_eq!(answer.status, 204, "{} {}", answer.head, answer.body);
+        answer.header("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_owned()
+    }
+
+    fn api(&self, session: &str, path: &str) -> Answer {
+        ask(self.http, "GET", &format!("/api/{path}"), &[("Cookie", session), ("X-Pgweir", "1")], "")
+    }
+}
+
+const ADMIN: &str = "page+secret%2B%26%25";
+
+#[test]
+fn without_the_setting_there_is_no_page() {
+    let scene = scene("off", &[("http_page", "0")]);
+    for path in ["/", "/login", "/style.css", "/api/me"] {
+        assert_eq!(ask(scene.http, "GET", path, &[], "").status, 404, "{path}");
+    }
+    assert_eq!(scene.log_in("postgres", ADMIN).status, 405);
+    assert_eq!(ask(scene.http, "GET", "/live", &[], "").status, 200);
+}
+
+#[test]
+fn only_users_of_the_console_log_in_with_their_password_in_whatever_way_it_is_stored() {
+    let mut scene = scene("login", &[]);
+    let answer = scene.log_in("postgres", ADMIN);
+    assert_eq!(answer.status, 204);
+    let cookie = answer.header("set-cookie").expect("a cookie").to_owned();
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"), "{cookie}");
+    assert!(!answer.head.contains("secret") && !answer.body.contains("secret"));
+    for (user, password) in [("joe", "look-only"), ("mia", "old-ways")] {
+        assert_eq!(scene.log_in(user, password).status, 204, "{user}");
+    }
+    assert_eq!(scene.log_in("app", "no+right").status, 401, "it has no right to the console");
+    assert_eq!(scene.log_in("nobody", "x").status, 401);
+    // A browser that has come by TLS says so.
+    let own = format!("https://{}", scene.http);
+    let answer = ask(scene.http, "POST", "/login", &[("Origin", &own)], &format!("user=postgres&password={ADMIN}"));
+    assert!(answer.header("set-cookie").is_some_and(|cookie| cookie.ends_with("; Secure")), "{}", answer.head);
+    scene.stage.assert_healthy();
+}
+
+#[test]
+fn requests_of_other_pages_get_nothing() {
+    let scene = scene("origin", &[]);
+    let body = format!("user=postgres&password={ADMIN}");
+    let own = scene.origin();
+    let foreign: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("Origin", "http://evil.example")],
+        &[("Origin", "null")],
+        &[("Origin", &own), ("Sec-Fetch-Site", "cross-site")],
+    ];
+    for headers in foreign {
+        assert_eq!(ask(scene.http, "POST", "/login", headers, &body).status, 403, "{headers:?}");
+    }
+    let session = scene.session("postgres", ADMIN);
+    assert_eq!(scene.api(&session, "me").status, 200);
+    let with = |more: &[(&str, &str)]| {
+        let headers = [&[("Cookie", session.as_str())], more].concat();
+        ask(scene.http, "GET", "/api/me", &headers, "").status
+    };
+    assert_eq!(with(&[]), 403, "no script of the page has asked");
+    assert_eq!(with(&[("X-Pgweir", "1"), ("Origin", "http://evil.example")]), 403);
+    assert_eq!(with(&[("X-Pgweir", "1"), ("Sec-Fetch-Site", "same-site")]), 403);
+    for path in ["me", "hour", "moment?at=1", "client/1", "waits?from=1&to=2&by=event", "show/POOLS"] {
+        let answer = ask(scene.http, "GET", &format!("/api/{path}"), &[("X-Pgweir", "1")], "");
+        assert_eq!(answer.status, 401, "{path}");
+    }
+    let answer = ask(scene.http, "GET", "/", &[], "");
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/login")));
+    // An order, without its origin.
+    let headers = [("Cookie", session.as_str()), ("X-Pgweir", "1")];
+    assert_eq!(ask(scene.http, "POST", "/api/disconnect", &headers, "client=1").status, 403);
+    assert_eq!(ask(scene.http, "POST", "/logout", &headers, "").status, 403);
+}
+
+#[test]
+fn every_answer_says_what_a_browser_may_do_with_it() {
+    let scene = scene("policy", &[]);
+    let session = scene.session("postgres", ADMIN);
+    for path in ["/", "/login", "/main.js", "/nowhere", "/api/me"] {
+        let answer = ask(scene.http, "GET", path, &[("Cookie", &session), ("X-Pgweir", "1")], "");
+        let policy = answer.header("content-security-policy").unwrap_or_else(|| panic!("{path}: {}", answer.head));
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+    }
+    let first = ask(scene.http, "GET", "/style.css", &[], "");
+    let tag = first.header("etag").expect("a tag").to_owned();
+    assert_eq!(ask(scene.http, "GET", "/style.css", &[("If-None-Match", &tag)], "").status, 304);
+    assert_eq!(scene.api(&session, "me").header("cache-control"), Some("no-store"));
+}
+
+#[test]
+fn a_session_ends_with_its_right_its_password_or_its_logout() {
+    let scene = scene("ends", &[]);
+    let (admin, stats) = (scene.session("postgres", ADMIN), scene.session("joe", "look-only"));
+    assert_eq!(scene.api("pgweir=00", "me").status, 401);
+    assert_eq!(scene.api(&admin.replace("pgweir=", "pgweir=0"), "me").status, 401);
+    let answer = ask(scene.http, "POST", "/logout", &[("Cookie", &stats), ("Origin", &scene.origin())], "");
+    assert_eq!(answer.status, 204);
+    assert_eq!(scene.api(&stats, "me").status, 401);
+    let stats = scene.session("joe", "look-only");
+    let users = fs::read_to_string(scene.folder.join("users.txt")).expect("it is there");
+    fs::write(scene.folder.join("users.txt"), users.replace("page secret+&%", "another one")).expect("a file");
+    let mut console = Client::login(scene.stage.pooler.address(), "postgres", "pgbouncer").expect("trusted");
+    console.query("reload").expect("reloaded");
+    assert_eq!(scene.api(&admin, "me").status, 401, "its password has changed");
+    assert_eq!(scene.api(&stats, "me").status, 200, "its has not");
+}
+
+#[test]
+fn users_of_statistics_see_no_statements_and_disconnect_nobody() {
+    let mut scene = scene("rights", &[]);
+    let (admin, stats) = (scene.session("postgres", ADMIN), scene.session("joe", "look-only"));
+    let mut busy = scene.stage.client();
+    busy.query("begin").expect("served");
+    busy.query("select 'a mark' /*controller:marks*/").expect("served");
+    eventually("the history knows it", || scene.api(&admin, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":1"));
+    assert!(scene.api(&stats, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":0"));
+    for path in ["show/ACTIVITY", "show/HOLDERS", "hour"] {
+        let seen = scene.api(&stats, path);
+        assert!(seen.status == 200 && !seen.body.contains("mark"), "{path}: {}", seen.body);
+    }
+    assert_eq!(scene.api(&stats, "waits?from=0&to=9999999999&by=statement").status, 404);
+    assert_eq!(scene.api(&stats, "show/FDS").status, 404);
+    let row = scene.api(&admin, "show/ACTIVITY?text=a+mark").body;
+    let json: serde_json::Value = serde_json::from_str(&row).expect("JSON");
+    let names = json["columns"].as_array().expect("columns");
+    let place = names.iter().position(|column| column["name"] == "client_id").expect("a column");
+    let client = json["rows"][0][place].as_str().expect("its number").to_owned();
+    let order = |session: &str| {
+        let headers = [("Cookie", session), ("X-Pgweir", "1"), ("Origin", &*scene.origin())];
+        ask(scene.http, "POST", "/api/disconnect", &headers, &format!("client={client}")).status
+    };
+    assert_eq!(order(&stats), 403);
+    busy.query("select 1").expect("it is still there");
+    assert_eq!(order(&admin), 204);
+    eventually("it is disconnected", || busy.query("select 1").is_err());
+    assert_eq!(order(&admin), 409, "it is gone");
+    scene.stage.assert_healthy();
+}
+
+/// A past second says who waited behind whom, by the client's tag.
+#[test]
+fn a_second_of_the_past_names_the_culprit() {
+    let scene = scene("past", &[("observe_tags", "controller")]);
+    let admin = scene.session("postgres", ADMIN);
+    scene.stage.direct("create table items (id int primary key, n int); insert into items values (7, 0)");
+    let mut holder = scene.stage.client();
+    holder.query("begin").expect("served");
+    holder.query("/*controller:imports*/ update items set n = 1 where id = 7").expect("served");
+    let mut waiter = scene.stage.client();
+    waiter.send(&outer::frontend::query("/*controller:checkout*/ update items set n = 2 where id = 7")).expect("sent");
+    let tree = || scene.api(&admin, "show/LOCKS").body;
+    eventually("the tree has both", || tree().contains("checkout") && tree().contains("imports"));
+    let hour: serde_json::Value = serde_json::from_str(&scene.api(&admin, "hour").body).expect("JSON");
+    let at = hour["at"].as_array().and_then(|list| list.last()).expect("a second").clone();
+    let begun = Instant::now();
+    let second = scene.api(&admin, &format!("moment?at={at}")).body;
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    let second: serde_json::Value = serde_json::from_str(&second).expect("JSON");
+    let groups = second["groups"].as_array().expect("groups");
+    let waits = groups.iter().find(|group| group["wait_class"] == "Lock").unwrap_or_else(|| panic!("{second}"));
+    assert_eq!(waits["who"]["tags"], "controller=checkout");
+    assert_eq!(waits["behind"]["tags"], "controller=imports");
+    assert!(waits["behind"]["statement"].as_str().is_some_and(|text| text.contains("update items")), "{waits}");
+    holder.query("rollback").expect("served");
+    waiter.answer().expect("served");
+}
+
+#[test]
+fn guessing_is_slow() {
+    let scene = scene("guess", &[]);
+    let wrong: Vec<u16> = (0..6).map(|_| scene.log_in("postgres", "guess").status).collect();
+    assert_eq!(wrong, [401, 401, 401, 429, 429, 429]);
+    let answer = scene.log_in("postgres", ADMIN);
+    assert_eq!(answer.status, 429, "also with the right one");
+    assert!(answer.header("retry-after").is_some());
+    eventually("it may try again", || scene.log_in("postgres", ADMIN).status == 204);
+    let log = scene.stage.pooler.log();
+    assert!(log.contains("page: login refused: wrong password or no right, user \"postgres\" from 127.0.0.1"), "{log}");
+}
+
+#[test]
+fn huge_and_many_strangers_keep_nobody_out() {
+    let mut scene = scene("many", &[]);
+    let session = scene.session("postgres", ADMIN);
+    let huge = "x".repeat(1 << 20);
+    let mut stream = TcpStream::connect(scene.http).expect("it listens");
+    let head = format!(
+        "POST /login HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {1}\r\n\r\n",
+        scene.http,
+        huge.len()
+    );
+    stream.write_all(head.as_bytes()).expect("it is read");
+    // It may be closed in the midst.
+    let _ = stream.write_all(huge.as_bytes());
+    let (before, _) = scene.stage.pooler.resident_kb();
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(scene.http).expect("it listens")).collect();
+    let slow: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(scene.http).expect("it listens");
+            let _ = stream.write_all(b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nuser=");
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(scene.api(&session, "show/POOLS").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    for path in ["show/POOLS;", "show/POOLS%20LIKE%20'x'", "show/..%2f", &format!("show/{}", "A".repeat(4000))] {
+        assert_eq!(scene.api(&session, path).status, 404, "{path:.40}");
+    }
+    for path in ["moment?at=99999999999999999999", "moment?at=18446744073709551615", "client/x", "hour?since=-1", "waits?from=1"] {
+        assert!(matches!(scene.api(&session, path).status, 400 | 404), "{path}");
+    }
+    let (after, _) = scene.stage.pooler.resident_kb();
+    assert!(after < before + 16 * 1024, "from {before} kB to {after} kB");
+    drop((silent, slow));
+    scene.stage.assert_healthy();
+}
+
+/// Without a Chromium it says so.
+#[test]
+fn a_browser_shows_it() {
+    let Some(chromium) = env::var_os("PGWEIR_CHROMIUM").filter(|path| !path.is_empty()) else {
+        println!("SKIPPED the live page in a browser: tools/chromium installs one, PGWEIR_CHROMIUM names it");
+        return;
+    };
+    let mut scene = scene("browser", &[("observe_tags", "controller")]);
+    let pictures = env::var("PGWEIR_PICTURES").unwrap_or_else(|_| scene.folder.display().to_string());
+    let (url, chromium) = (scene.origin(), chromium.to_string_lossy().into_owned());
+    let pooler = scene.stage.url();
+    match outer::python("page.py", &[&chromium, &url, "postgres", "page secret+&%", &pooler, &pictures]) {
+        Ok(said) => println!("{said}"),
+        Err(wrote) => panic!("{wrote}"),
+    }
+    scene.stage.assert_healthy();
+}
