@@ -216,7 +216,8 @@ fn users_of_statistics_see_no_statements_and_disconnect_nobody() {
         assert!(seen.status == 200 && !seen.body.contains("mark"), "{path}: {}", seen.body);
     }
     assert_eq!(scene.api(&stats, "waits?from=0&to=9999999999&by=statement").status, 404);
-    assert_eq!(scene.api(&stats, "show/FDS").status, 404);
+    assert_eq!(scene.api(&stats, "show/FDS").body, "null");
+    assert_eq!(scene.api(&admin, "show/NOTHING").body, "null");
     let row = scene.api(&admin, "show/ACTIVITY?text=a+mark").body;
     let json: serde_json::Value = serde_json::from_str(&row).expect("JSON");
     let names = json["columns"].as_array().expect("columns");

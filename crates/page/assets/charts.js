@@ -88,7 +88,7 @@ export class Chart {
       };
     });
     const options = {
-      width, height: this.height, padding: [8, 6, 0, 0], legend: { show: false },
+      width, height: this.height, padding: [8, 16, 0, 0], legend: { show: false },
       cursor: { sync: { key: "hour" }, points: { show: !this.stacked, size: 6 }, drag: { x: false, y: false }, y: false },
       scales: { x: { time: true, range: () => this.range ?? [0, 1] }, y: { range: (_, least, most) => [0, nice(most)] } },
       axes: [

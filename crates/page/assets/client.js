@@ -56,10 +56,11 @@ export function client({ me, rest, sure }) {
 
   function drawLife(seen) {
     const to = Math.floor(Date.now() / 1000);
-    const from = to - 3600;
+    const from = Math.max(to - 3600, Math.min(seen.runs[0]?.from ?? to, to - 300));
+    const span = to - from;
     const strip = el("div", { class: "life", role: "img", "aria-label": "The last hour" }, seen.runs.filter((run) => run.to >= from).map((run) => {
-      const piece = el("i", { colour: colourOf(run.wait_class), share: (run.to - run.from + 1) / 3600, title: `${clock(run.from)} ${line(run.wait_class)}` });
-      piece.style.setProperty("--from", String((Math.max(run.from, from) - from) / 3600));
+      const piece = el("i", { colour: colourOf(run.wait_class), share: (Math.min(run.to, to) - Math.max(run.from, from) + 1) / span, title: `${clock(run.from)} ${line(run.wait_class)}` });
+      piece.style.setProperty("--from", String((Math.max(run.from, from) - from) / span));
       return piece;
     }));
     runs.show([...seen.runs].reverse().slice(0, 200));

@@ -6,7 +6,7 @@ import { chip, code, el, empty, fill } from "./draw.js";
 import { aged, lasted, line, number, statement } from "./words.js";
 import { Table } from "./table.js";
 
-const said = (text) => el("span", { class: "sql", title: statement(text) }, statement(text) || "–");
+const said = (text, tags) => el("span", { class: "sql", title: statement(text) }, statement(text, tags) || "–");
 const us = (value) => (value === null || value === undefined ? "" : lasted(Number(value) / 1000));
 
 function page(title, hint, ...parts) {
@@ -24,7 +24,7 @@ export function statements({ me }) {
     const to = Math.floor(Date.now() / 1000) + 5;
     const sums = me.admin && me.interval !== 0 ? await ask("waits", { from: to - 300, to, by: "statement" }).catch(() => null) : null;
     const most = Math.max(1, ...(sums?.sums ?? []).map((sum) => sum.samples));
-    waited.show((sums?.sums ?? []).slice(0, 25).map((sum) => ({ ...sum, looks: sums.looks, most })));
+    waited.show((sums?.sums ?? []).slice(0, 25).map((sum) => ({ ...sum, looks: sums.looks, scale: most })));
     const counted = await show(queries, "QUERIES");
     missing.hidden = counted !== null;
     queries.element.hidden = counted === null;
@@ -32,7 +32,7 @@ export function statements({ me }) {
   const waited = new Table({
     name: "sessions at a time",
     columns: [
-      { title: "Sessions, on average", draw: (row) => el("div", { class: "share", share: row.samples / row.most }, el("span", {}, number(row.samples / Math.max(1, row.looks))), el("i", {})) },
+      { title: "Sessions, on average", draw: (row) => el("div", { class: "share", share: row.samples / row.scale }, el("span", {}, number(row.samples / Math.max(1, row.looks))), el("i", {})) },
       { title: "Most", number: true, key: "most" },
       { title: "Seen in", number: true, draw: (row) => `${number((100 * row.seconds) / Math.max(1, row.looks))} %` },
       { title: "Statement", wide: true, draw: (row) => said(row.name) },
@@ -58,7 +58,7 @@ export function statements({ me }) {
     ],
     none: (total) => (total ? empty("Nothing fits.") : empty("No statement has been counted yet.")),
   });
-  const missing = el("div", { hidden: true }, empty("Statements are not counted.", "This version counts no calls."));
+  const missing = el("div", { hidden: true }, empty("Statements are not counted.", code("track_statements = 1"), " counts calls, rows and times of each."));
   const element = page("Statements", "by fingerprint, without their constants",
     el("div", { class: "grid" }, el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "What kept sessions busy"), el("span", { class: "hint" }, "the last five minutes, waits and runs")), waited.element)),
     el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "Since the start"), el("span", { class: "hint" }, "time in the queue apart from time at PostgreSQL")), missing, queries.element));
@@ -78,7 +78,7 @@ export function holders({ me }) {
       { key: "waiting", title: "Queue", number: true },
       { key: "client_id", title: "Client", number: true, draw: (row) => (row.client_id === null ? "" : `#${row.client_id}`) },
       { key: "application_name", title: "Application", hide: "phone", draw: (row) => line(row.application_name ?? "") },
-      { key: "query", title: "Statement", wide: true, draw: (row) => el("div", { class: "two-lines" }, said(row.query), row.tags ? el("span", { class: "tags" }, line(row.tags)) : null) },
+      { key: "query", title: "Statement", wide: true, draw: (row) => el("div", { class: "two-lines" }, said(row.query, row.tags), row.tags ? el("span", { class: "tags" }, line(row.tags)) : null) },
     ],
     none: (total) => (total ? empty("Nothing fits.") : me.interval === 0
       ? empty("Nobody looks.", "With ", code("observe_interval = 0"), " it is not known who has servers.")

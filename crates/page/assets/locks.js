@@ -1,7 +1,6 @@
 // Who waits for a lock behind whom, drawn as trees: the one in everybody's way first.
 
 import { objects, table } from "./ask.js";
-import { colourOf } from "./charts.js";
 import { code, el, empty, fill } from "./draw.js";
 import { aged, line, number, statement } from "./words.js";
 import { Table } from "./table.js";
@@ -64,15 +63,15 @@ export function locks({ me }) {
     const who = `${line(row.database ?? "")} / ${line(row.user ?? "")}`;
     const client = row.client_id === null ? el("span", { class: "dim" }, "not through the pooler")
       : el("a", { href: `#client/${row.client_id}` }, `client #${row.client_id}`);
-    return el("div", { class: "node", colour: colourOf(waits ? "Lock" : row.state?.startsWith("idle") ? "Pool" : "CPU") },
+    return el("div", { class: "node", colour: waits ? "var(--line)" : "var(--alarm)" },
       el("div", { class: "first" },
         waits ? el("strong", {}, `waits ${aged(row.waiting)} for ${line(row.waits_for)}`, row.object ? [" on ", code(line(row.object))] : null)
           : el("strong", {}, line(row.state ?? "active"), row.transaction_age ? `, in its transaction for ${aged(row.transaction_age)}` : ""),
         Number(row.blocking) > 0 ? el("span", { class: "behind" }, `${number(row.blocking)} behind it`) : null,
         !waits && row.blocks_with ? el("span", { class: "dim" }, `holds ${line(row.blocks_with)}`, row.blocks_on ? ` on ${line(row.blocks_on)}` : "") : null),
-      el("div", { class: "first dim" }, `pid ${row.pid}`, who, client, row.application_name ? line(row.application_name) : null,
-        row.class && row.class !== "default" ? line(row.class) : null, row.tags ? el("span", { class: "tags" }, line(row.tags)) : null),
-      row.query ? el("div", { class: "sql", title: statement(row.query) }, statement(row.query)) : null,
+      el("div", { class: "first dim" }, [`pid ${row.pid}`, who].map((text) => el("span", {}, text)), client, row.application_name ? el("span", {}, line(row.application_name)) : null,
+        row.class && row.class !== "default" ? el("span", {}, line(row.class)) : null, row.tags ? el("span", { class: "tags" }, line(row.tags)) : null),
+      row.query ? el("div", { class: "sql", title: statement(row.query) }, statement(row.query, row.tags)) : null,
       row.note ? el("div", { class: "note" }, line(row.note)) : null);
   }
 

@@ -9,7 +9,8 @@ import { Table } from "./table.js";
 const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 hour"]];
 
 export function now({ me, rest }) {
-  let span = 3600;
+  let span = SPANS[0][0];
+  let wished = false;
   let hour = null;
   const choice = { at: rest ? Number(rest) : null, choose };
   const wide = matchMedia("(max-width: 720px)").matches ? 210 : 250;
@@ -44,6 +45,7 @@ export function now({ me, rest }) {
       type: "button", "aria-pressed": String(seconds === span),
       onclick: () => {
         span = seconds;
+        wished = true;
         drawSpans();
         drawCharts();
       },
@@ -83,6 +85,11 @@ export function now({ me, rest }) {
     }
     fill(missing);
     const end = hour.at.at(-1);
+    const known = SPANS.find(([seconds]) => seconds >= end - hour.at[0])?.[0] ?? 3600;
+    if (!wished && known !== span) {
+      span = known;
+      drawSpans();
+    }
     const range = [end - span, end];
     const from = hour.at.findIndex((at) => at >= end - span);
     const part = (list) => list.slice(from);
@@ -130,7 +137,7 @@ export function now({ me, rest }) {
         el("button", { type: "button", onclick: () => choose(null) }, "Back to now")));
     if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "The history is an hour, and has a bound of memory (", code("observe_memory"), ")."));
     const most = Math.max(1, ...seen.groups.map((group) => group.count));
-    groups.show(seen.groups.map((group) => ({ ...group, most })));
+    groups.show(seen.groups.map((group) => ({ ...group, scale: most })));
     worst.show(seen.worst);
     pools.show(seen.pools);
     fill(moment, head,
@@ -178,7 +185,7 @@ function groupTable() {
   return new Table({
     name: "who did what",
     columns: [
-      { title: "Sessions", draw: (row) => el("div", { class: "share", share: row.count / row.most, colour: colourOf(row.wait_class) }, el("span", {}, number(row.count)), el("i", {})) },
+      { title: "Sessions", draw: (row) => el("div", { class: "share", share: row.count / row.scale, colour: colourOf(row.wait_class) }, el("span", {}, number(row.count)), el("i", {})) },
       { title: "Waits for", draw: (row) => el("span", { title: meaningOf(row.wait_class) }, event(row)) },
       { title: "Who", draw: (row) => person(row.who) },
       { title: "Statement", wide: true, draw: (row) => said(row.who.statement) },

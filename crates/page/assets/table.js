@@ -53,7 +53,7 @@ export class Table {
     fill(this.body, rows.map((row) => {
       const key = row.key ?? "";
       const drawn = el("tr", { "data-key": key },
-        this.columns.map((column) => el("td", { class: classes(column) }, column.draw ? column.draw(row) : plain(row[column.key], column))));
+        this.columns.map((column) => el("td", { class: classes(column), "data-title": column.title }, column.draw ? column.draw(row) : plain(row[column.key], column))));
       if (this.open) {
         drawn.classList.add("opens");
         drawn.tabIndex = 0;

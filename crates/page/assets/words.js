@@ -28,10 +28,10 @@ export function bytes(value) {
 export function lasted(ms) {
   if (ms === null || ms === undefined || ms === "") return "";
   const value = Number(ms);
-  if (value < 1) return value === 0 ? "0" : `${one.format(value * 1000)} µs`;
+  if (value < 1) return value === 0 ? "0" : `${thin.format(value * 1000)} µs`;
   if (value < 10) return `${one.format(value)} ms`;
   if (value < 1000) return `${thin.format(value)} ms`;
-  if (value < 60_000) return `${one.format(value / 1000)} s`;
+  if (value < 60_000) return `${(value < 10_000 ? one : thin).format(Math.floor(value / 100) / 10)} s`;
   const minutes = Math.floor(value / 60_000);
   const seconds = String(Math.floor(value / 1000) % 60).padStart(2, "0");
   if (minutes < 60) return `${minutes}:${seconds} min`;
@@ -61,5 +61,8 @@ export function visible(text) {
 // In one line.
 export const line = (text) => visible(String(text ?? "").replace(/\s*\n\s*/g, " \u240a "));
 
-// A statement's lines in one, without its comment's tags, which are shown apart.
-export const statement = (text) => visible(String(text ?? "").replace(/\s+/g, " ").trim());
+// A statement's lines in one. Where its tags are shown apart, without the comments before and behind it.
+export function statement(text, tags = null) {
+  const lines = String(text ?? "").replace(/\s+/g, " ").trim();
+  return visible(tags ? lines.replace(/^\/\*.*?\*\/ ?|(?<!\/)\/\*[^/]*?\*\/;?$/g, "") || lines : lines);
+}
