@@ -32,6 +32,7 @@ pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>,
         problems.extend(console_users(settings, values));
     }
     problems.extend(no_database(settings, values));
+    problems.extend(page_of_nowhere(settings, values));
     problems.extend(sizes(settings, values, entries));
     problems.extend(reserve(settings, values));
     problems.truncate(PROBLEMS_MAX);
@@ -95,6 +96,16 @@ fn no_database(settings: &Settings, values: &Values) -> Option<Problem> {
     }
     let expected = "an entry at least: as it is clients can use the console only".to_owned();
     Some(Problem::warning(&whole_file(values), "[databases]", "no entry".to_owned(), expected))
+}
+
+/// A page, and no address where it could be shown.
+fn page_of_nowhere(settings: &Settings, values: &Values) -> Option<Problem> {
+    let console = &settings.global.console;
+    if !console.http_page || !console.http_listen.is_empty() {
+        return None;
+    }
+    let expected = "http_listen beside it: without an address nothing is shown".to_owned();
+    Some(Problem::warning(&place_of(values, Key::http_page), "http_page", quoted("1"), expected))
 }
 
 /// Minima above their maxima.

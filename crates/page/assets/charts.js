@@ -56,11 +56,10 @@ export class Chart {
   // series: [{ name, colour, area }]; stacked: later ones lie on earlier ones.
   constructor({ title, unit = "", height, choice, format = number, stacked = false, hint = "" }) {
     Object.assign(this, { title, unit, height, choice, format, stacked, series: [] });
-    this.value = el("span", { class: "value" });
     this.legend = el("ul", { class: "legend" });
     this.plotted = el("div", { class: "plot" });
     this.element = el("figure", { class: "chart" },
-      el("figcaption", {}, el("h2", {}, title), hint ? el("span", { class: "hint" }, hint) : null, this.value), this.plotted, this.legend);
+      el("figcaption", {}, el("h2", {}, title), hint ? el("span", { class: "hint" }, hint) : null), this.plotted, this.legend);
     new ResizeObserver(() => this.fit()).observe(this.plotted);
     addEventListener("pgweir-theme", () => this.make());
   }
@@ -124,15 +123,14 @@ export class Chart {
     if (changed || !this.plot) {
       this.make();
       const item = (one) => el("li", { title: meaningOf(one.name) }, el("i", { colour: one.colour }), one.name, el("b", {}));
-      this.legend.replaceChildren(...(series.length > 1 ? [...series].map(item) : []));
+      this.legend.replaceChildren(...series.map(item));
     } else {
       this.plot.setData(this.drawable());
     }
     const last = (line) => line.findLast((value) => value !== null) ?? 0;
     [...this.legend.children].forEach((row, index) => {
-      row.lastChild.textContent = this.format(last(lines[index]));
+      row.lastChild.textContent = `${this.format(last(lines[index]))}${this.unit}`;
     });
-    if (series.length === 1) this.value.textContent = `${this.format(last(lines[0]))}${this.unit}`;
   }
 }
 

@@ -90,7 +90,7 @@ export function holders({ me }) {
 
 export function clients() {
   const list = new Table({
-    name: "clients", asks: () => show(list, "CLIENTS"), order: { by: "wait", down: true }, open: (row) => (location.hash = `client/${row.id}`),
+    name: "clients", asks: () => show(list, "CLIENTS"), order: { by: "state", down: true }, open: (row) => (location.hash = `client/${row.id}`),
     columns: [
       { key: "id", title: "Client", number: true, draw: (row) => `#${row.id}` },
       { key: "state", title: "State", draw: (row) => chip(line(row.state), row.state === "waiting" ? colourOf("Pool") : row.state === "active" ? colourOf("CPU") : colourOf("Timeout")) },
