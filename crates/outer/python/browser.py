@@ -104,7 +104,7 @@ class Browser:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             try:
-                value = self.run(script)
+                value = self.run(f"Boolean({script})")
             except RuntimeError:
                 # Between two pages there is nowhere to run it.
                 value = None
