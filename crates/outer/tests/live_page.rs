@@ -40,7 +40,6 @@ fn scene(name: &str, more: &[(&'static str, &str)]) -> Scene {
         ("auth_file", users.display().to_string()),
         ("admin_users", "postgres, mia".to_owned()),
         ("stats_users", "joe".to_owned()),
-        ("observe_user", "postgres".to_owned()),
     ];
     settings.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
     Scene { stage: Stage::set(&Wishes { pool: 4, settings, ..Wishes::default() }), http, folder }

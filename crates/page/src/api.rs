@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use activity::History;
-use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Form, FromRequestParts, Path, Query, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Router, response::IntoResponse as _};
 use serde::{Deserialize, Serialize};
 
+use crate::answers::{json, refused, written};
 use crate::rows::{Rows, Wish};
 use crate::{About, Rights, Said, Shared, Wanted, login, origin, past};
 
@@ -32,29 +31,6 @@ pub(crate) fn routes() -> Router<Shared> {
         .route("/show/{table}", get(show))
         .route("/disconnect", post(disconnect))
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
-}
-
-/// A text as JSON.
-fn json(status: StatusCode, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn written(value: &impl Serialize) -> Response {
-    json(StatusCode::OK, serde_json::to_string(value).expect("texts and numbers are JSON"))
-}
-
-/// A refusal with words for people.
-pub(crate) fn refused(status: StatusCode, words: &str) -> Response {
-    #[derive(Serialize)]
-    struct Refusal<'w> {
-        error: &'w str,
-    }
-    json(status, serde_json::to_string(&Refusal { error: words }).expect("texts are JSON"))
 }
 
 /// Who asks: a user of the console, through a script of the page. Nothing here is answered without.

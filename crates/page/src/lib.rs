@@ -16,6 +16,7 @@
 //! in a URL; everything that is kept has a bound. Texts of clients go out as JSON and enter the page as text.
 //! Does not: TLS (a proxy or a tunnel does), users of its own, threads for connections.
 
+mod answers;
 mod api;
 mod attempts;
 mod files;

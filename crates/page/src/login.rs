@@ -17,9 +17,10 @@ use axum::{Router, body::Body};
 use monitor::{Makers, Peer};
 use serde::Deserialize;
 
+use crate::answers::refused;
 use crate::attempts::Attempts;
 use crate::sessions::{self, Name};
-use crate::{Admitted, Rights, Said, Shared, api, origin};
+use crate::{Admitted, Rights, Said, Shared, origin};
 
 /// The cookie's name.
 const COOKIE_NAME: &str = "pgweir";
@@ -87,10 +88,10 @@ async fn login(
     Form(Credentials { user, password }): Form<Credentials>,
 ) -> Response {
     if !origin::is_own_change(&headers) {
-        return api::refused(StatusCode::FORBIDDEN, "it was not this page that asked");
+        return refused(StatusCode::FORBIDDEN, "it was not this page that asked");
     }
     let Some(_turn) = Turn::take(&shared.door) else {
-        return api::refused(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the moment; try again");
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the moment; try again");
     };
     if let Err(wait) = shared.door.attempts().begin(peer.address, Instant::now()) {
         return too_soon(wait);
@@ -108,12 +109,12 @@ async fn login(
         admitted
     });
     let Some(Admitted { mark, .. }) = admitted.await.flatten() else {
-        return api::refused(StatusCode::UNAUTHORIZED, "wrong name or password, or no right to the console");
+        return refused(StatusCode::UNAUTHORIZED, "wrong name or password, or no right to the console");
     };
     shared.door.attempts().succeeded(peer.address);
     let mut id: Name = [0; 32];
     if rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()) != Ok(id.len()) {
-        return api::refused(StatusCode::SERVICE_UNAVAILABLE, "the system has no random bytes");
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "the system has no random bytes");
     }
     sessions(&shared).begin(id, user, mark, Instant::now());
     with_cookie(&sessions::written(&id), "", origin::is_encrypted(&headers))
@@ -121,7 +122,7 @@ async fn login(
 
 async fn logout(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     if !origin::is_own_change(&headers) {
-        return api::refused(StatusCode::FORBIDDEN, "it was not this page that asked");
+        return refused(StatusCode::FORBIDDEN, "it was not this page that asked");
     }
     if let Some(name) = cookie(&headers) {
         sessions(&shared).end(&name);
@@ -142,7 +143,7 @@ fn with_cookie(value: &str, age: &str, encrypted: bool) -> Response {
 fn too_soon(wait: Duration) -> Response {
     let seconds = wait.as_secs() + 1;
     let mut response =
-        api::refused(StatusCode::TOO_MANY_REQUESTS, &format!("too many wrong passwords; try again in {seconds} s"));
+        refused(StatusCode::TOO_MANY_REQUESTS, &format!("too many wrong passwords; try again in {seconds} s"));
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
