@@ -1,12 +1,13 @@
 //! The command line: PgBouncer's flags and one file, or one of our own commands.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `profile`, `help`, anything else is a configuration file.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `profile`, `top`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 use settings::PoolSize;
@@ -80,6 +81,8 @@ pub(crate) enum Invocation {
         looked: Looked,
         look: Look,
     },
+    /// Show what goes on in a running pgweir.
+    Top(Watching),
 }
 
 /// What holds for everything that serves.
@@ -334,6 +337,21 @@ Examples:
         #[command(flatten)]
         look: Look,
     },
+    /// Show what goes on in a running pgweir: who waits, for what, behind whom
+    #[command(after_help = "\
+It asks the console, from any machine that reaches it, as a user of admin_users or stats_users; only the first see statements and may
+end queries. Without a URL it looks where \"pgweir run\" serves with the same environment, else at the socket of a package, else at
+127.0.0.1:6432. The key ? shows all keys. Where stdout is no terminal, it is as with --once.
+
+Examples:
+  pgweir top 'postgres://dba@pooler.example:6432/pgbouncer'
+  pgweir top --view locks
+  pgweir top --once --view waits --table statement --span 15min
+  pgweir top --once --view holders --filter 'idle in transaction'")]
+    Top {
+        #[command(flatten)]
+        watching: Watching,
+    },
 }
 
 /// The arguments of `doctor`.
@@ -363,6 +381,37 @@ pub(crate) struct Examination {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The arguments of `top`.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Watching {
+    /// The console's URL
+    pub(crate) url: Option<String>,
+    /// What is shown first: overview, pools, classes, waits, statements,
+    /// holders, locks, clients
+    #[arg(long, value_name = "NAME", verbatim_doc_comment)]
+    pub(crate) view: Option<String>,
+    /// Which table of the view, by the name that its first line has; of
+    /// waits: event, statement, pool, blocker, class, "tag NAME"
+    #[arg(long, value_name = "NAME", verbatim_doc_comment)]
+    pub(crate) table: Option<String>,
+    /// Of waits: 15min, LAST 90s, or FROM '14:03' TO '14:04'; 5 minutes
+    /// unless said otherwise
+    #[arg(long, value_name = "SPAN", verbatim_doc_comment)]
+    pub(crate) span: Option<String>,
+    /// The column with the greatest first
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) sort: Option<String>,
+    /// Only rows that have this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Seconds between two looks; 1 unless said otherwise
+    #[arg(long, value_name = "S", value_parser = interval)]
+    pub(crate) interval: Option<Duration>,
+    /// Print the view as text, and end
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 /// The options of `bench`.
@@ -455,6 +504,10 @@ impl Line {
                 flags.refuse("profile", &Flags::ALL)?;
                 Ok(Invocation::Profile { looked: look.looked()?, look })
             }
+            Command::Top { watching } => {
+                flags.refuse("top", &Flags::ALL)?;
+                Ok(Invocation::Top(watching))
+            }
         }
     }
 }
@@ -486,6 +539,12 @@ impl Flags {
 
 fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "a port is a number up to 65535".to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    // More often than ten times a second nobody can read.
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "a number of seconds from 0.1 to 3600 is needed".to_owned())
 }
 
 fn role(text: &str) -> Result<String, String> {

@@ -9,7 +9,8 @@
 //!        ├─ check FILE, import FILE ─► config, in words
 //!        ├─ health ─────► a running pgweir, by HTTP
 //!        ├─ doctor ─────► a running pgweir, its PostgreSQL, the machine ─► findings
-//!        └─ profile ────► stacks: a flame graph of a running pgweir, or of backends
+//!        ├─ profile ────► stacks: a flame graph of a running pgweir, or of backends
+//!        └─ top [URL] ──► a running pgweir's console ─► a terminal
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -43,6 +44,7 @@ mod run;
 mod serve;
 mod settings;
 mod supervisor;
+mod top;
 mod upgrade;
 mod upstream;
 mod watched;
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Run { urls, listen, pool_size, flags }) => run::run(urls, listen, pool_size, &flags),
         Ok(Invocation::Health { address, only_live }) => health::health(address.as_deref(), only_live),
         Ok(Invocation::Doctor(examination)) => doctor::doctor(&examination),
+        Ok(Invocation::Top(watching)) => top::top(&watching),
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),
