@@ -12,7 +12,7 @@ use crate::views::Shape;
 pub struct Choice {
     /// Which of the view's tables.
     pub table: usize,
-    pub order: Order,
+    pub order: RowOrder,
     pub filter: String,
     /// Columns that are left out, from the left.
     pub left: usize,
@@ -23,7 +23,7 @@ pub struct Choice {
 
 /// The order of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum RowOrder {
     /// As the view has it.
     #[default]
     Usual,
@@ -46,9 +46,9 @@ impl Choice {
     #[must_use]
     pub fn sorted_by<'c>(&'c self, shape: &'c Shape) -> Option<(&'c str, Direction)> {
         match &self.order {
-            Order::Usual => shape.sort.map(|column| (column, Direction::GreatestFirst)),
-            Order::Console => None,
-            Order::By { column, direction } => Some((column, *direction)),
+            RowOrder::Usual => shape.sort.map(|column| (column, Direction::GreatestFirst)),
+            RowOrder::Console => None,
+            RowOrder::By { column, direction } => Some((column, *direction)),
         }
     }
 
@@ -96,7 +96,7 @@ impl Choice {
             None => 0,
         };
         let Some(column) = usize::try_from(next).ok().and_then(|next| columns.get(next)) else { return };
-        self.order = Order::By { column: column.clone(), direction: Direction::GreatestFirst };
+        self.order = RowOrder::By { column: column.clone(), direction: Direction::GreatestFirst };
     }
 
     /// Turns the order round.
@@ -106,7 +106,7 @@ impl Choice {
             Direction::GreatestFirst => Direction::LeastFirst,
             Direction::LeastFirst => Direction::GreatestFirst,
         };
-        self.order = Order::By { column: column.to_owned(), direction };
+        self.order = RowOrder::By { column: column.to_owned(), direction };
     }
 
     /// Another table of the view: columns have other names there.
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(ids(&choice, &table), "caedb");
         choice.reverse(&SHAPE);
         assert_eq!(ids(&choice, &table), "eacdb");
-        choice.order = Order::Console;
+        choice.order = RowOrder::Console;
         assert_eq!(ids(&choice, &table), "abcde");
         choice.sort_by_next(&["id".to_owned(), "n".to_owned()], &SHAPE, 1);
         assert_eq!(ids(&choice, &table), "edcba");

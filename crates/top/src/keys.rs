@@ -2,7 +2,7 @@
 //!
 //! Promises that a client is ended only after a `y` to the question that names it.
 
-use crate::choice::{Choice, Order as RowOrder};
+use crate::choice::{Choice, RowOrder};
 use crate::draw::grid::column_names;
 use crate::looking::{Looking, Subject};
 use crate::orders::{Kind, Order};

@@ -210,7 +210,7 @@ impl Screen {
         }
         if let Some(column) = &wanted.sort {
             let direction = crate::choice::Direction::GreatestFirst;
-            choice.order = crate::choice::Order::By { column: column.clone(), direction };
+            choice.order = crate::choice::RowOrder::By { column: column.clone(), direction };
         }
         choice.filter = wanted.filter.as_deref().map(clean).unwrap_or_default();
         self.choices.insert(self.view, choice);

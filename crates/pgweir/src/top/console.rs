@@ -16,7 +16,7 @@ const NAME: &str = "pgweir top";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the thread is to do.
-pub(super) enum Wanted {
+pub(super) enum Errand {
     Answers(Vec<String>),
     Order(Order),
 }
@@ -33,14 +33,14 @@ impl Console {
     }
 
     /// Answers all that is wanted, until nobody listens.
-    pub(super) fn serve(mut self) -> (Sender<Wanted>, Receiver<Heard>) {
+    pub(super) fn serve(mut self) -> (Sender<Errand>, Receiver<Heard>) {
         let (wants, wanted) = channel();
         let (tells, told) = channel();
         thread::spawn(move || {
             for wanted in wanted {
                 let heard = match wanted {
-                    Wanted::Answers(questions) => self.ask(questions),
-                    Wanted::Order(order) => {
+                    Errand::Answers(questions) => self.ask(questions),
+                    Errand::Order(order) => {
                         let result = self.say(&order.sql());
                         Heard::Done(order, result.map(|_| ()))
                     }

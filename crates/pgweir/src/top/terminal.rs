@@ -18,7 +18,7 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use trials::Target;
 
-use super::console::{Console, Wanted};
+use super::console::{Console, Errand};
 
 /// An answer is on the screen so soon.
 const TICK: Duration = Duration::from_millis(50);
@@ -31,8 +31,8 @@ pub(super) fn run(targets: Vec<Target>, screen: Screen, interval: Duration) -> R
     let ends = ends().map_err(words)?;
     let mut terminal = Taken::begin().map_err(words)?;
     let (wants, told) = Console::new(targets).serve();
-    let mut session = Session { screen, wants, told, began: Instant::now(), interval, next: Duration::ZERO, asked: Asked::Nothing };
-    let ran = session.follow(&mut terminal.terminal, &ends);
+    let mut follower = Follower { screen, wants, told, began: Instant::now(), interval, next: Duration::ZERO, asked: Asked::Nothing };
+    let ran = follower.follow(&mut terminal.terminal, &ends);
     drop(terminal);
     ran.map_err(words)
 }
@@ -53,9 +53,9 @@ enum Asked {
     Questions { again: bool },
 }
 
-struct Session {
+struct Follower {
     screen: Screen,
-    wants: Sender<Wanted>,
+    wants: Sender<Errand>,
     told: Receiver<Heard>,
     began: Instant,
     interval: Duration,
@@ -66,7 +66,7 @@ struct Session {
 
 type Display = Terminal<CrosstermBackend<io::Stdout>>;
 
-impl Session {
+impl Follower {
     fn follow(&mut self, terminal: &mut Display, ends: &AtomicBool) -> io::Result<()> {
         while !ends.load(Ordering::Relaxed) {
             self.hear();
@@ -84,7 +84,7 @@ impl Session {
                     Effect::None => {}
                     Effect::Ask => self.ask_at_once(),
                     // The thread is there as long as this one.
-                    Effect::Order(order) => _ = self.wants.send(Wanted::Order(order)),
+                    Effect::Order(order) => _ = self.wants.send(Errand::Order(order)),
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Session {
         match &mut self.asked {
             Asked::Nothing => {
                 self.asked = Asked::Questions { again: false };
-                _ = self.wants.send(Wanted::Answers(self.screen.questions()));
+                _ = self.wants.send(Errand::Answers(self.screen.questions()));
             }
             Asked::Questions { again } => *again = true,
         }

@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("observe", &[]),
     ("doctor", &["observe"]),
     ("stacks", &[]),
+    ("top", &[]),
     ("session_state", &["units", "wire", "sql"]),
     ("queueing", &["units", "settings", "wire", "sql"]),
     ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),
@@ -69,6 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "trials",
             "measure",
             "doctor",
+            "top",
         ],
     ),
     (
