@@ -9,7 +9,7 @@ use crate::views::Shape;
 
 /// Of one view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Which of the view's tables.
     pub table: usize,
     pub order: RowOrder,
@@ -23,7 +23,7 @@ pub struct Choice {
 
 /// The order of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum RowOrder {
+pub(crate) enum RowOrder {
     /// As the view has it.
     #[default]
     Usual,
@@ -36,7 +36,7 @@ pub enum RowOrder {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     GreatestFirst,
     LeastFirst,
 }
@@ -44,7 +44,7 @@ pub enum Direction {
 impl Choice {
     /// The column that rows are ordered by.
     #[must_use]
-    pub fn sorted_by<'c>(&'c self, shape: &'c Shape) -> Option<(&'c str, Direction)> {
+    pub(crate) fn sorted_by<'c>(&'c self, shape: &'c Shape) -> Option<(&'c str, Direction)> {
         match &self.order {
             RowOrder::Usual => shape.sort.map(|column| (column, Direction::GreatestFirst)),
             RowOrder::Console => None,
@@ -54,7 +54,7 @@ impl Choice {
 
     /// The rows that pass the filter, in their order, as places in the table.
     #[must_use]
-    pub fn rows(&self, table: &Table, shape: &Shape) -> Vec<usize> {
+    pub(crate) fn rows(&self, table: &Table, shape: &Shape) -> Vec<usize> {
         let filter = self.filter.to_lowercase();
         let passes = |at: &usize| filter.is_empty() || table.row(*at).contains(&filter);
         let mut all: Vec<usize> = (0..table.len()).filter(passes).collect();
@@ -66,14 +66,14 @@ impl Choice {
 
     /// The place of the selected row among `rows`.
     #[must_use]
-    pub fn selected(&self, table: &Table, shape: &Shape, rows: &[usize]) -> Option<usize> {
+    pub(crate) fn selected(&self, table: &Table, shape: &Shape, rows: &[usize]) -> Option<usize> {
         let same = |key: &Vec<String>| rows.iter().position(|row| key_of(table.row(*row), shape) == *key);
         let found = self.selected.as_ref().and_then(same);
         found.or_else(|| rows.len().checked_sub(1).map(|last| self.at.min(last)))
     }
 
     /// Selects the row so many places further down, or up.
-    pub fn move_by(&mut self, table: &Table, shape: &Shape, steps: isize) {
+    pub(crate) fn move_by(&mut self, table: &Table, shape: &Shape, steps: isize) {
         let rows = self.rows(table, shape);
         let Some(at) = self.selected(table, shape, &rows) else { return };
         self.at = at.saturating_add_signed(steps).min(rows.len() - 1);
@@ -81,14 +81,14 @@ impl Choice {
     }
 
     /// Takes note of where the selected row is now.
-    pub fn settle(&mut self, table: &Table, shape: &Shape) {
+    pub(crate) fn settle(&mut self, table: &Table, shape: &Shape) {
         if self.selected.is_some() {
             self.move_by(table, shape, 0);
         }
     }
 
     /// Sorts by the next of these columns, or by the one before.
-    pub fn sort_by_next(&mut self, columns: &[String], shape: &Shape, steps: isize) {
+    pub(crate) fn sort_by_next(&mut self, columns: &[String], shape: &Shape, steps: isize) {
         let now = self.sorted_by(shape).and_then(|(column, _)| columns.iter().position(|other| other == column));
         let count = isize::try_from(columns.len()).unwrap_or(isize::MAX);
         let next = match now {
@@ -100,7 +100,7 @@ impl Choice {
     }
 
     /// Turns the order round.
-    pub fn reverse(&mut self, shape: &Shape) {
+    pub(crate) fn reverse(&mut self, shape: &Shape) {
         let Some((column, direction)) = self.sorted_by(shape) else { return };
         let direction = match direction {
             Direction::GreatestFirst => Direction::LeastFirst,
@@ -110,7 +110,7 @@ impl Choice {
     }
 
     /// Another table of the view: columns have other names there.
-    pub fn show(&mut self, table: usize) {
+    pub(crate) fn show(&mut self, table: usize) {
         *self = Choice { table, filter: std::mem::take(&mut self.filter), ..Choice::default() };
     }
 }

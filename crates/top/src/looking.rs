@@ -8,7 +8,7 @@ use crate::views::Shown;
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// By its id of `SHOW CLIENTS`.
     Client(String),
     /// A backend that is no client's of the pooler.
@@ -19,7 +19,7 @@ pub enum Subject {
 
 impl Subject {
     #[must_use]
-    pub fn of(row: Row<'_>, shown: &Shown) -> Subject {
+    pub(crate) fn of(row: Row<'_>, shown: &Shown) -> Subject {
         if let Some(id) = client_id(row, shown) {
             return Subject::Client(id.to_owned());
         }
@@ -30,7 +30,7 @@ impl Subject {
     }
 
     #[must_use]
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match self {
             Subject::Client(id) => format!("client {id}"),
             Subject::Backend { server, pid } => format!("backend {pid} of {server}"),
@@ -40,7 +40,7 @@ impl Subject {
 
     /// What is asked for it.
     #[must_use]
-    pub fn questions(&self) -> Vec<String> {
+    pub(crate) fn questions(&self) -> Vec<String> {
         let fixed = |all: &[&str]| all.iter().map(|sql| (*sql).to_owned()).collect();
         match self {
             Subject::Client(_) => fixed(&["SHOW ACTIVITY", "SHOW CLIENTS", "SHOW HOLDERS", "SHOW LOCKS", "SHOW PINS"]),
@@ -60,7 +60,7 @@ impl Subject {
 
 /// The id of the client that a row is of.
 #[must_use]
-pub fn client_id<'t>(row: Row<'t>, shown: &Shown) -> Option<&'t str> {
+pub(crate) fn client_id<'t>(row: Row<'t>, shown: &Shown) -> Option<&'t str> {
     let is_number = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit());
     // That of SHOW SERVERS is a server's.
     let is_clients = matches!(shown.shape.show, "ACTIVITY" | "HOLDERS" | "LOCKS" | "CLIENTS" | "PINS");
@@ -73,7 +73,7 @@ fn id_column(sql: &str) -> &'static str {
 
 /// A look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looking {
+pub(crate) struct Looking {
     pub subject: Subject,
     /// The first line that is shown.
     pub first: usize,
@@ -82,26 +82,26 @@ pub struct Looking {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub(crate) enum Presence {
     Here,
     Gone,
 }
 
 /// What one table knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     pub title: String,
     pub pairs: Vec<(String, String)>,
 }
 
 impl Looking {
     #[must_use]
-    pub fn at(subject: Subject) -> Looking {
+    pub(crate) fn at(subject: Subject) -> Looking {
         Looking { subject, first: 0, parts: Vec::new(), presence: Presence::Here }
     }
 
     /// Takes all answers that are there.
-    pub fn take<'t>(&mut self, answers: impl Fn(&str) -> Option<&'t Table>) {
+    pub(crate) fn take<'t>(&mut self, answers: impl Fn(&str) -> Option<&'t Table>) {
         let mut parts = Vec::new();
         for sql in self.subject.questions() {
             let Some(table) = answers(&sql) else { continue };

@@ -87,6 +87,6 @@ impl Order {
 
 /// Whether the console does not know the command. It says so with the code of any error of its own.
 #[must_use]
-pub fn is_unknown(why: &str) -> bool {
+pub(crate) fn is_unknown(why: &str) -> bool {
     why.contains("invalid command")
 }

@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 240;
 
 /// In a second.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub struct Rate {
+pub(crate) struct Rate {
     pub transactions: f64,
     pub queries: f64,
     pub received: f64,
@@ -20,7 +20,7 @@ pub struct Rate {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Rates {
+pub(crate) struct Rates {
     last: Option<(Duration, Rate)>,
     kept: VecDeque<Rate>,
     average: Rate,
@@ -28,7 +28,7 @@ pub struct Rates {
 
 impl Rates {
     /// Takes an answer to `SHOW TOTALS`. `now`: since the program began.
-    pub fn take(&mut self, totals: &Table, now: Duration) {
+    pub(crate) fn take(&mut self, totals: &Table, now: Duration) {
         let of = |prefix: &str| {
             let value = |name: &str| {
                 let name = format!("{prefix}_{name}");
@@ -62,13 +62,13 @@ impl Rates {
     }
 
     #[must_use]
-    pub fn now(&self) -> Rate {
+    pub(crate) fn now(&self) -> Rate {
         self.kept.back().copied().unwrap_or(self.average)
     }
 
     /// Transactions a second at the last looks, the oldest first.
     #[must_use]
-    pub fn transactions(&self) -> Vec<f64> {
+    pub(crate) fn transactions(&self) -> Vec<f64> {
         self.kept.iter().map(|rate| rate.transactions).collect()
     }
 }

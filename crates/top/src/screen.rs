@@ -20,7 +20,7 @@ use crate::text::clean;
 use crate::views::{Shown, TAGS, View};
 
 /// What came of one question, or of an order; an error is in the console's words.
-pub type Answered = Result<Table, String>;
+pub(crate) type Answered = Result<Table, String>;
 
 /// From the console.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub enum Heard {
 
 /// The connection to the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub(crate) enum Line {
     Connecting,
     Up,
     Lost(String),
@@ -49,7 +49,7 @@ pub enum Refresh {
 
 /// What keys are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     View,
     Help,
     Typing(Purpose, String),
@@ -59,7 +59,7 @@ pub enum Mode {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     Filter,
     /// Of `SHOW WAITS`: `LAST 15min`, `FROM '14:03' TO '14:04'`.
     Span,

@@ -13,7 +13,7 @@ const MARKS_MAX: usize = 2;
 
 /// A text as it may be shown, with its line breaks.
 #[must_use]
-pub fn clean(raw: &str) -> String {
+pub(crate) fn clean(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     // At the beginning a mark would stand on what is in front of the text.
     let mut marks = MARKS_MAX;
@@ -49,19 +49,19 @@ pub fn clean(raw: &str) -> String {
 
 /// A cleaned text in a cell: its line breaks are blanks.
 #[must_use]
-pub fn one_line(clean: &str) -> Cow<'_, str> {
+pub(crate) fn one_line(clean: &str) -> Cow<'_, str> {
     if clean.contains('\n') { Cow::Owned(clean.replace('\n', " ")) } else { Cow::Borrowed(clean) }
 }
 
 /// The columns that a cleaned text takes.
 #[must_use]
-pub fn width(clean: &str) -> usize {
+pub(crate) fn width(clean: &str) -> usize {
     clean.chars().map(columns).sum()
 }
 
 /// Exactly `columns_wanted` columns: cut, with `…` at its end, or filled up behind the text, or in front of it.
 #[must_use]
-pub fn fit(clean: &str, columns_wanted: usize, side: Side) -> String {
+pub(crate) fn fit(clean: &str, columns_wanted: usize, side: Side) -> String {
     let text = one_line(clean);
     let has = width(&text);
     if has <= columns_wanted {
@@ -86,14 +86,14 @@ pub fn fit(clean: &str, columns_wanted: usize, side: Side) -> String {
 
 /// The side of a cell that a text begins at.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     Left,
     Right,
 }
 
 /// Lines of at most `columns_max` columns, broken at blanks where there are any, and where the text itself has line breaks.
 #[must_use]
-pub fn wrap(clean: &str, columns_max: usize) -> Vec<String> {
+pub(crate) fn wrap(clean: &str, columns_max: usize) -> Vec<String> {
     let columns_max = columns_max.max(2);
     clean.split('\n').flat_map(|line| wrap_line(line, columns_max)).collect()
 }
@@ -108,6 +108,10 @@ fn wrap_line(line: &str, columns_max: usize) -> Vec<String> {
         for c in word.chars() {
             if width(&current) + columns(c) > columns_max {
                 lines.push(std::mem::take(&mut current));
+                // A blank has done its work.
+                if c == ' ' {
+                    continue;
+                }
             }
             current.push(c);
         }
@@ -123,17 +127,25 @@ fn columns(c: char) -> usize {
 
 /// Stands on the letter in front of it, in all terminals.
 fn is_mark(c: char) -> bool {
-    let is_diacritic = ('\u{300}'..='\u{36f}').contains(&c) && c != '\u{34f}';
     // Vowels of a Korean syllable are joined with it, or not, as a terminal likes.
     let is_jamo = ('\u{1160}'..='\u{11ff}').contains(&c) || ('\u{d7b0}'..='\u{d7ff}').contains(&c);
-    is_diacritic || columns(c) == 0 && c.is_alphabetic() && !is_jamo
+    columns(c) == 0 && !c.is_control() && !is_invisible(c) && !is_jamo
+}
+
+/// Default_Ignorable_Code_Point, and other characters that tell how those around them are written.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1345f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Has a width on which terminals agree.
 fn is_plain(c: char) -> bool {
-    // Shades of skin change the emoji in front of them, or stand for themselves; the others break lines, or are shown at line breaks only.
-    let is_special = ('\u{1f3fb}'..='\u{1f3ff}').contains(&c) || matches!(c, '\u{ad}' | '\u{2028}' | '\u{2029}');
-    !c.is_control() && columns(c) > 0 && !is_special
+    // It changes the emoji in front of it, or stands for itself, as a terminal likes.
+    let is_shade_of_skin = ('\u{1f3fb}'..='\u{1f3ff}').contains(&c);
+    !c.is_control() && columns(c) > 0 && !is_invisible(c) && !is_shade_of_skin
 }
 
 #[cfg(test)]
@@ -152,7 +164,7 @@ mod tests {
             ("\u{301}e\u{301}\u{302}\u{303}", "\\u{301}e\u{301}\u{302}\\u{303}"),
             ("名前 שם اسم", "名前 שם اسم"),
             ("👩\u{200d}👧 👍\u{1f3fd} ❤\u{fe0f}", "👩\\u{200d}👧 👍\\u{1f3fd} ❤\\u{fe0f}"),
-            ("กี่", "กี่"),
+            ("กี่ हिन्दी", "กี่ हिन्दी"),
             ("line\u{2028}line", "line\\u{2028}line"),
             ("bad\u{fffd}", "bad\u{fffd}"),
         ];

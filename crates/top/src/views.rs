@@ -4,7 +4,7 @@
 
 /// A view, as keys `1` to `8` choose it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum View {
+pub(crate) enum View {
     Overview,
     Pools,
     Classes,
@@ -16,7 +16,7 @@ pub enum View {
 }
 
 impl View {
-    pub const ALL: [View; 8] = [
+    pub(crate) const ALL: [View; 8] = [
         View::Overview,
         View::Pools,
         View::Classes,
@@ -29,7 +29,7 @@ impl View {
 
     /// As `--view` has it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             View::Overview => "overview",
             View::Pools => "pools",
@@ -43,13 +43,13 @@ impl View {
     }
 
     #[must_use]
-    pub fn by_name(name: &str) -> Option<View> {
+    pub(crate) fn by_name(name: &str) -> Option<View> {
         View::ALL.into_iter().find(|view| view.name() == name)
     }
 
     /// The tables that a view can show, the first of them unless another is chosen. `tags`: those of which waits can be summed.
     #[must_use]
-    pub fn tables(self, tags: &[String], span: &str) -> Vec<Shown> {
+    pub(crate) fn tables(self, tags: &[String], span: &str) -> Vec<Shown> {
         let shown = |name: &str, shape: &'static Shape| Shown::new(name, format!("SHOW {}", shape.show), shape);
         let waits = |name: &str, by: &str| Shown::new(name, waits_of(by, span), &WAITS);
         match self {
@@ -80,7 +80,7 @@ impl View {
 
     /// What the overview asks.
     #[must_use]
-    pub fn overview() -> Vec<String> {
+    pub(crate) fn overview() -> Vec<String> {
         let waits = waits_of("EVENT", "LAST 60s");
         let mut all = vec!["SHOW TOTALS", "SHOW POOLS", "SHOW HOLDERS", "SHOW LOCKS"];
         all.push(&waits);
@@ -90,12 +90,12 @@ impl View {
 
 /// `SHOW WAITS` by event, over a span of the last hour.
 #[must_use]
-pub fn waits_of(by: &str, span: &str) -> String {
+pub(crate) fn waits_of(by: &str, span: &str) -> String {
     format!("SHOW WAITS BY {by} {span}")
 }
 
 /// The names of the tags by which waits can be summed.
-pub const TAGS: &str = "SHOW CONFIG LIKE 'observe_tags'";
+pub(crate) const TAGS: &str = "SHOW CONFIG LIKE 'observe_tags'";
 
 /// A table of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]

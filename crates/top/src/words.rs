@@ -5,7 +5,7 @@ use crate::text::one_line;
 
 /// Who holds a pool up, of the rows of `SHOW HOLDERS`, which has them by their weight.
 #[must_use]
-pub fn holder(holders: &Table) -> String {
+pub(crate) fn holder(holders: &Table) -> String {
     let is_in_the_way = |row: &Row<'_>| row.count("waiting") > 0 || row.count("blocking") > 0;
     let is_open = |row: &Row<'_>| row.get("reason").is_some_and(|reason| reason != "active");
     let longest = |one: &Row<'_>, other: &Row<'_>| {
@@ -36,7 +36,7 @@ pub fn holder(holders: &Table) -> String {
 
 /// Who is at the root of the greatest tree of `SHOW LOCKS`.
 #[must_use]
-pub fn blocker(locks: &Table) -> String {
+pub(crate) fn blocker(locks: &Table) -> String {
     let roots = locks.rows().enumerate().filter(|(_, row)| row.get("depth") == Some("0"));
     let Some((at, row)) = roots.max_by_key(|(at, row)| (row.count("blocking"), std::cmp::Reverse(*at))) else {
         return "nobody waits for a lock".to_owned();
@@ -95,7 +95,7 @@ fn age(row: Row<'_>, name: &str) -> String {
 
 /// `0.42 s`, `7.3 s`, `93 s`, `12 min`, `3 h 20 min`.
 #[must_use]
-pub fn seconds(seconds: f64) -> String {
+pub(crate) fn seconds(seconds: f64) -> String {
     // Whole numbers, by the format.
     let minutes = (seconds / 60.0).floor();
     match seconds {
@@ -109,7 +109,7 @@ pub fn seconds(seconds: f64) -> String {
 
 /// Microseconds as `730 µs`, `12.4 ms`, `93.2 s`, `1234 s`.
 #[must_use]
-pub fn micros(micros: f64) -> String {
+pub(crate) fn micros(micros: f64) -> String {
     match micros {
         us if us < 1000.0 => format!("{us:.0} µs"),
         us if us < 1_000_000.0 => format!("{:.1} ms", us / 1000.0),
@@ -120,7 +120,7 @@ pub fn micros(micros: f64) -> String {
 
 /// `740`, `12.3 k`, `4.5 M`.
 #[must_use]
-pub fn amount(number: f64) -> String {
+pub(crate) fn amount(number: f64) -> String {
     match number {
         n if n < 10.0 && n.fract() > 0.05 => format!("{n:.1}"),
         n if n < 10_000.0 => format!("{n:.0}"),

@@ -17,6 +17,8 @@ use crate::words;
 const MEASURED_MAX: usize = 500;
 /// A text that is longer is cut.
 const COLUMNS_MAX: usize = 28;
+/// A text is not cut to less.
+const TEXT_MIN: usize = 8;
 /// Of the widest text, at least.
 const WIDE_MIN: usize = 16;
 /// From this height on, the selected row's texts stand below the table.
@@ -77,11 +79,15 @@ fn fitting(mut all: Vec<Column>, choice: &Choice, shape: &Shape, columns: usize)
         column.columns = column.columns.min(at_most(&column));
         if Some(&column.name) == sorted.as_ref() {
             taken.push(column);
-        } else if column.columns < left {
+            continue;
+        }
+        // Rather the beginning of a text than none of it.
+        if column.columns >= left && column.side == Side::Left {
+            column.columns = left.saturating_sub(1).max(TEXT_MIN);
+        }
+        if column.columns < left {
             left -= column.columns + 1;
             taken.push(column);
-        } else if sorted.is_none() {
-            break;
         }
     }
     if let Some(mut wide) = wide {
@@ -94,7 +100,7 @@ fn fitting(mut all: Vec<Column>, choice: &Choice, shape: &Shape, columns: usize)
 fn title(name: &str, sorted: Option<(&str, Direction)>) -> String {
     let short = match name {
         "application_name" => "application",
-        "client_id" | "id" => "client",
+        "client_id" => "client",
         "wait_event_type" => "wait_type",
         "transaction_age" => "xact_age",
         "maxwait_seconds" => "maxwait",

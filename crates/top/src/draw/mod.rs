@@ -97,16 +97,19 @@ fn title(screen: &Screen, columns: usize) -> Text<'static> {
     ])
 }
 
+/// The names of all views, if there is room; else their numbers.
 fn tabs(screen: &Screen, columns: usize) -> Text<'static> {
     let named = |view: View, number: usize| format!("{number} {}", view.name());
     let all: Vec<(View, usize)> = View::ALL.into_iter().zip(1..).collect();
-    let long: usize = all.iter().map(|(view, number)| width(&named(*view, *number)) + 2).sum();
+    let long: usize = all.iter().map(|(view, number)| width(&named(*view, *number))).sum();
+    let gap = if long + 2 * all.len() <= columns { "  " } else { " " };
+    let is_long = long + all.len() <= columns;
     let mut spans = Vec::new();
     for (view, number) in all {
         let is_here = view == screen.view;
-        let text = if is_here || long <= columns { named(view, number) } else { number.to_string() };
+        let text = if is_here || is_long { named(view, number) } else { number.to_string() };
         spans.push(Span::styled(text, if is_here { Style::new().reversed() } else { Style::new() }));
-        spans.push(Span::raw(if long <= columns { "  " } else { " " }));
+        spans.push(Span::raw(gap));
     }
     Text::from(spans)
 }

@@ -11,7 +11,7 @@ use crate::views::waits_of;
 use crate::words::{amount, blocker, holder, seconds};
 
 /// Lines of a sentence about a culprit, where the terminal is low.
-const SENTENCE_LINES: usize = 2;
+const SENTENCE_LINES: usize = 3;
 /// From this height on, sentences may be longer, and there is a curve.
 const TALL: usize = 18;
 
