@@ -115,6 +115,19 @@ fn a_table_of_lines() {
             })),
         ),
         ("health --live [::1]:9", Ok(Invocation::Health { address: Some("[::1]:9".to_owned()), only_live: true })),
+        ("top", Ok(Invocation::Top(Watching::default()))),
+        (
+            "top postgres://h/pgbouncer --once --view waits --table pool --span 15min --interval 0.5",
+            Ok(Invocation::Top(Watching {
+                url: Some("postgres://h/pgbouncer".to_owned()),
+                view: Some("waits".to_owned()),
+                table: Some("pool".to_owned()),
+                span: Some("15min".to_owned()),
+                interval: Some(Duration::from_millis(500)),
+                once: true,
+                ..Watching::default()
+            })),
+        ),
         ("run postgres://h/d --listen :7000", run(":7000", Flags::default())),
         ("run --listen 27450 postgres://h/d -u nobody", run("27450", nobody())),
         ("-q run postgres://h/d --listen 27450", run("27450", quiet())),
@@ -184,6 +197,8 @@ fn a_table_of_mistakes() {
         ("profile --pid 7 --by strace", "invalid value 'strace' for '--by <TOOL>': perf or gdb is needed"),
         ("profile --pid 7 --seconds 601", "invalid value '601' for '--seconds <N>': a number from 1 to 600 is needed"),
         ("-v profile a.ini", "\"profile\" has no option --verbose"),
+        ("-q top", "\"top\" has no option --quiet"),
+        ("top --interval 0", "invalid value '0' for '--interval <S>': a number of seconds from 0.1 to 3600 is needed"),
         ("a.ini --port 7000", "--port is for \"dev\" only"),
         ("bench --scale 0", "invalid value '0' for '--scale <N>': a number from 1 to 10000 is needed"),
         ("dev --quick", "--quick is for \"bench\" only"),

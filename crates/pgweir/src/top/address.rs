@@ -68,8 +68,9 @@ fn of_environment() -> Result<Vec<Target>, String> {
     let url = url.split_once('=').filter(|(name, _)| !name.contains(':')).map_or(url, |(_, url)| url);
     let found = read(url, &|name| environment.get(name))?;
     let user = found.into_iter().next().expect("a URL names a host");
-    // The proof of who PostgreSQL is holds for its own name.
-    Ok(vec![Target { host, port, encryption: None, ..user }])
+    // What the URL says about TLS is meant for PostgreSQL: here it is used if the pooler has it.
+    let here = read("postgres://console@localhost", &|_| None)?.into_iter().next().expect("a URL names a host");
+    Ok(vec![Target { host, port, encryption: here.encryption, ..user }])
 }
 
 fn of_package(port: u16) -> Target {

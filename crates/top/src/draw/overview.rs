@@ -55,8 +55,14 @@ fn traffic(screen: &Screen, columns: usize) -> Text<'static> {
     let rate = screen.rates.now();
     let (transactions, queries) = (amount(rate.transactions), amount(rate.queries));
     let short = format!("{transactions} transactions/s, {queries} queries/s");
-    let long = format!("{short}, {}B/s from clients, {}B/s to them", amount(rate.received), amount(rate.sent));
+    let long = format!("{short}, {} from clients, {} to them", bytes(rate.received), bytes(rate.sent));
     Text::styled(fit(if width(&long) <= columns { &long } else { &short }, columns, Side::Left), Modifier::BOLD)
+}
+
+fn bytes(rate: f64) -> String {
+    let amount = amount(rate);
+    let gap = if amount.contains(' ') { "" } else { " " };
+    format!("{amount}{gap}B/s")
 }
 
 /// Transactions a second, as a line of bars.
@@ -76,7 +82,8 @@ fn curve(screen: &Screen, columns: usize) -> Text<'static> {
 fn sums(screen: &Screen) -> Sums {
     let mut sums = Sums { servers: ["active", "idle", "used", "tested", "login"].map(|name| (name, 0)), ..Sums::default() };
     let Some(pools) = screen.table("SHOW POOLS") else { return sums };
-    for row in pools.rows() {
+    // The console's own clients wait for nobody.
+    for row in pools.rows().filter(|row| row.get("database") != Some("pgbouncer")) {
         sums.active += row.count("cl_active");
         sums.waiting += row.count("cl_waiting");
         for (name, sum) in &mut sums.servers {
