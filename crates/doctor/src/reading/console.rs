@@ -26,6 +26,11 @@ pub fn pooler(place: String, ask: &mut Ask<'_>, unseen: &mut Vec<Unseen>) -> Res
     // Not in PgBouncer, where nothing is missing without them.
     read.sizes = ask("SHOW SIZING").map(|answer| sizes(&answer)).unwrap_or_default();
     read.events = ask("SHOW EVENTS").map(|answer| events(&answer)).unwrap_or_default();
+    unseen.push(Unseen {
+        what: "clients that query_wait_timeout has refused".to_owned(),
+        why: "no console counts them; the log has a line for each".to_owned(),
+        mend: Some("grep -c query_wait_timeout LOGFILE".to_owned()),
+    });
     Ok(read)
 }
 
@@ -139,7 +144,7 @@ mod tests {
                 let names = "database|user|cl_active|cl_waiting|sv_active|sv_idle|maxwait|maxwait_us";
                 Ok(table(names, &["shop|app|3|4|2|1|1|500000"]))
             }
-            "SHOW EVENTS" => Ok(table("event|count", &["query_wait_timeout|2", "query_wait_timeout|3"])),
+            "SHOW EVENTS" => Ok(table("event|count", &["max_waiting|2", "max_waiting|3"])),
             "SHOW SERVERS" => Ok(table("database|addr|remote_pid|tls", &["shop|10.0.0.1|77|TLSv1.3/…"])),
             other => Err(format!("08P01: invalid command '{other}'")),
         };
@@ -149,10 +154,15 @@ mod tests {
         let [shop] = &read.databases[..] else { panic!("{:?}", read.databases) };
         assert_eq!((shop.size, shop.reserve, shop.connections_max, shop.forced_user.as_deref()), (20, 5, 30, None));
         assert_eq!((read.pools[0].servers, read.pools[0].wait_max.as_millis()), (3, 1500));
-        assert_eq!(read.events["query_wait_timeout"], 5);
+        assert_eq!(read.events["max_waiting"], 5);
         assert!(read.servers.expect("shown")[0].is_encrypted);
+        const REFUSED: &str = "clients that query_wait_timeout has refused";
         let what: Vec<&str> = unseen.iter().map(|unseen| unseen.what.as_str()).collect();
-        assert_eq!(what, ["the pooler's statistics", "the pooler's users"], "a console without SIZING lacks nothing");
+        assert_eq!(
+            what,
+            ["the pooler's statistics", "the pooler's users", REFUSED],
+            "a console without SIZING lacks nothing"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Clients that wait for a server: now, on the whole, and so long that they were refused.
+//! Clients that wait for a server: now, on the whole, and so that some were refused.
 
 use std::time::Duration;
 
@@ -11,12 +11,15 @@ use crate::words::{counted, number, percent, span};
 const WAIT: Duration = Duration::from_secs(1);
 /// Of the time that clients spend in the queue and in transactions together.
 const PART: f64 = 0.1;
+/// Of SHOW EVENTS: the queue was full, or too long for the client's deadline. query_wait_timeout is not counted there.
+const REFUSALS: [&str; 2] = ["max_waiting", "deadline"];
 /// Fewer transactions say nothing about the whole.
 const TRANSACTIONS: u64 = 1000;
 
 pub(super) fn find(facts: &Facts) -> Option<Finding> {
     let pooler = facts.pooler.as_ref()?;
-    let refused = pooler.events.get("query_wait_timeout").copied().unwrap_or(0);
+    let counts = REFUSALS.map(|name| (name, pooler.events.get(name).copied().unwrap_or(0)));
+    let refused: u64 = counts.iter().map(|(_, count)| count).sum();
     let waiting: Vec<&Pool> = pooler.pools.iter().filter(|pool| pool.waiting > 0 && pool.wait_max >= WAIT).collect();
     let slow: Vec<(&Traffic, f64)> =
         pooler.traffic.iter().filter_map(|traffic| Some((traffic, part(traffic)?))).collect();
@@ -26,7 +29,7 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     let now = waiting.iter().map(|pool| {
         let Pool { database, user, waiting, servers, wait_max, .. } = pool;
         format!(
-            "{database}/{user}: {} wait now, the first for {}, behind {}",
+            "{database}/{user}: {} waiting now, the first for {}, behind {}",
             counted((*waiting).into(), "client"),
             span(*wait_max),
             counted((*servers).into(), "server")
@@ -43,12 +46,8 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
             span(average)
         )
     })));
-    if refused > 0 {
-        let limit = span(pooler.time("query_wait_timeout"));
-        evidence.push(format!(
-            "{} requests were refused after query_wait_timeout ({limit}) since the start",
-            number(refused)
-        ));
+    for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        evidence.push(format!("{} by {name} since the start", plural(count)));
     }
     Some(Finding {
         rule: "pool-waits",
@@ -61,6 +60,10 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
         source: "Percona: Connection Queuing in PgBouncer: Is It a Magical Remedy?",
         mend: mend(facts, pooler),
     })
+}
+
+fn plural(count: u64) -> String {
+    if count == 1 { "1 request was refused".to_owned() } else { format!("{} requests were refused", number(count)) }
 }
 
 /// `None`: little was waited.
@@ -103,7 +106,7 @@ mod tests {
                     vec![Traffic { database: "shop".to_owned(), transactions, wait_time, transaction_time }];
             }
         };
-        let refused = |facts: &mut Facts| _ = pooler(facts).events.insert("query_wait_timeout".to_owned(), 1);
+        let refused = |facts: &mut Facts| _ = pooler(facts).events.insert("max_waiting".to_owned(), 1);
         let both = |facts: &mut Facts| {
             refused(facts);
             now(1000)(facts);
