@@ -88,16 +88,27 @@ fn each_situation_is_named_with_its_evidence() {
 }
 
 fn situations(binaries: Option<Binaries>) {
+    // Debian has it in another package.
+    let has_statements = binaries.is_some();
+    let mut postgres = vec![("autovacuum", "off"), ("max_prepared_transactions", "5"), ("password_encryption", "md5")];
+    if has_statements {
+        postgres.push(("shared_preload_libraries", "pg_stat_statements"));
+    }
     let wishes = Wishes {
         pool: 8,
         max_connections: 30,
         settings: vec![("query_wait_timeout", "60".to_owned())],
-        postgres: vec![("autovacuum", "off"), ("max_prepared_transactions", "5"), ("password_encryption", "md5")],
+        postgres,
         ..Wishes::default()
     };
     let stage = set(binaries, &wishes);
     println!("PostgreSQL {}", stage.direct("show server_version"));
     tables(&stage);
+    if has_statements {
+        make(&stage, "create schema \"ext'\"; create extension pg_stat_statements schema \"ext'\"");
+        let unseen = both(&stage, &[]).unseen();
+        assert!(!unseen.contains("statements and their times"), "{unseen}");
+    }
     let (mut holder, mut waiter, mut reader) = (stage.client(), stage.client(), stage.client());
     run(
         &mut holder,
