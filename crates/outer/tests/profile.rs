@@ -4,10 +4,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use outer::{Client, Pgbench, Stage, Wishes, binary, eventually, frontend};
+use outer::{Client, Stage, Wishes, binary, eventually, frontend};
 use stacks::Tool;
 
 #[test]
@@ -58,53 +60,35 @@ fn where_a_backend_waits_is_seen_by_gdb() {
 #[test]
 fn a_pooler_under_load_is_seen_and_serves_on() {
     let stage = stage();
-    Pgbench::prepare(&stage, 1);
     let ini = stage.pooler.dir().join("pooler.ini").display().to_string();
     for tool in [Tool::Gdb, Tool::Perf].into_iter().filter(|tool| can(*tool)) {
-        thread::scope(|scope| {
-            let load = scope.spawn(|| Pgbench::run(&stage, &["-S", "-c", "8", "-T", "8"]).expect("it is served"));
-            eventually("servers are open", || stage.backends() > 0);
-            let how = ["--by", tool.as_str(), "--seconds", "3", "--pause-max", "20", "--yes", "--folded", "-"];
-            let folded = stdout(&profile(&[&[ini.as_str()], &how[..]].concat()));
-            assert!(folded.lines().all(|stack| stack.starts_with("pgweir;")), "{folded}");
-            // gdb knows some functions by the last words of their names only.
-            let is_worker = |stack: &str| stack.starts_with("pgweir;worker-") && stack.contains("engine::");
-            assert!(folded.lines().any(is_worker), "{}: {folded}", tool.as_str());
-            let load = load.join().expect("it does not panic");
-            assert!(load.transactions > 0 && load.failed == 0 && load.complaints.is_empty(), "{load:?}");
-        });
+        let how = ["--by", tool.as_str(), "--seconds", "3", "--pause-max", "20", "--yes", "--folded", "-"];
+        let folded =
+            while_it_serves(&stage, "select 'well'", || stdout(&profile(&[&[ini.as_str()], &how[..]].concat())));
+        assert!(folded.lines().all(|stack| stack.starts_with("pgweir;")), "{folded}");
+        // gdb knows some functions by the last words of their names only.
+        let is_worker = |stack: &str| stack.starts_with("pgweir;worker-") && stack.contains("engine::");
+        assert!(folded.lines().any(is_worker), "{}: {folded}", tool.as_str());
     }
 }
 
 #[test]
 fn backends_at_work_are_seen_by_perf() {
     let stage = stage();
-    Pgbench::prepare(&stage, 1);
     if !can(Tool::Perf) {
         return;
     }
-    thread::scope(|scope| {
-        let load = scope.spawn(|| Pgbench::run(&stage, &["-S", "-c", "4", "-T", "6"]).expect("it is served"));
-        eventually("servers are open", || stage.backends() > 0);
-        let (url, picture) = (stage.cluster.url("postgres"), stage.pooler.dir().join("all.svg").display().to_string());
-        let done = profile(&["--postgres", &url, "--seconds", "3", "--rate", "199", "--svg", &picture]);
-        let summary = stdout(&done);
-        assert!(
-            summary.starts_with("PostgreSQL, all backends: ") && summary.contains("by perf, 199 a second for 3 s"),
-            "{summary}"
-        );
-        let picture = fs::read_to_string(picture).expect("it was written");
-        for part in [
-            "<title>client backend\n",
-            "<title>PostgresMain (PostgreSQL)\n",
-            "<title>PortalRun (PostgreSQL)\n",
-            "C library",
-            "PostgreSQL, all backends",
-        ] {
-            assert!(picture.contains(part), "{part} in {picture}");
-        }
-        load.join().expect("it does not panic");
-    });
+    let (url, picture) = (stage.cluster.url("postgres"), stage.pooler.dir().join("all.svg").display().to_string());
+    let arguments = ["--postgres", &url, "--seconds", "3", "--rate", "199", "--svg", &picture];
+    let sql = "select 'well' where (select count(*) from generate_series(1, 20000)) > 0";
+    let summary = while_it_serves(&stage, sql, || stdout(&profile(&arguments)));
+    let head = summary.starts_with("PostgreSQL, all backends: ") && summary.contains("by perf, 199 a second for 3 s");
+    assert!(head, "{summary}");
+    let picture = fs::read_to_string(picture).expect("it was written");
+    let functions = ["<title>PostgresMain (PostgreSQL)\n", "<title>PortalRun (PostgreSQL)\n"];
+    for part in functions.into_iter().chain(["<title>client backend\n", "PostgreSQL, all backends"]) {
+        assert!(picture.contains(part), "{part} in {picture}");
+    }
 }
 
 #[test]
@@ -191,6 +175,26 @@ fn a_process_goes_on_though_gdb_hangs() {
 
 fn stage() -> Stage {
     Stage::set(&Wishes { settings: vec![("pidfile", "{dir}/pid".to_owned())], ..Wishes::default() })
+}
+
+/// What `look` makes of it, while four clients run a statement again and again. Each gets its answer.
+fn while_it_serves(stage: &Stage, sql: &str, look: impl FnOnce() -> String) -> String {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serve = || {
+            let mut client = stage.client();
+            while !is_done.load(Ordering::Relaxed) {
+                assert_eq!(client.query(sql).expect("it is served").value(), Some("well"));
+            }
+        };
+        let clients: Vec<_> = (0..4).map(|_| scope.spawn(serve)).collect();
+        eventually("servers are open", || stage.backends() > 0);
+        // The clients end also if it panics.
+        let looked = panic::catch_unwind(AssertUnwindSafe(look));
+        is_done.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().expect("each answer is right"));
+        looked.unwrap_or_else(|why| panic::resume_unwind(why))
+    })
 }
 
 /// Whether a tool can be used here; it is said if not.
