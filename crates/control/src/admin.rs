@@ -24,6 +24,7 @@ mod show_mem;
 mod show_peers;
 mod show_pins;
 mod show_pools;
+mod show_queries;
 mod show_servers;
 mod show_sizing;
 mod show_sockets;
@@ -101,6 +102,8 @@ shows! {
         Limits "LIMITS" Pools Some(show_limits::table);
         /// Not in PgBouncer: statements that transactions begin with, if statements have limits.
         Fingerprints "FINGERPRINTS" Pools Some(show_fingerprints::table);
+        /// Not in PgBouncer: each statement, with its calls, times and rows.
+        Queries "QUERIES" Statements Some(show_queries::table);
         /// Not in PgBouncer: counts of pins, replays and checks by pool; the next one by pool and reason.
         Fidelity "FIDELITY" Pools Some(show_fidelity::table);
         FidelityReasons "FIDELITY_REASONS" Pools Some(show_fidelity_reasons::table);

@@ -27,6 +27,8 @@ pub enum Detail {
     Busy,
     /// Each client and server.
     Connections,
+    /// What is counted of statements.
+    Statements,
 }
 
 /// Everything a `SHOW` may use.

@@ -369,6 +369,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Detail::Pools => self.plane.look(Look::Pools),
             Detail::Busy => self.plane.look(Look::Busy),
             Detail::Connections => self.plane.look(Look::Connections),
+            Detail::Statements => self.plane.look(Look::Statements),
         };
         let is_counted = matches!(show, Show::Workers | Show::Events | Show::PeerPools | Show::Lists);
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };

@@ -37,7 +37,10 @@ impl Answers<'_> {
     /// Passes bytes of the stream on, or discards them.
     pub(crate) fn consume(&mut self, count: usize, forward: bool) {
         match &self.session {
-            Some(_) if forward => self.stream.pass(count),
+            Some(_) if forward => {
+                self.server.transaction.tally.sent(count);
+                self.stream.pass(count);
+            }
             Some((conn, _)) => self.pool.counts.totals.sent += self.stream.skip(count, *conn, self.actions) as u64,
             None => self.stream.drop(count),
         }
@@ -54,6 +57,7 @@ impl Answers<'_> {
         self.flush();
         if let (Some((conn, _)), true) = (&self.session, forward) {
             self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
+            self.server.transaction.tally.sent(bytes.len());
             self.pool.counts.totals.sent += bytes.len() as u64;
         }
     }

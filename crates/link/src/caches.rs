@@ -1,16 +1,22 @@
 //! What all sessions of a worker share: equal parameters and prepared statements, stored once, and what was read of
 //! texts before.
 
+use std::sync::Arc;
+
 use machine::Settings;
+use session_state::catalogue::Known;
+use session_state::parameters::Parameters;
 use session_state::parameters::{Interned, Tracked};
 use session_state::prepared::Catalog;
-use session_state::state::Reader;
+use session_state::state::{Reader, Reading};
 use sql::Key;
 use units::random::Random;
+use units::{PoolId, StatementRow};
 
 use crate::buffers::Buffers;
 use crate::screening::Screen;
 use crate::standings::Standings;
+use crate::statistics::Statistics;
 
 #[derive(Debug)]
 pub struct Caches {
@@ -28,6 +34,10 @@ pub struct Caches {
     pub buffers: Buffers,
     /// What may not pass, if there is such a thing.
     pub screen: Option<Screen>,
+    /// What is counted of statements.
+    pub statistics: Statistics,
+    /// The statement of the text that was read last.
+    pub said: StatementRow,
     /// Keys the fingerprints of first texts. It is secret, so that no client can make another client's statement count
     /// as long.
     pub key_of_origins: Key,
@@ -43,8 +53,32 @@ impl Caches {
             standings: Standings::default(),
             buffers: Buffers::default(),
             screen: Screen::of(settings),
+            statistics: Statistics::new(settings),
+            said: StatementRow::NONE,
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),
+        }
+    }
+
+    /// What a text means, by the parameters that its server will read it by; [`Caches::said`] is its statement then.
+    #[inline(always)]
+    pub fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &mut Known, pool: PoolId) -> Reading {
+        let (reading, noted) = self.reader.read_noted(text, parameters, known);
+        self.said = match noted {
+            Some((noted, rules)) => self.statistics.row(noted, pool, text, rules),
+            None => StatementRow::NONE,
+        };
+        reading
+    }
+
+    /// [`Caches::said`] is the statement of this text, which is not read for its effects.
+    #[inline]
+    pub fn identify(&mut self, text: &[u8], parameters: &Arc<Parameters>, pool: PoolId) {
+        self.said = StatementRow::NONE;
+        if self.statistics.is_on()
+            && let Some((noted, rules)) = self.reader.known_row(text, parameters)
+        {
+            self.said = self.statistics.row(noted, pool, text, rules);
         }
     }
 }

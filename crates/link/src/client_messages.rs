@@ -15,7 +15,8 @@ use crate::ending::{Ending, checked_header};
 use crate::requests::{Renamed, Requests};
 use crate::session::Rest;
 use crate::{
-    copying, following, large_statements, listening, matching, plain_messages, queries, renaming, reserving, slow,
+    attribution, copying, following, large_statements, listening, matching, plain_messages, queries, renaming,
+    reserving, slow,
 };
 
 /// How much of a message must be at hand before anything of it is sent.
@@ -185,6 +186,7 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
     if hears {
         slow::hear(requests, header.tag, at_hand);
     }
+    attribution::note(requests, header.tag, at_hand);
     let dealt_with = dispatch(requests, header, at_hand, in_stream)?;
     if hears && dealt_with {
         slow::dealt_with(requests, header.tag);
@@ -242,6 +244,12 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
         }
         tag::BIND | tag::DESCRIBE | tag::CLOSE => {
             let renamed = match header.tag {
+                tag::BIND if !mapped => {
+                    if let Some(names) = BindNames::decode(&at_hand[HEADER_LEN..]) {
+                        attribution::bound_by_name(requests, &names);
+                    }
+                    Renamed::No
+                }
                 _ if !mapped => Renamed::No,
                 tag::BIND => renaming::bind(requests, header, at_hand, in_stream)?,
                 tag::DESCRIBE => renaming::describe(requests, &at_hand[HEADER_LEN..], in_stream)?,

@@ -17,7 +17,7 @@ use wire::frontend::{BindNames, Execute, Parse, Target, tag};
 
 use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
 use crate::session::Session;
-use crate::{announcing, listening, remedies, texts, vacating};
+use crate::{announcing, attribution, listening, remedies, texts, vacating};
 
 /// Whether a message must wait for answers under way, because they decide how a text is read, or which statements have
 /// which names.
@@ -48,11 +48,14 @@ fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
 /// A Parse is sent without renaming: of the unnamed statement, or where no names are kept. False: it waits for answers
 /// under way.
 pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'_>>, is_mapped: bool) -> bool {
+    let (name, text) = parse.map_or((&b""[..], None), |parse| (parse.name, Some(parse.query)));
     if !requests.follows() {
+        attribution::unfollowed(requests, text);
+        attribution::parsed(requests, name);
         return true;
     }
-    let text = parse.map(|parse| parse.query);
     let reading = texts::read_text(requests, text);
+    attribution::parsed(requests, name);
     let is_followed = requests.session.tracker.is_some() || reading.is_active();
     let kept = is_followed && is_mapped && !reading.is_plain();
     let marked = kept

@@ -15,7 +15,7 @@
 //! | `session`, `waiting` | a client's conversation; how long it has waited, and its deadline |
 //! | `pool`, `pinned`, `surplus`, `published` | the servers of one database and user, and the sessions that wait for them |
 //! | `experience`, `listener` | transactions that run long there; which sessions listen to which channels |
-//! | `caches`, `buffers`, `standings`, `other_workers` | what all of a worker's links share |
+//! | `caches`, `buffers`, `standings`, `statistics`, `other_workers` | what all of a worker's links share |
 //!
 //! | messages | |
 //! |---|---|
@@ -28,6 +28,7 @@
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
+//! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, and logged, as they are answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
 //! | `replaying`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
@@ -35,12 +36,14 @@
 
 pub mod announcing;
 pub mod answers;
+mod attribution;
 pub mod buffers;
 pub mod caches;
 pub mod checking;
 pub mod client_messages;
 mod confirming;
 pub mod copying;
+mod counting;
 pub mod ending;
 pub mod experience;
 mod fakes;
@@ -79,6 +82,8 @@ pub mod session;
 pub mod slow;
 mod splitting;
 pub mod standings;
+pub mod statistics;
+
 pub mod stream;
 pub mod texts;
 pub mod unlinked;

@@ -4,16 +4,18 @@
 //! It has the same effect as `Answers`, without building one. From the first other message on, the rest goes to
 //! `Answers`.
 
-use connections::server::{Overdue, Server};
+use connections::server::{Expect, Overdue, Server};
+use machine::histogram::Bucket;
 use session_state::state::Defines;
 use session_state::unnamed;
 use settings::PoolMode;
-use units::Time;
+use units::{PoolId, Time};
 use wire::backend::{Status, tag};
 use wire::{HEADER_LEN, Header};
 
 use crate::pool::Pool;
 use crate::session::Session;
+use crate::statistics::Statistics;
 
 /// A server and its session.
 pub struct LoneAnswer<'a> {
@@ -38,14 +40,14 @@ impl LoneAnswer<'_> {
 
     /// Reads a ReadyForQuery after which the client is owed nothing. `None`: it is another message, and stays unread.
     #[inline(always)]
-    pub fn ready(&mut self, now: Time, message: &[u8]) -> Option<Status> {
+    pub fn ready(&mut self, now: Time, message: &[u8], statistics: &mut Statistics) -> Option<Status> {
         let [tag::READY_FOR_QUERY, 0, 0, 0, 5, status] = *message else { return None };
         let status = match status {
             b'I' => Status::Idle,
             b'T' => Status::InTransaction,
             _ => return None,
         };
-        let is_query = self.server.ledger.take_last_ready()?;
+        let (is_query, statement) = self.server.ledger.take_last_ready()?;
         let server = &mut *self.server;
         server.transaction.status = status;
         server.transaction.answer_failed = false;
@@ -62,6 +64,13 @@ impl LoneAnswer<'_> {
         }
         let query_at = std::mem::replace(&mut server.transaction.query_at, now);
         let bucket = self.pool.counts.count_query(now, query_at);
+        let ran_us = now.micros_since(query_at);
+        server.transaction.tally.sent(message.len());
+        if let Some(call) = server.transaction.tally.ready(is_query.then_some(statement), ran_us, now, query_at) {
+            let bucket = if call.run_us == ran_us { bucket } else { Bucket::of(call.run_us) };
+            statistics.count(self.pool.id, &call, bucket);
+            self.session.last_statement = call.statement;
+        }
         if status == Status::Idle {
             let began = server.transaction.began_at.take().unwrap_or(now);
             self.pool.counts.count_transaction(now, began, (query_at, bucket));
@@ -79,15 +88,31 @@ pub(crate) fn can_pass(server: &Server) -> bool {
 /// The length of the whole messages at the beginning that concern only the client; the ledger takes them as answered.
 /// The session has no tracked state.
 #[inline(always)]
-pub fn passed(server: &mut Server, bytes: &[u8]) -> usize {
-    let mut len = 0;
+pub fn passed(server: &mut Server, bytes: &[u8], now: Time, statistics: &mut Statistics, pool: PoolId) -> usize {
+    let (mut len, mut counted) = (0, 0);
     while let Ok(Some(header)) = Header::parse(&bytes[len..])
         && let Some(message) = bytes[len..].get(..header.total_len())
         && (header.tag != tag::COMMAND_COMPLETE || says_little(message))
-        && server.ledger.passes(header.tag)
     {
+        let (front, statement) = (server.ledger.front(), server.ledger.statement());
+        if !server.ledger.passes(header.tag) {
+            break;
+        }
         len += message.len();
+        if header.tag != tag::COMMAND_COMPLETE {
+            continue;
+        }
+        let (tally, query_at) = (&mut server.transaction.tally, server.transaction.query_at);
+        let tag = &message[HEADER_LEN..];
+        tally.sent(len - counted);
+        counted = len;
+        if front == Some(Expect::Query) {
+            tally.completed(tag);
+        } else if let Some(call) = tally.executed(statement, tag, now, query_at) {
+            statistics.count(pool, &call, Bucket::of(call.run_us));
+        }
     }
+    server.transaction.tally.sent(len - counted);
     len
 }
 

@@ -40,12 +40,17 @@ impl<'a> LoneQuery<'a> {
     /// Whether its text has no effect except its answer.
     #[inline(always)]
     pub fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> bool {
-        let (rules, server) = (&self.pool.rules, &self.server);
+        let (rules, server) = (&self.pool.rules, &mut *self.server);
+        let (parameters, id) = (&server.kept.parameters, self.pool.id);
         if !rules.follows() {
             // Texts are not read here, except for the pooler's names of prepared statements.
+            caches.identify(text, parameters, id);
+            server.ledger.speaks_of(caches.said);
             return server.statements.prepared.is_empty() || rules.mode == PoolMode::Session;
         }
-        is_harmless(caches.reader.read(text, &server.kept.parameters, &mut self.pool.names.known))
+        let reading = caches.read(text, parameters, &mut self.pool.names.known, id);
+        server.ledger.speaks_of(caches.said);
+        is_harmless(reading)
     }
 
     /// Continues as a general request.

@@ -19,7 +19,7 @@ use wire::backend::{Fields, Status};
 use wire::{HEADER_LEN, sqlstate};
 
 use crate::answers::Answers;
-use crate::slow;
+use crate::{counting, slow};
 
 /// The error for a query that no server has seen.
 pub const WORDS: &str = "canceling statement due to query_timeout";
@@ -29,8 +29,9 @@ pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
     if answers.server.traces.asked.is_some() {
         slow::answered(answers);
     }
-    let counts = &mut answers.pool.counts;
     let query_at = answers.server.transaction.query_at;
+    counting::ready(answers, answers.now.micros_since(query_at));
+    let counts = &mut answers.pool.counts;
     let bucket = counts.count_query(answers.now, query_at);
     answers.server.query_answered();
     answers.server.transaction.query_at = answers.now;

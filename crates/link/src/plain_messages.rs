@@ -8,6 +8,7 @@ use connections::server::Expect;
 use wire::frontend::{Describe, Target, tag};
 use wire::{HEADER_LEN, Header};
 
+use crate::attribution;
 use crate::requests::Requests;
 
 /// Longer messages are rare.
@@ -26,6 +27,7 @@ pub(crate) fn pass(requests: &mut Requests<'_>) {
     {
         match header.tag {
             tag::EXECUTE => {
+                attribution::note(requests, tag::EXECUTE, message);
                 requests.queries += 1;
                 requests.sent(Expect::Execute);
             }

@@ -7,7 +7,7 @@ use wire::HEADER_LEN;
 use wire::frontend::Query;
 
 use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
-use crate::{announcing, following, listening, remedies, reserving, splitting, texts, vacating};
+use crate::{announcing, attribution, following, listening, remedies, reserving, splitting, texts, vacating};
 
 /// A Query is sent. `Yes`: it was sent in another form, or dealt with.
 pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in_stream: bool) -> Renamed {
@@ -15,17 +15,21 @@ pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in
         return Renamed::Yes;
     }
     if !requests.follows() {
+        let text = whole.then(|| Query::unchecked(&at_hand[HEADER_LEN..])).flatten().map(|query| query.text);
+        attribution::unfollowed(requests, text);
         requests.holds |= reserving::refuses_names(requests, &at_hand[HEADER_LEN..]);
         requests.ended(Expect::Query);
         return Renamed::No;
     }
     if !whole {
+        attribution::unfollowed(requests, None);
         following::begin_pieces(requests, &at_hand[HEADER_LEN..]);
         requests.ended(Expect::Query);
         return Renamed::No;
     }
     let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
     let reading = texts::read_text(requests, text);
+    requests.server.ledger.speaks_of(requests.caches.said);
     if requests.session.tracker.is_some() || reading.is_active() || reading.names_statements() {
         let split = split(requests, text.unwrap_or_default(), reading, in_stream);
         if split != Renamed::No {
@@ -127,6 +131,7 @@ pub(crate) fn split(requests: &mut Requests<'_>, text: &[u8], reading: Reading, 
     }
     let (first, rest) = text.split_at(at);
     let reading = texts::read_text(requests, Some(first));
+    requests.server.ledger.speaks_of(requests.caches.said);
     if !query_followed(requests, Some(first), reading, false) {
         return Renamed::Later;
     }

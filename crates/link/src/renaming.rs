@@ -17,7 +17,7 @@ use crate::ending::Ending;
 use crate::matching::Match;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
-use crate::{following, large_statements, matching, pacing, remedies, server_statements, texts};
+use crate::{attribution, following, large_statements, matching, pacing, remedies, server_statements, texts};
 
 pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
     let parse = Parse::decode(body)?;
@@ -50,6 +50,8 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     }
     // Another session with the same text may be in a pool that follows session state.
     let meant = Arc::clone(texts::meant(requests.server, requests.session));
+    requests.caches.identify(parse.query, &meant, requests.pool.id);
+    requests.server.ledger.speaks_of(requests.caches.said);
     let reader = &mut requests.caches.reader;
     let mut statement = requests.caches.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
     if statement.executes() {
@@ -139,6 +141,7 @@ pub(crate) fn bind(
         return Ok(Renamed::No);
     }
     if names.statement.is_empty() {
+        attribution::bound_by_name(requests, &names);
         let recalled = recall_unnamed(requests);
         let after_names = &body[names.len..];
         let goes_on = recalled != Renamed::Later && following::bind_followed(requests, &names, None, after_names);
@@ -148,12 +151,14 @@ pub(crate) fn bind(
     let Some((statement, client_shape, reading)) =
         server_statements::named(requests.session, requests.pool, requests.caches, names.statement)
     else {
+        attribution::bound_by_name(requests, &names);
         if server_statements::must_wait(requests.server, requests.session, requests.pool, names.statement, None) {
             return Ok(Renamed::Later);
         }
         let goes_on = following::bind_followed(requests, &names, None, &body[names.len..]);
         return Ok(if goes_on { Renamed::No } else { Renamed::Later });
     };
+    attribution::bound(requests, names.portal, requests.caches.said);
     if server_statements::must_wait(
         requests.server,
         requests.session,
@@ -281,6 +286,8 @@ pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: 
         return Ok(false);
     }
     if !whole {
+        attribution::unfollowed(requests, None);
+        attribution::parsed(requests, b"");
         let text = at_hand[HEADER_LEN..].iter().position(|&byte| byte == 0).map_or(0, |end| HEADER_LEN + end + 1);
         following::begin_pieces(requests, &at_hand[text..]);
         if let Some(tracker) = &mut requests.session.tracker {

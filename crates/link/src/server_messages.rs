@@ -15,7 +15,7 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use crate::answers::Answers;
 use crate::findings::{Astray, Broken};
 use crate::lone_answer::{can_pass, passed};
-use crate::{announcing, checking, confirming, copying, listening, matching, naming, overdue, splitting};
+use crate::{announcing, checking, confirming, copying, counting, listening, matching, naming, overdue, splitting};
 
 pub fn read(answers: &mut Answers<'_>) -> Result<(), Broken> {
     loop {
@@ -106,7 +106,7 @@ fn pass_on(answers: &mut Answers<'_>) -> bool {
     let rest = answers.stream.rest();
     let mut len = 0;
     if can_pass(answers.server) && matches!(&answers.session, Some((_, session)) if session.tracker.is_none()) {
-        len = passed(answers.server, rest);
+        len = passed(answers.server, rest, answers.now, &mut answers.caches.statistics, answers.pool.id);
         answers.stream.pass(len);
     } else if let Some((owner, described)) =
         answers.server.ledger.rows().filter(|(owner, _)| !reads_rows(answers.server, *owner))
@@ -219,6 +219,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             Ok(confirming::parameter(answers, &status, clients))
         }
         tag::COMMAND_COMPLETE => {
+            counting::completed(answers, body);
             confirming::command(answers, body);
             Ok(clients)
         }
@@ -417,9 +418,13 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
         answers.server.query_answered();
         answers.server.transaction.query_at = answers.now;
     }
+    let is_clients = answers.is_error_answer() && !tries_again;
     confirming::failed_followed(answers, tries_again);
     let mut skipped = Vec::new();
     answers.server.ledger.failed(|entry| skipped.push(entry))?;
+    if is_clients {
+        counting::failed(answers, &skipped);
+    }
     if skipped.first().is_some_and(|entry| (entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed)) {
         // PostgreSQL drops the unnamed statement before it reads the new one.
         answers.server.statements.unnamed = unnamed::NONE;

@@ -7,7 +7,7 @@ use connections::server::{Answerer, Expect, Server};
 use session_state::prepared;
 use session_state::prepared::{Statement, StatementId};
 use session_state::shape::Fingerprint;
-use session_state::state::Reading;
+use session_state::state::{KnownRow, Reading};
 use wire::frontend::{Close, Target};
 
 use crate::caches::Caches;
@@ -15,7 +15,8 @@ use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
 
-/// The statement of a client's name, its shape as the client knows it, and its effects.
+/// The statement of a client's name, its shape as the client knows it, and its effects. [`Caches::said`] is that statement
+/// then.
 pub(crate) fn named(
     session: &mut Session,
     pool: &mut Pool,
@@ -23,8 +24,21 @@ pub(crate) fn named(
     name: &[u8],
 ) -> Option<(Arc<Statement>, Fingerprint, Reading)> {
     let named = session.statements.names.as_ref()?.named(name)?;
+    let mut row = named.row.get();
+    if !caches.statistics.knows(row, pool.id) {
+        row = known_row(session, pool, caches, &named.statement);
+        named.row.set(row);
+    }
+    caches.said = row.row;
     let reading = named.reading(&mut caches.reader, &mut pool.names.known);
     Some((Arc::clone(&named.statement), named.fingerprint(), reading))
+}
+
+/// The row of a statement that its client uses for the first time, or whose row was dropped.
+#[cold]
+fn known_row(session: &Session, pool: &Pool, caches: &mut Caches, statement: &Statement) -> KnownRow {
+    caches.identify(statement.query(), &session.parameters, pool.id);
+    KnownRow { pool: pool.id, row: caches.said }
 }
 
 /// Prepares a statement on the server before the next message, with these parameter types if they are known.

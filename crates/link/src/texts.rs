@@ -11,7 +11,7 @@ use session_state::state::{Effect, Effects, Pins, Reading, Remedy};
 use session_state::tracker::Marked;
 use session_state::{own_settings, prepared};
 use sql::{Rules, Text};
-use units::limits;
+use units::{StatementRow, limits};
 use wire::backend::Status;
 use wire::frontend::Parse;
 
@@ -62,8 +62,14 @@ pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Rea
     }
     let meant = requests.session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
     let parameters = meant.unwrap_or(&requests.server.kept.parameters);
-    let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
-    let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
+    let known = &mut requests.pool.names.known;
+    let reading = match text {
+        Some(text) => requests.caches.read(text, parameters, known, requests.pool.id),
+        None => {
+            requests.caches.said = StatementRow::NONE;
+            Reading::UNKNOWN
+        }
+    };
     requests.server.transaction.defines = requests.server.transaction.defines.max(reading.defines());
     note_local_rights(requests.server, reading);
     reading

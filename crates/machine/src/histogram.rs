@@ -80,6 +80,29 @@ impl Histogram {
         BOUNDS_US.into_iter().map(Some).chain([None]).zip(self.counts)
     }
 
+    /// The time that this share of all was not above, estimated within its bucket as if times were spread evenly in it.
+    /// `zeros`: so many more took no time at all; `max`: the longest that was counted. 0 if nothing was.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u64, zeros: u64, max: u64) -> u64 {
+        let all = self.total() + zeros;
+        let rank = u128::from(all) * u128::from(per_mille) / 1000;
+        let mut below = u128::from(zeros);
+        if rank <= below && zeros > 0 {
+            return 0;
+        }
+        let mut low = 0;
+        for (high, count) in self.buckets() {
+            let high = high.unwrap_or(u64::MAX).min(max);
+            if count > 0 && below + u128::from(count) >= rank {
+                let part = u128::from(high.saturating_sub(low)) * (rank - below) / u128::from(count);
+                return low + u64::try_from(part).unwrap_or(u64::MAX);
+            }
+            below += u128::from(count);
+            low = high;
+        }
+        max
+    }
+
     /// How many times were counted.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -130,6 +153,22 @@ mod tests {
     #[test]
     fn bounds_are_far_enough_apart_for_one_comparison() {
         assert!(BOUNDS_US.windows(2).all(|pair| pair[1] >= 2 * pair[0]));
+    }
+
+    #[test]
+    fn a_quantile_lies_in_the_bucket_of_the_time_that_has_its_rank() {
+        let times: Vec<u64> = (0..1000).map(|number| number * number).collect();
+        let mut histogram = Histogram::default();
+        times.iter().for_each(|time| histogram.count(Bucket::of(*time)));
+        for per_mille in [1, 500, 950, 990, 1000] {
+            let (exact, found) = (times[per_mille - 1], histogram.quantile(per_mille as u64, 0, times[999]));
+            assert_eq!(Bucket::of(exact), Bucket::of(found.max(1)), "{per_mille}: {exact}, found {found}");
+        }
+        assert_eq!(histogram.quantile(1000, 0, times[999]), times[999]);
+        assert_eq!(Histogram::default().quantile(500, 0, 0), 0);
+        // Most did not wait.
+        assert_eq!(histogram.quantile(500, 2000, times[999]), 0);
+        assert!(histogram.quantile(950, 2000, times[999]) > 0);
     }
 
     #[test]

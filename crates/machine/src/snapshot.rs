@@ -13,7 +13,7 @@ use session_state::state::{PinSnapshot, Pins};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
-use crate::histogram::Spans;
+use crate::histogram::{Histogram, Spans};
 use crate::observe::Peer;
 use crate::replication::ReplicationKind;
 
@@ -29,6 +29,8 @@ pub enum Look {
     Busy,
     /// All clients and servers.
     Connections,
+    /// What is counted of statements.
+    Statements,
 }
 
 /// One worker at one moment.
@@ -50,6 +52,8 @@ pub struct Snapshot {
     /// Limits of classes that are counted here, and what statements are.
     pub limits: Vec<LimitCounts>,
     pub statements: Vec<StatementCounts>,
+    /// Only with [`Look::Statements`].
+    pub queries: Vec<QueryCounts>,
     pub refusals: Vec<RefusalCounts>,
     /// What pools of configured databases have come to that were forgotten since.
     pub past: Vec<(Arc<str>, Totals)>,
@@ -110,6 +114,54 @@ pub struct StatementCounts {
     pub wait_max_us: u64,
     pub delayed: u64,
     pub rejected: u64,
+}
+
+/// One statement of one pool on one worker, by its fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryCounts {
+    pub key: PoolKey,
+    /// As limits name it; `None`: all that have no row of their own, or no more.
+    pub fingerprint: Option<u64>,
+    /// The beginning of its text, as it came first, without literals unless `observe_literals` keeps them.
+    pub text: String,
+    pub counts: CallCounts,
+}
+
+/// Calls of one statement since the start. Times in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Those that failed included.
+    pub calls: u64,
+    pub errors: u64,
+    /// As the command tags say.
+    pub rows: u64,
+    /// Bytes of answers to clients.
+    pub bytes: u64,
+    /// From when a statement was sent, or the one before it was answered, until it was answered.
+    pub run_us: u64,
+    pub run_max_us: u64,
+    /// How long sessions waited for a server, of the first statement on it.
+    pub queue_us: u64,
+    pub queue_max_us: u64,
+    pub run: Histogram,
+    /// Without those that did not wait.
+    pub queue: Histogram,
+}
+
+impl CallCounts {
+    /// Adds those of the same statement on another worker, or of another statement.
+    pub fn add(&mut self, other: &CallCounts) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.run_us += other.run_us;
+        self.run_max_us = self.run_max_us.max(other.run_max_us);
+        self.queue_us += other.queue_us;
+        self.queue_max_us = self.queue_max_us.max(other.queue_max_us);
+        self.run.add(&other.run);
+        self.queue.add(&other.queue);
+    }
 }
 
 /// What `chaos_rotate` made of links; nothing where it is off.

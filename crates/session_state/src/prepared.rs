@@ -22,7 +22,7 @@ use wire::frontend::Parse;
 
 use crate::catalogue::Known;
 use crate::shape::{self, Fingerprint, Shape};
-use crate::state::{self, Effect, Note, Reader, Reading, Sketch};
+use crate::state::{self, Effect, KnownRow, Note, Reader, Reading, Sketch};
 use crate::unnamed::Version;
 
 pub use moving::{MovedNames, MovedUnnamed};
@@ -207,6 +207,8 @@ pub struct Named {
     in_sql: InSql,
     /// The side effects of its words when its client used it last.
     note: Cell<Note>,
+    /// Its row in the statistics, once its client has used it.
+    pub row: Cell<KnownRow>,
 }
 
 /// A statement of the protocol that SQL's EXECUTE names: made once, since one packet may name it thousands of times.
@@ -329,6 +331,7 @@ impl StatementNames {
                 shape_requested: false,
                 in_sql: InSql::default(),
                 note: Cell::default(),
+                row: Cell::default(),
             }),
         );
         self.push(NameChange { name: name.into(), before });

@@ -146,6 +146,7 @@ settings! {
         stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "The period of averages, and of the lines of log_stats.";
         stats_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run SHOW commands on the console.";
         suspend_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long SUSPEND waits until all received data is delivered and logins are over. After that, connections for which it still waits are closed. 0: it waits as long as that takes.";
+        track_statements: bool = Flag, Some("1"), Yes, Works, Ours, "Counts each statement, its times and its rows, for SHOW QUERIES. 0: counts none, and forgets what was counted.";
     }
 
     Observing observing: ObserveSettings, "Observing PostgreSQL" {

@@ -43,6 +43,40 @@ impl fmt::Debug for PoolKey {
     }
 }
 
+/// A row of a worker's table of statements: its place, and which of the place's tenants it is.
+///
+/// A row that was dropped since is told from the next one in its place; after a million tenants of one place no longer, and
+/// a call may then be counted for another statement.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatementRow(u32);
+
+impl StatementRow {
+    /// None: the statement is not known, or not counted.
+    pub const NONE: StatementRow = StatementRow(0);
+    const PLACE_BITS: u32 = 12;
+    /// So many places have names.
+    pub const PLACES: usize = 1 << StatementRow::PLACE_BITS;
+
+    /// The `tenant`-th row in this place. None of these is [`StatementRow::NONE`].
+    #[must_use]
+    pub fn new(place: usize, tenant: u32) -> StatementRow {
+        debug_assert!(place < StatementRow::PLACES, "the table has no more places");
+        let tenants = (1 << (32 - StatementRow::PLACE_BITS)) - 1;
+        StatementRow((tenant % tenants + 1) << StatementRow::PLACE_BITS | place as u32)
+    }
+
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self != StatementRow::NONE
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn place(self) -> usize {
+        self.0 as usize % StatementRow::PLACES
+    }
+}
+
 /// Which of the machines in one place it is, one after another: one that panicked is followed by another, which has nothing
 /// of what that one had.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

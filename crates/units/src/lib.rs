@@ -13,5 +13,5 @@ pub mod table;
 pub mod time;
 pub mod transitions;
 
-pub use id::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, WorkerId};
+pub use id::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, StatementRow, WorkerId};
 pub use time::{Time, milliseconds};

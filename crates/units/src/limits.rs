@@ -222,6 +222,23 @@ pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
 /// How much of a statement is shown as the reason of a pin.
 pub const PIN_TEXT_LEN_MAX: usize = 256;
 
+/// Statements that one worker counts apart for SHOW QUERIES; of more, those used least are counted as others. With
+/// [`COUNTED_TEXT_LEN_MAX`] each takes about a kilobyte: 4 MB a worker.
+pub const STATEMENTS_COUNTED_MAX: usize = crate::StatementRow::PLACES;
+
+/// When the table is full, one in so many of its statements is dropped: to choose them takes a look at all.
+pub const STATEMENTS_DROPPED_SHARE: usize = 16;
+
+/// How much of a statement's text SHOW QUERIES shows.
+pub const COUNTED_TEXT_LEN_MAX: usize = 512;
+
+/// Named portals of one transaction, and named statements of one connection where names are not mapped, whose statements are
+/// known for SHOW QUERIES; calls of more are counted as others.
+pub const NAMES_COUNTED_MAX: usize = 256;
+
+/// Lines about statements that took long, from one worker in one second. What is left out is counted.
+pub const SLOW_LINES_MAX: u32 = 200;
+
 /// How much of a text is shown that a client waits with.
 pub const WAITING_TEXT_LEN_MAX: usize = 1024;
 

@@ -31,7 +31,7 @@ use connections::flow::Flow;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
-use machine::snapshot::{Look, ObjectSizes};
+use machine::snapshot::{Look, ObjectSizes, QueryCounts};
 use machine::{DatabaseOrders, Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
 use units::deadline::Owner;
@@ -124,7 +124,8 @@ impl Worker {
             now,
             pools: view.pools_shown(now),
             clients: view.clients_shown(look),
-            servers: if look == Look::Pools { Vec::new() } else { view.servers_shown(now) },
+            servers: view.servers_shown(now, look),
+            queries: self.queries_shown(look),
             lends: self.tables.counts.lends,
             console_logins: self.tables.counts.console_logins,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
@@ -143,6 +144,14 @@ impl Worker {
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
         }
+    }
+
+    fn queries_shown(&self, look: Look) -> Vec<QueryCounts> {
+        if look != Look::Statements {
+            return Vec::new();
+        }
+        let key = |pool| self.tables.pools.get(pool).map(|pool| pool.key.clone());
+        self.tables.caches.statistics.counts(key).collect()
     }
 
     /// Pools whose rows of the board this worker wants read anew each round.
@@ -335,6 +344,7 @@ impl Worker {
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
         let mut servers = reloads::servers_by_pool(&self.tables);
+        self.tables.caches.statistics.configure(&self.tables.settings);
         reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.

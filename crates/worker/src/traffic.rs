@@ -431,8 +431,9 @@ impl Worker {
         {
             let mut answer = LoneAnswer { session, server, pool };
             if answer.is_expected() {
-                stream.pass(passed(answer.server, bytes));
-                if answer.ready(step.now, stream.rest()).is_some() {
+                let statistics = &mut self.tables.caches.statistics;
+                stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id));
+                if answer.ready(step.now, stream.rest(), statistics).is_some() {
                     answer.pool.counts.totals.sent += bytes.len() as u64;
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;

@@ -14,6 +14,7 @@ mod counts;
 mod owed;
 
 use session_state::prepared::StatementId;
+use units::StatementRow;
 use wire::backend::tag;
 
 use crate::Broken;
@@ -119,10 +120,12 @@ pub struct Entry {
     pub expect: Expect,
     /// Its effects on the session's state are noted elsewhere, in the same order.
     pub noted: bool,
+    /// The statement that it parses, binds or runs, for statistics.
+    pub statement: StatementRow,
 }
 
 // One is written and read for each message of a client, so it is small.
-const _: () = assert!(size_of::<Entry>() == 20);
+const _: () = assert!(size_of::<Entry>() == 24);
 
 /// The server sent a message that is not part of any answer it owes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -147,6 +150,8 @@ pub struct Ledger {
     ran: bool,
     /// It cannot be known any more which answers are owed: the session ends, and the server is not used again.
     doubtful: bool,
+    /// The statement of the client's next message.
+    next: StatementRow,
 }
 
 impl Ledger {
@@ -230,15 +235,29 @@ impl Ledger {
         self.owed.front().map(|entry| entry.owner)
     }
 
+    /// The client's next messages are about this statement.
+    #[inline]
+    pub fn speaks_of(&mut self, statement: StatementRow) {
+        self.next = statement;
+    }
+
+    /// The statement that the answer being read is about.
+    #[inline]
+    pub fn statement(&self) -> StatementRow {
+        self.owed.front().map_or(StatementRow::NONE, |entry| entry.statement)
+    }
+
     /// Notes a message that was sent. False: the server will not answer it, because it skips to Sync or is in COPY IN.
     pub fn sent(&mut self, owner: Answerer, expect: Expect) -> bool {
-        self.sent_as(Entry { owner, expect, noted: false })
+        let statement = if owner == Answerer::Client { self.next } else { StatementRow::NONE };
+        self.sent_as(Entry { owner, expect, noted: false, statement })
     }
 
     /// Like [`Ledger::sent`], for a message of the client whose effects are noted elsewhere. False: it will have no
     /// effect.
     pub fn sent_noted(&mut self, expect: Expect) -> bool {
-        !self.copying.is_open() && self.sent_as(Entry { owner: Answerer::Client, expect, noted: true })
+        !self.copying.is_open()
+            && self.sent_as(Entry { owner: Answerer::Client, expect, noted: true, statement: self.next })
     }
 
     /// Whether the answer being read is one whose effects are noted.
@@ -280,10 +299,10 @@ impl Ledger {
         matches!(entry.expect, Expect::Query | Expect::Execute).then_some((entry.owner, entry.expect == Expect::Query))
     }
 
-    /// Takes a ReadyForQuery if it is the client's and nothing else is owed. Returns whether it ends a simple query.
-    /// `None`: it is not so, and nothing has changed.
+    /// Takes a ReadyForQuery if it is the client's and nothing else is owed. Returns whether it ends a simple query, and
+    /// that query's statement. `None`: it is not so, and nothing has changed.
     #[inline]
-    pub fn take_last_ready(&mut self) -> Option<bool> {
+    pub fn take_last_ready(&mut self) -> Option<(bool, StatementRow)> {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
         let front = self.owed.front()?;
         let is_query = match front.expect {
@@ -295,7 +314,7 @@ impl Ledger {
             return None;
         }
         self.owed.pop_front();
-        Some(is_query)
+        Some((is_query, front.statement))
     }
 
     /// No COPY IN affects how the server reads messages, or has read them.

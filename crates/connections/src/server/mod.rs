@@ -8,7 +8,9 @@ pub mod ledger;
 mod moving;
 mod parts;
 mod sequences;
+mod spoken;
 pub mod states;
+mod tally;
 
 use std::sync::Arc;
 
@@ -31,7 +33,9 @@ pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
 pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work};
 pub use sequences::Sequences;
+pub use spoken::Spoken;
 pub use states::{Group, State};
+pub use tally::{Call, Tally};
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
 /// session being closed.
@@ -83,6 +87,7 @@ impl Server {
                 described: Described::default(),
                 verdict: Verdict::None,
                 unnamed: session_state::unnamed::NONE,
+                spoken: Spoken::default(),
             },
             kept: Kept {
                 parameters,

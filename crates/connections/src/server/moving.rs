@@ -14,8 +14,8 @@ use units::{ConnId, PoolId, Serial, Time};
 
 use super::sequences::Drawn;
 use super::{
-    Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, Sequences, Server, State, Statements, Traces, Transaction,
-    Work,
+    Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, Sequences, Server, Spoken, State, Statements, Traces,
+    Transaction, Work,
 };
 use crate::Verdict;
 use crate::databases::{Address, Database};
@@ -191,6 +191,7 @@ impl Server {
                 verdict: Verdict::None,
                 // The version that it has is the other process's.
                 unnamed: session_state::unnamed::UNKNOWN,
+                spoken: Spoken::default(),
             },
             kept: Kept {
                 parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),

@@ -12,7 +12,7 @@ use session_state::unnamed::Version;
 use units::{ConnId, Serial, Time};
 use wire::backend::Status;
 
-use super::{Asked, Overdue, Sequences};
+use super::{Asked, Overdue, Sequences, Spoken, Tally};
 use crate::charge::Charge;
 use crate::databases::{Address, Database};
 use crate::encryption::Encryption;
@@ -67,6 +67,8 @@ pub struct Statements {
     pub verdict: Verdict,
     /// The version of the unnamed statement that it has, if that is known.
     pub unnamed: Version,
+    /// Which statements its session's names stand for, for statistics.
+    pub spoken: Spoken,
 }
 
 /// What sessions have set on a server. The next one may need other values.
@@ -124,6 +126,8 @@ pub struct Transaction {
     pub emptying: Option<Box<[sql::Word]>>,
     /// Its client has got an error for the request being answered.
     pub answer_failed: bool,
+    /// What the answer has come to, for statistics.
+    pub tally: Tally,
 }
 
 impl Transaction {
@@ -140,6 +144,7 @@ impl Transaction {
             local_rights: false,
             emptying: None,
             answer_failed: false,
+            tally: Tally::default(),
         }
     }
 }

@@ -24,7 +24,7 @@ fn counted(input: &ShowInput<'_>) -> (usize, usize) {
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let (clients, servers) = match input.detail {
         Detail::Connections => input.connections(),
-        Detail::Pools | Detail::Busy | Detail::Nothing => counted(input),
+        Detail::Pools | Detail::Busy | Detail::Statements | Detail::Nothing => counted(input),
     };
     let items = [
         ("databases", input.databases().len()),

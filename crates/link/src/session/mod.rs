@@ -15,7 +15,7 @@ use session_state::parameters::{Parameters, Tracked};
 use session_state::state::ListenerWait;
 use session_state::tracker::Tracker;
 use units::deadline::Armed;
-use units::{ConnId, PoolId, Time};
+use units::{ConnId, PoolId, StatementRow, Time};
 
 pub use parts::{Admission, Claim, ClientStatements, Incoming, Rest};
 pub use states::{State, WaitFor};
@@ -41,6 +41,8 @@ pub struct Session {
     pub incoming: Incoming,
     pub statements: ClientStatements,
     pub claim: Claim,
+    /// The statement that was answered last, for the console.
+    pub last_statement: StatementRow,
 }
 
 /// What a session begins with.
@@ -86,6 +88,7 @@ impl Session {
                 reports_limits,
                 begun_deadline_ms: deadline_ms,
             },
+            last_statement: StatementRow::NONE,
         }
     }
 

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
+use units::{PoolId, StatementRow};
 
 use crate::catalogue::{Edition, Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
@@ -212,16 +213,31 @@ impl Reading {
     }
 }
 
+/// The row of a text in the worker's statistics, for the pool that asked last.
+#[derive(Copy, Clone, Debug)]
+pub struct KnownRow {
+    pub pool: PoolId,
+    pub row: StatementRow,
+}
+
+impl Default for KnownRow {
+    /// For no pool.
+    fn default() -> KnownRow {
+        KnownRow { pool: PoolId(u32::MAX), row: StatementRow::NONE }
+    }
+}
+
 /// The side effects of a text's words in the pool that asked last.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Note {
     edition: Edition,
     side_effects: SideEffects,
+    row: KnownRow,
 }
 
 impl Default for Note {
     fn default() -> Note {
-        Note { edition: Edition::NEVER, side_effects: SideEffects::NONE }
+        Note { edition: Edition::NEVER, side_effects: SideEffects::NONE, row: KnownRow::default() }
     }
 }
 
@@ -245,24 +261,43 @@ impl Reader {
     /// `parameters`: those that the server will read the text by.
     #[inline]
     pub fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &mut Known) -> Reading {
-        let Some(rules) = self.rules(parameters) else { return Reading::UNKNOWN };
+        self.read_noted(text, parameters, known).0
+    }
+
+    /// As [`Reader::read`], with the text's row in the statistics, and the rules that it was read by. `None`: it cannot be
+    /// read.
+    #[inline(always)]
+    pub fn read_noted(
+        &mut self,
+        text: &[u8],
+        parameters: &Arc<Parameters>,
+        known: &mut Known,
+    ) -> (Reading, Option<(&mut KnownRow, Rules)>) {
+        let Some(rules) = self.rules(parameters) else { return (Reading::UNKNOWN, None) };
         let (summary, note) = self.memo.entry(&Text::new(text, rules));
         let marks = summary.marks();
         if note.edition != known.edition() {
-            let edition = known.publish(&mut self.edition);
-            *note = Note { edition, side_effects: known.side_effects(summary.words(), marks) };
+            note.edition = known.publish(&mut self.edition);
+            note.side_effects = known.side_effects(summary.words(), marks);
         }
         debug_assert_eq!(note.side_effects, known.side_effects(summary.words(), marks), "a note is of its edition");
-        Reading { marks, side_effects: note.side_effects }
+        (Reading { marks, side_effects: note.side_effects }, Some((&mut note.row, rules)))
+    }
+
+    /// The row of a text that is not read for its effects; `None`: it cannot be read.
+    #[inline]
+    pub fn known_row(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Option<(&mut KnownRow, Rules)> {
+        let rules = self.rules(parameters)?;
+        Some((&mut self.memo.entry(&Text::new(text, rules)).1.row, rules))
     }
 
     /// As [`Reader::read`], of a text that was read before, with a note of what came out of it.
     #[inline]
     pub(crate) fn reading_of(&mut self, sketch: &Sketch, note: &Cell<Note>, known: &mut Known) -> Reading {
-        let Note { edition, mut side_effects } = note.get();
+        let Note { edition, mut side_effects, row } = note.get();
         if edition != known.edition() {
             side_effects = known.side_effects(&sketch.words, sketch.marks);
-            note.set(Note { edition: known.publish(&mut self.edition), side_effects });
+            note.set(Note { edition: known.publish(&mut self.edition), side_effects, row });
         }
         debug_assert_eq!(side_effects, known.side_effects(&sketch.words, sketch.marks), "a note is of its edition");
         Reading { marks: sketch.marks, side_effects }

@@ -29,6 +29,7 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
             return;
         }
         tables.pools.remove(id, &tables.settings);
+        tables.caches.statistics.forget(id);
     }
     tables.refusals.forget(id);
     let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.id };

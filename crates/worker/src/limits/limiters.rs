@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use connections::Permits;
+use link::statistics::public_key;
 use machine::Settings;
 use machine::snapshot::{LimitCounts, StatementCounts};
 use queueing::classes::LimitKind;
@@ -16,10 +17,6 @@ use sql::Key;
 use units::{ConnId, Time, limits};
 
 use crate::tables::followups::Before;
-
-/// The key of the fingerprints that settings name statements by. Users write fingerprints in files, so it never
-/// changes.
-const FINGERPRINTS: u64 = 0x7067_7765_6972;
 
 /// A notice about a place in the queue counts at most so many waiters, since all waiters may get a notice at once.
 const PLACES_MAX: usize = 100;
@@ -78,7 +75,7 @@ impl Limiters {
             next_ticket: 0,
             outcomes: BTreeMap::new(),
             look_at: None,
-            key: Key::from_seed(FINGERPRINTS),
+            key: public_key(),
             logins: Box::default(),
         };
         let back = limiters.configure(settings, |_| 0);

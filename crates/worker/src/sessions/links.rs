@@ -202,6 +202,8 @@ pub(crate) fn join(
     let waited_us = session.waited_us(now);
     pool.counts.count_wait(waited_us);
     server.work.waited_us = waited_us;
+    server.transaction.tally.begin(waited_us);
+    server.statements.spoken.clear();
     server.traces.asked = slow::linked(pool, session, now);
     session.link(server_id);
     session.progress_at = now;

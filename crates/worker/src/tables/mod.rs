@@ -142,6 +142,7 @@ impl Tables {
             servers: &self.servers,
             pools: &self.pools,
             stopping: &self.stopping,
+            statistics: &self.caches.statistics,
             spared_until: self.deadlines.spared_until(),
         }
     }

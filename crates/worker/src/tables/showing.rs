@@ -62,7 +62,7 @@ impl View<'_> {
 
     pub(crate) fn clients_shown(&self, look: Look) -> Vec<ClientSnapshot> {
         match look {
-            Look::Pools => Vec::new(),
+            Look::Pools | Look::Statements => Vec::new(),
             Look::Busy => self.busy_clients(),
             Look::Connections => {
                 // A session that only waits for its last message to be written is not shown.
@@ -104,13 +104,13 @@ impl View<'_> {
         let waits_with = if waits { first_text(session, &session.incoming.inbox).map(beginning) } else { None };
         // It may have been closed in this step, and the session with it.
         let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
-            return Doing { waits_with, ..Doing::default() };
+            let statement = self.statistics.fingerprint(session.last_statement);
+            return Doing { statement, waits_with, ..Doing::default() };
         };
         let (transaction, is_answered) = (&server.transaction, server.ledger.is_clear());
-        let is_open = transaction.status != Status::Idle;
+        let (is_open, runs) = (transaction.status != Status::Idle, server.ledger.statement());
         Doing {
-            // Nothing counts statements by fingerprint yet.
-            statement: None,
+            statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement }),
             began_at: if is_open || !is_answered { transaction.began_at } else { None },
             waited_us: server.work.waited_us,
             idle_since: (is_open && is_answered).then_some(transaction.query_at),
@@ -119,7 +119,10 @@ impl View<'_> {
         }
     }
 
-    pub(crate) fn servers_shown(&self, now: Time) -> Vec<ServerSnapshot> {
+    pub(crate) fn servers_shown(&self, now: Time, look: Look) -> Vec<ServerSnapshot> {
+        if matches!(look, Look::Pools | Look::Statements) {
+            return Vec::new();
+        }
         self.servers.iter().filter_map(|(id, server)| self.server_snapshot(now, id, server)).collect()
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use connections::server::{LimitWait, Server};
 use link::pool::Pool;
 use link::session::{Admission, Session, State, WaitFor};
+use link::statistics::Statistics;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::{Settings, Step};
 use queueing::board::Board;
@@ -30,6 +31,7 @@ pub struct View<'a> {
     pub(crate) servers: &'a Table<Server>,
     pub(crate) pools: &'a Pools,
     pub(crate) stopping: &'a Stopping,
+    pub(crate) statistics: &'a Statistics,
     /// No timeout ends anything before this: RESUME has just ended SUSPEND.
     pub(crate) spared_until: Time,
 }

@@ -16,6 +16,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
+use units::StatementRow;
 use wire::backend::tag;
 
 use super::{Answerer, Entry, Expect, Ledger};
@@ -160,7 +161,12 @@ impl Ledger {
 
     fn end_copy(&mut self, stage: CopyIn) {
         self.copying.stage = stage;
-        self.owed.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
+        self.owed.push(Entry {
+            owner: Answerer::Client,
+            expect: Expect::CopyEnd,
+            noted: false,
+            statement: StatementRow::NONE,
+        });
     }
 
     /// Notes a message that is sent to a server which is, as far as is known, in COPY IN.
@@ -245,7 +251,7 @@ impl Ledger {
         }
         let Some(owner) = self.copying.take_answered() else { return };
         (self.skipping, self.open) = (false, false);
-        self.owed.push_front(Entry { owner, expect: Expect::Sync, noted: false });
+        self.owed.push_front(Entry { owner, expect: Expect::Sync, noted: false, statement: StatementRow::NONE });
     }
 }
 

@@ -125,10 +125,12 @@ impl Owed {
 
 #[cfg(test)]
 mod tests {
+    use units::StatementRow;
+
     use super::*;
 
     fn entry(expect: Expect) -> Entry {
-        Entry { owner: Answerer::Client, expect, noted: false }
+        Entry { owner: Answerer::Client, expect, noted: false, statement: StatementRow::NONE }
     }
 
     #[test]

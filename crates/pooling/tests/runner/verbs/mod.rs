@@ -29,7 +29,7 @@
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a      order suspend [overdue]
 //! name db.example moves to 10.0.0.2 10.0.0.3
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
-//! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events     doing
+//! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events     doing     queries
 //! panic in worker 1
 //! mailbox of worker 1 is full|has room       mail waits|goes on     board is late|is read     hashing waits|goes on
 //! servers wait|log in                        show startup     show mail     show log

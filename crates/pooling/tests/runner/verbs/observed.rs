@@ -35,3 +35,27 @@ fn lines(world: &World, snapshot: Snapshot) -> Vec<String> {
     };
     snapshot.clients.into_iter().map(line).collect()
 }
+
+/// `queries`: the lines of SHOW QUERIES for each worker, what is not zero of them.
+pub(crate) fn queries(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, Look::Statements);
+        for row in snapshot.queries {
+            let counts = row.counts;
+            let shown = [
+                ("calls", counts.calls),
+                ("errors", counts.errors),
+                ("rows", counts.rows),
+                ("bytes", counts.bytes),
+                ("queue_us", counts.queue_us),
+                ("run_us", counts.run_us),
+                ("run_max_us", counts.run_max_us),
+            ];
+            let shown: Vec<String> =
+                shown.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")).collect();
+            let text = if row.fingerprint.is_some() { format!("{:?}", row.text) } else { "others".to_owned() };
+            world.note(format!("{}/{} {text}: {}", row.key.database, row.key.user, shown.join(" ")));
+        }
+    }
+    words.end()
+}

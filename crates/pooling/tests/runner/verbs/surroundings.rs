@@ -53,13 +53,14 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return control_answers(world, words);
     }
     type Verb = fn(&mut World, Words<'_>) -> Result<(), String>;
-    let shown: [(&str, Verb); 9] = [
+    let shown: [(&str, Verb); 10] = [
         ("pools", pools),
         ("connections", connections),
         ("fidelity", fidelity),
         ("pins", pins),
         ("events", events),
         ("doing", observed::doing),
+        ("queries", observed::queries),
         ("fingerprints", fingerprints),
         ("totals", totals),
         ("name", moves),

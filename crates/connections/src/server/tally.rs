@@ -1,0 +1,211 @@
+//! What the answers of a server have come to since the last statement that was counted, for SHOW QUERIES.
+//!
+//! ```text
+//!   Query            CommandComplete … CommandComplete  ReadyForQuery ──► one call, of the whole message
+//!   Execute          CommandComplete ─┬─ the next CommandComplete     ──► one call, which took until its own tag
+//!                                     └─ ReadyForQuery                ──► one call, which took until here: with its commit
+//!   any of a batch   ErrorResponse                                    ──► one call that failed
+//! ```
+//!
+//! Knows no clock and no table: each call is returned to be counted. An Execute that stops at its row limit is no call; its time and
+//! bytes belong to the Execute that ends its portal, and its rows are not counted.
+
+use units::{StatementRow, Time};
+
+/// A statement that has run to its end, or failed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub statement: StatementRow,
+    pub rows: u64,
+    pub bytes: u64,
+    /// How long the session had waited for its server, if this is the first statement there.
+    pub queued_us: u64,
+    pub run_us: u64,
+    pub failed: bool,
+}
+
+/// An Execute whose CommandComplete has come, and nothing after it.
+#[derive(Copy, Clone, Debug)]
+struct Executed {
+    statement: StatementRow,
+    rows: u64,
+    bytes: u64,
+    at: Time,
+}
+
+/// Of one server.
+#[derive(Debug, Default)]
+pub struct Tally {
+    rows: u64,
+    bytes: u64,
+    queued_us: u64,
+    /// When the last Execute that was counted ended.
+    since: Time,
+    executed: Option<Executed>,
+    /// The Query being answered has failed.
+    has_failed: bool,
+}
+
+impl Tally {
+    /// A session has got the server, for which it has waited so long.
+    #[inline(always)]
+    pub fn begin(&mut self, queued_us: u64) {
+        self.queued_us = queued_us;
+    }
+
+    /// So many bytes of an answer were sent to the client.
+    #[inline(always)]
+    pub fn sent(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// A statement of a Query has ended with this tag.
+    //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-COMMANDCOMPLETE
+    #[inline(always)]
+    pub fn completed(&mut self, tag: &[u8]) {
+        self.rows += rows(tag);
+    }
+
+    /// An Execute has ended with this tag. Returns the call of the one before it.
+    #[inline(always)]
+    pub fn executed(&mut self, statement: StatementRow, tag: &[u8], now: Time, query_at: Time) -> Option<Call> {
+        let before = if self.executed.is_some() { self.take_executed(query_at) } else { None };
+        let executed = Executed { statement, rows: rows(tag), bytes: std::mem::take(&mut self.bytes), at: now };
+        self.executed = Some(executed);
+        before
+    }
+
+    /// The Execute that ended last, as a call that took until its tag.
+    #[inline(never)]
+    fn take_executed(&mut self, query_at: Time) -> Option<Call> {
+        let Executed { statement, rows, bytes, at } = self.executed.take()?;
+        let run_us = at.micros_since(self.since.max(query_at));
+        self.since = at;
+        let queued_us = std::mem::take(&mut self.queued_us);
+        Some(Call { statement, rows, bytes, queued_us, run_us, failed: false })
+    }
+
+    /// The Query being answered has failed.
+    pub fn query_failed(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// A message of a batch has failed. Returns the call of the Execute before it, and the one that failed.
+    pub fn batch_failed(&mut self, statement: StatementRow, now: Time, query_at: Time) -> [Option<Call>; 2] {
+        let before = self.take_executed(query_at);
+        let run_us = now.micros_since(self.since.max(query_at));
+        self.since = now;
+        let (bytes, queued_us) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.queued_us));
+        [before, Some(Call { statement, rows: 0, bytes, queued_us, run_us, failed: true })]
+    }
+
+    /// The client's ReadyForQuery. `query`: the statement of the Query that it answers; `since_query_us`: since that was
+    /// sent, or the batch was.
+    #[inline(always)]
+    pub fn ready(
+        &mut self,
+        query: Option<StatementRow>,
+        since_query_us: u64,
+        now: Time,
+        query_at: Time,
+    ) -> Option<Call> {
+        let bytes = std::mem::take(&mut self.bytes);
+        if let Some(statement) = query {
+            let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
+            let failed = std::mem::take(&mut self.has_failed);
+            return Some(Call { statement, rows, bytes, queued_us, run_us: since_query_us, failed });
+        }
+        // A batch that has run nothing, or failed, has no call left.
+        let executed = self.executed.take()?;
+        let run_us = if self.since > query_at { now.micros_since(self.since) } else { since_query_us };
+        let queued_us = std::mem::take(&mut self.queued_us);
+        let (statement, rows) = (executed.statement, executed.rows);
+        Some(Call { statement, rows, bytes: executed.bytes + bytes, queued_us, run_us, failed: false })
+    }
+}
+
+/// The number at the end of a command tag; 0 if there is none.
+#[inline(always)]
+fn rows(tag: &[u8]) -> u64 {
+    let Some((&0, tag)) = tag.split_last() else { return 0 };
+    let (mut rows, mut scale) = (0_u64, 1_u64);
+    for &byte in tag.iter().rev() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            // "SELECT 1"; of "pg_1" the digits are no number.
+            return if byte == b' ' { rows } else { 0 };
+        }
+        rows = rows.wrapping_add(scale.wrapping_mul(digit.into()));
+        scale = scale.wrapping_mul(10);
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(place: usize) -> StatementRow {
+        StatementRow::new(place, 0)
+    }
+
+    #[test]
+    fn rows_are_the_last_number_of_a_tag() {
+        let cases: [(&[u8], u64); 9] = [
+            (b"SELECT 12\0", 12),
+            (b"INSERT 0 345\0", 345),
+            (b"COPY 1000000\0", 1_000_000),
+            (b"BEGIN\0", 0),
+            (b"SELECT \0", 0),
+            (b"SELECT 12", 0),
+            (b"\0", 0),
+            (b"", 0),
+            (b"7\0", 0),
+        ];
+        for (tag, expected) in cases {
+            assert_eq!(rows(tag), expected, "{}", tag.escape_ascii());
+        }
+        // A server that writes nonsense gets no panic.
+        rows(b"SELECT 99999999999999999999999999\0");
+    }
+
+    #[test]
+    fn a_batch_of_two_has_two_calls_of_which_the_last_includes_its_commit() {
+        let mut tally = Tally::default();
+        let at = |micros: u64| Time(1_000_000 + micros);
+        tally.begin(7);
+        tally.sent(100);
+        assert_eq!(tally.executed(row(1), b"SELECT 3\0", at(50), at(0)), None);
+        tally.sent(20);
+        let first = tally.executed(row(2), b"UPDATE 4\0", at(80), at(0));
+        let call = Call { statement: row(1), rows: 3, bytes: 100, queued_us: 7, run_us: 50, failed: false };
+        assert_eq!(first, Some(call));
+        tally.sent(6);
+        let last = tally.ready(None, 90, at(90), at(0));
+        let call = Call { statement: row(2), rows: 4, bytes: 26, queued_us: 0, run_us: 40, failed: false };
+        assert_eq!(last, Some(call));
+        assert_eq!(tally.ready(None, 0, at(99), at(90)), None, "a Sync alone is no call");
+    }
+
+    #[test]
+    fn a_failure_in_a_batch_does_not_take_what_ran_before_it() {
+        let mut tally = Tally::default();
+        let at = |micros: u64| Time(1_000_000 + micros);
+        tally.executed(row(1), b"SELECT 3\0", at(50), at(0));
+        let [before, failed] = tally.batch_failed(row(2), at(70), at(0));
+        assert_eq!(before.map(|call| (call.statement, call.run_us, call.failed)), Some((row(1), 50, false)));
+        assert_eq!(failed.map(|call| (call.statement, call.run_us, call.failed)), Some((row(2), 20, true)));
+        assert_eq!(tally.ready(None, 75, at(75), at(0)), None);
+    }
+
+    #[test]
+    fn a_query_that_fails_is_one_call_with_what_it_had_returned() {
+        let mut tally = Tally::default();
+        tally.completed(b"SELECT 2\0");
+        tally.query_failed();
+        let call = tally.ready(Some(row(3)), 10, Time(20), Time(10)).expect("a Query is a call");
+        assert_eq!((call.rows, call.failed, call.run_us), (2, true, 10));
+        let next = tally.ready(Some(row(3)), 10, Time(30), Time(20)).expect("a Query is a call");
+        assert_eq!((next.rows, next.failed), (0, false));
+    }
+}

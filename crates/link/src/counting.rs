@@ -1,0 +1,56 @@
+//! Counts a client's statements as their answers come, where these do not take the short way.
+
+use connections::server::{Answerer, Call, Entry, Expect};
+use machine::histogram::Bucket;
+
+use crate::answers::Answers;
+
+/// A CommandComplete of the client's answer.
+pub(crate) fn completed(answers: &mut Answers<'_>, tag: &[u8]) {
+    let server = &mut *answers.server;
+    if server.ledger.owner() != Some(Answerer::Client) {
+        return;
+    }
+    match server.ledger.front() {
+        Some(Expect::Query) => server.transaction.tally.completed(tag),
+        Some(Expect::Execute) => {
+            let (statement, query_at) = (server.ledger.statement(), server.transaction.query_at);
+            let before = server.transaction.tally.executed(statement, tag, answers.now, query_at);
+            if let Some(call) = before {
+                count(answers, &call);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The client's ReadyForQuery, which ends the query that was sent so long ago.
+pub(crate) fn ready(answers: &mut Answers<'_>, since_query_us: u64) {
+    let server = &mut *answers.server;
+    let query = (server.ledger.front() == Some(Expect::Query)).then(|| server.ledger.statement());
+    let query_at = server.transaction.query_at;
+    if let Some(call) = server.transaction.tally.ready(query, since_query_us, answers.now, query_at) {
+        count(answers, &call);
+    }
+}
+
+/// An error answers the client, after which the server skips these messages; none: it answers a Query.
+pub(crate) fn failed(answers: &mut Answers<'_>, skipped: &[Entry]) {
+    let transaction = &mut answers.server.transaction;
+    if skipped.is_empty() {
+        return transaction.tally.query_failed();
+    }
+    // An error within a batch that the pooler has begun is that of the client's message after it.
+    let Some(entry) = skipped.iter().find(|entry| entry.owner == Answerer::Client) else { return };
+    for call in transaction.tally.batch_failed(entry.statement, answers.now, transaction.query_at).into_iter().flatten()
+    {
+        count(answers, &call);
+    }
+}
+
+fn count(answers: &mut Answers<'_>, call: &Call) {
+    answers.caches.statistics.count(answers.pool.id, call, Bucket::of(call.run_us));
+    if let Some((_, session)) = &mut answers.session {
+        session.last_statement = call.statement;
+    }
+}
