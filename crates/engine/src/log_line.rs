@@ -40,7 +40,10 @@ impl LogLine<'_> {
         let prefix = Prefix { about: &self.fact.about, port: self.port };
         let mut words = format!("{prefix}{}", Clean(&self.fact.text));
         if let Some(slow) = &self.fact.slow {
-            let _ = write!(words, " server: {}", id('S', slow.server));
+            let _ = write!(words, " rows: {} server: {}", slow.rows, id('S', slow.server));
+            if let Some(class) = &slow.class {
+                let _ = write!(words, " class: {}", Clean(class));
+            }
             if let About::Client { application: Some(name), .. } = &self.fact.about {
                 let _ = write!(words, " application_name: {}", Clean(name));
             }
@@ -77,6 +80,8 @@ impl LogLine<'_> {
             put("server", json!(id('S', slow.server)));
             put("queue_ms", json!(millis(slow.queued_us)));
             put("run_ms", json!(millis(slow.ran_us)));
+            put("rows", json!(slow.rows));
+            slow.class.iter().for_each(|class| put("class", json!(**class)));
             put("statement", json!(slow.statement));
             slow.tags.iter().for_each(|(tag, value)| put(tag, json!(value)));
         }
@@ -243,20 +248,22 @@ mod tests {
         let slow = machine::SlowStatement {
             queued_us: 250_500,
             ran_us: 1_000_001,
+            rows: 3,
+            class: Some("batch\n".into()),
             server: ConnId::from_bits(0x77),
             statement: "select 1\n-- x".to_owned(),
             tags: vec![("traceparent", "00-1-2-01".to_owned())],
         };
         let fact = Fact::of_statement(Level::Log, Topic::Statements, client("shop"), slow);
         let line = LogLine { moment: &moment, pid: 7, fact: &fact, port: 6432 };
-        let words = "C-0x1234: shop/(nouser)@[::1]:5123 duration: 1250.501 ms queue: 250.500 ms server: S-0x77 \
-                     application_name: a \"b\"? statement: select 1?-- x";
+        let words = "C-0x1234: shop/(nouser)@[::1]:5123 duration: 1250.501 ms queue: 250.500 ms rows: 3 server: S-0x77 \
+                     class: batch? application_name: a \"b\"? statement: select 1?-- x";
         assert_eq!(line.words(), words);
         let expected = json!({
             "time": "2026-11-25T12:00:00.000+00:00", "pid": 7, "level": "LOG", "topic": "statements",
             "message": "duration: 1250.501 ms queue: 250.500 ms", "client": "C-0x1234", "database": "shop",
             "address": "[::1]:5123", "application_name": "a \"b\"\n", "server": "S-0x77", "queue_ms": 250.5, "run_ms": 1000.001,
-            "statement": "select 1\n-- x", "traceparent": "00-1-2-01",
+            "rows": 3, "class": "batch\n", "statement": "select 1\n-- x", "traceparent": "00-1-2-01",
         });
         assert_eq!(line.json(), expected);
     }

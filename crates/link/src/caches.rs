@@ -15,6 +15,7 @@ use units::{PoolId, StatementRow};
 
 use crate::buffers::Buffers;
 use crate::screening::Screen;
+use crate::slow::SlowLines;
 use crate::standings::Standings;
 use crate::statistics::Statistics;
 
@@ -36,6 +37,8 @@ pub struct Caches {
     pub screen: Option<Screen>,
     /// What is counted of statements.
     pub statistics: Statistics,
+    /// Which slow statements have a line in the log.
+    pub slow_lines: SlowLines,
     /// The statement of the text that was read last.
     pub said: StatementRow,
     /// Keys the fingerprints of first texts. It is secret, so that no client can make another client's statement count
@@ -54,6 +57,7 @@ impl Caches {
             buffers: Buffers::default(),
             screen: Screen::of(settings),
             statistics: Statistics::new(settings),
+            slow_lines: SlowLines::new(settings),
             said: StatementRow::NONE,
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),

@@ -15,7 +15,7 @@ pub(crate) fn completed(answers: &mut Answers<'_>, tag: &[u8]) {
         Some(Expect::Query) => server.transaction.tally.completed(tag),
         Some(Expect::Execute) => {
             let (statement, query_at) = (server.ledger.statement(), server.transaction.query_at);
-            let before = server.transaction.tally.executed(statement, tag, answers.now, query_at);
+            let before = server.transaction.tally.executed(statement, tag, 0, answers.now, query_at);
             if let Some(call) = before {
                 count(answers, &call);
             }

@@ -4,7 +4,7 @@
 //! It has the same effect as `Answers`, without building one. From the first other message on, the rest goes to
 //! `Answers`.
 
-use connections::server::{Expect, Overdue, Server};
+use connections::server::{Overdue, Server};
 use machine::histogram::Bucket;
 use session_state::state::Defines;
 use session_state::unnamed;
@@ -89,30 +89,31 @@ pub(crate) fn can_pass(server: &Server) -> bool {
 /// The session has no tracked state.
 #[inline(always)]
 pub fn passed(server: &mut Server, bytes: &[u8], now: Time, statistics: &mut Statistics, pool: PoolId) -> usize {
-    let (mut len, mut counted) = (0, 0);
+    let mut len = 0;
     while let Ok(Some(header)) = Header::parse(&bytes[len..])
         && let Some(message) = bytes[len..].get(..header.total_len())
-        && (header.tag != tag::COMMAND_COMPLETE || says_little(message))
     {
-        let (front, statement) = (server.ledger.front(), server.ledger.statement());
-        if !server.ledger.passes(header.tag) {
-            break;
-        }
-        len += message.len();
         if header.tag != tag::COMMAND_COMPLETE {
+            if !server.ledger.passes(header.tag) {
+                break;
+            }
+            len += message.len();
             continue;
         }
+        if !says_little(message) {
+            break;
+        }
+        let Some((is_query, statement)) = server.ledger.passes_tag() else { break };
+        len += message.len();
         let (tally, query_at) = (&mut server.transaction.tally, server.transaction.query_at);
         let tag = &message[HEADER_LEN..];
-        tally.sent(len - counted);
-        counted = len;
-        if front == Some(Expect::Query) {
+        if is_query {
             tally.completed(tag);
-        } else if let Some(call) = tally.executed(statement, tag, now, query_at) {
+        } else if let Some(call) = tally.executed(statement, tag, len, now, query_at) {
             statistics.count(pool, &call, Bucket::of(call.run_us));
         }
     }
-    server.transaction.tally.sent(len - counted);
+    server.transaction.tally.sent(len);
     len
 }
 

@@ -103,8 +103,8 @@ impl Rules {
 }
 
 /// -1 is never.
-fn slow_after(settings: &Settings) -> Option<Duration> {
-    u64::try_from(settings.global.log.log_min_duration).ok().map(Duration::from_millis)
+fn slow_after(settings: &Settings, database: &Database, key: &PoolKey) -> Option<Duration> {
+    u64::try_from(settings.effective(database, &key.user).log_min_duration).ok().map(Duration::from_millis)
 }
 
 /// One pool's part on one worker.
@@ -132,6 +132,7 @@ pub struct Pool {
 impl Pool {
     pub fn new(id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) -> Pool {
         let rules = Rules::new(&key, &database, settings);
+        let slow_after = slow_after(settings, &database, &key);
         let known = Known::new(rules.follows() && settings.reads_catalogue);
         Pool {
             id,
@@ -149,14 +150,14 @@ impl Pool {
             life: Life::Used,
             counts: PoolCounts::default(),
             names: CatalogueNames { known, generation: 0 },
-            measured: Measured { slow_after: slow_after(settings), ..Measured::default() },
+            measured: Measured { slow_after, ..Measured::default() },
         }
     }
 
     /// Takes up new settings, by its database as it is now.
     pub fn configure(&mut self, settings: &Settings) {
         self.rules = Rules::new(&self.key, &self.database, settings);
-        self.measured.slow_after = slow_after(settings);
+        self.measured.slow_after = slow_after(settings, &self.database, &self.key);
     }
 
     /// Publishes its classes on the board, if it has several homes.

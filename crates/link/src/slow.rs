@@ -3,10 +3,12 @@
 //! While it is off, a session's messages cost one look at the pool's threshold. While it is on, they do not take the short ways, and the
 //! beginning of each text is kept until its answer.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use connections::server::{Asked, AskedText};
-use machine::observe::{Fact, Level, SlowStatement, Topic};
+use machine::Settings;
+use machine::observe::{About, Fact, Level, SlowStatement, Topic};
+use queueing::classes::ClassId;
 use sql::WantedTag;
 use units::{Time, limits};
 use wire::frontend::tag;
@@ -17,10 +19,68 @@ use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
 
+/// A longer value is cut.
+const TAG_LEN_MAX: usize = 256;
+
 /// Tags of comments by which a statement is found again in other logs and traces.
 const TAGS: [&str; 2] = ["correlation_id", "traceparent"];
 
 static WANTED: LazyLock<[WantedTag; 2]> = LazyLock::new(|| TAGS.map(|tag| WantedTag::new(tag.as_bytes())));
+
+/// Which lines one worker may write, and how it calls classes in them.
+#[derive(Debug)]
+pub struct SlowLines {
+    /// Empty: there is only one class.
+    classes: Vec<Arc<str>>,
+    second: u64,
+    /// Lines in that second.
+    count: u32,
+    left_out: u64,
+}
+
+/// Whether a line may be written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Permit {
+    No,
+    /// So many before it were left out.
+    After {
+        left_out: u64,
+    },
+}
+
+impl SlowLines {
+    pub(crate) fn new(settings: &Settings) -> SlowLines {
+        let mut lines = SlowLines { classes: Vec::new(), second: 0, count: 0, left_out: 0 };
+        lines.configure(settings);
+        lines
+    }
+
+    /// Takes up new settings.
+    pub fn configure(&mut self, settings: &Settings) {
+        self.classes.clear();
+        if !settings.classes.is_single() {
+            self.classes.extend(settings.classes.all.iter().map(|class| Arc::clone(&class.name)));
+        }
+    }
+
+    /// `None`: there is only one.
+    fn class(&self, class: ClassId) -> Option<Arc<str>> {
+        self.classes.get(usize::from(class.0)).cloned()
+    }
+
+    fn permit(&mut self, now: Time) -> Permit {
+        let second = now.0 / 1_000_000;
+        if self.second != second {
+            (self.second, self.count) = (second, 0);
+        }
+        if self.count >= limits::SLOW_LINES_MAX {
+            self.left_out += 1;
+            return Permit::No;
+        }
+        self.count += 1;
+        Permit::After { left_out: std::mem::take(&mut self.left_out) }
+    }
+}
 
 /// What a server keeps of the statements of the session that gets it now.
 #[inline]
@@ -40,7 +100,8 @@ pub(crate) fn hear(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     if let Some(text) = first_text(requests.session, at_hand) {
         let tags =
             TAGS.iter().zip(WANTED.iter()).filter_map(|(tag, wanted)| Some((*tag, (*wanted.first(text)?).into())));
-        let tags = tags.collect();
+        let tags =
+            tags.map(|(tag, value): (_, Box<[u8]>)| (tag, value[..value.len().min(TAG_LEN_MAX)].into())).collect();
         asked.hear(AskedText { text: text[..text.len().min(limits::LOGGED_TEXT_LEN_MAX)].into(), tags });
     }
 }
@@ -69,18 +130,48 @@ pub(crate) fn answered(answers: &mut Answers<'_>) {
     if u128::from(queued_us + ran_us) < slow_after.as_micros() {
         return;
     }
-    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut statement = shown(&asked.text);
-    if asked.text.len() == limits::LOGGED_TEXT_LEN_MAX {
+    let left_out = match answers.caches.slow_lines.permit(answers.now) {
+        Permit::No => return,
+        Permit::After { left_out } => left_out,
+    };
+    if left_out > 0 {
+        let text = format!(
+            "{left_out} lines about slow statements were left out: at most {} a second",
+            limits::SLOW_LINES_MAX
+        );
+        answers.actions.tell(Fact::new(Level::Warning, Topic::Statements, About::Pooler, text));
+    }
+    let rules = answers.caches.reader.rules(&answers.server.kept.parameters);
+    let mut statement = answers.caches.statistics.shown(&asked.text, rules, limits::LOGGED_TEXT_LEN_MAX);
+    if asked.text.len() == limits::LOGGED_TEXT_LEN_MAX && !statement.ends_with('…') {
         // Half a character may be at its end.
         statement = format!("{}…", statement.trim_end_matches('\u{fffd}'));
     }
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let slow = SlowStatement {
         queued_us,
         ran_us,
+        rows: answers.server.transaction.tally.rows(),
+        class: answers.caches.slow_lines.class(session.claim.class),
         server: answers.server.identity.name,
         statement,
         tags: asked.tags.iter().map(|(tag, value)| (*tag, shown(value))).collect(),
     };
     answers.actions.tell(Fact::of_statement(Level::Log, Topic::Statements, session.about(*conn), slow));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_lines_is_bounded_and_what_is_left_out_is_told() {
+        let mut lines = SlowLines::new(&Settings::default());
+        let permits: Vec<Permit> = (0..u64::from(limits::SLOW_LINES_MAX) + 5).map(|_| lines.permit(Time(7))).collect();
+        let written = permits.iter().filter(|permit| **permit == Permit::After { left_out: 0 }).count();
+        assert_eq!(written, limits::SLOW_LINES_MAX as usize);
+        assert_eq!(lines.permit(Time(999_999)), Permit::No);
+        assert_eq!(lines.permit(Time(1_000_000)), Permit::After { left_out: 6 });
+        assert_eq!(lines.permit(Time(1_000_000)), Permit::After { left_out: 0 });
+    }
 }

@@ -33,6 +33,12 @@ pub fn public_key() -> Key {
     Key::from_seed(PUBLIC_KEY)
 }
 
+/// What stands at the end of a text of which there is more.
+const MORE: &str = "…";
+
+/// So much of a text is read for what is shown of it.
+const READ_LEN_MAX: usize = 8 * 1024;
+
 #[derive(Debug)]
 struct Row {
     /// Its name; of an empty place, the name that the next tenant gets.
@@ -63,7 +69,7 @@ impl Statistics {
     pub(crate) fn new(settings: &Settings) -> Statistics {
         Statistics {
             is_on: settings.global.console.track_statements,
-            keeps_literals: settings.global.console.observe_literals,
+            keeps_literals: settings.global.observing.observe_literals,
             key: public_key(),
             rows: Vec::new(),
             by_fingerprint: BTreeMap::new(),
@@ -79,7 +85,7 @@ impl Statistics {
             (0..self.rows.len()).for_each(|place| drop(self.vacate(place)));
             self.others.clear();
         }
-        let keeps_literals = settings.global.console.observe_literals;
+        let keeps_literals = settings.global.observing.observe_literals;
         if self.keeps_literals && !keeps_literals {
             for row in &mut self.rows {
                 row.text = shown(&row.text, Rules::default(), false);
@@ -243,9 +249,9 @@ impl Statistics {
     pub fn shown(&self, text: &[u8], rules: Option<Rules>, len_max: usize) -> String {
         let bytes = match rules {
             _ if self.keeps_literals => beginning(text, len_max),
-            Some(rules) => redacted(&Text::new(text, rules), len_max).into_bytes(),
+            Some(rules) => without_literals(text, rules, len_max),
             // Nobody knows where strings begin and end in it.
-            None => b"\xe2\x80\xa6".to_vec(),
+            None => MORE.as_bytes().to_vec(),
         };
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -269,12 +275,17 @@ fn count(counts: &mut CallCounts, call: &Call, bucket: Bucket) {
 
 fn shown(text: &[u8], rules: Rules, keeps_literals: bool) -> Box<[u8]> {
     let len_max = limits::COUNTED_TEXT_LEN_MAX;
-    if keeps_literals {
-        return beginning(text, len_max).into();
+    if keeps_literals { beginning(text, len_max).into() } else { without_literals(text, rules, len_max).into() }
+}
+
+/// A text without its literals, of which no more is read than may be shown: they may be long.
+fn without_literals(text: &[u8], rules: Rules, len_max: usize) -> Vec<u8> {
+    let cut = &text[..text.len().min(READ_LEN_MAX)];
+    let mut shown = redacted(&Text::new(cut, rules), len_max).into_bytes();
+    if cut.len() < text.len() && !shown.ends_with(MORE.as_bytes()) {
+        shown.extend_from_slice(MORE.as_bytes());
     }
-    // A text that is too long is cut before it is read: the rest of it would be read for nothing.
-    let cut = &text[..text.len().min(8 * len_max)];
-    redacted(&Text::new(cut, rules), len_max).into_bytes().into()
+    shown
 }
 
 /// The beginning of a text, and a mark where there is more.
@@ -285,7 +296,7 @@ fn beginning(text: &[u8], len_max: usize) -> Vec<u8> {
     let mut cut = String::from_utf8_lossy(&text[..len_max]).into_owned();
     // Half a character may be at its end.
     cut.truncate(cut.trim_end_matches('\u{fffd}').len());
-    cut.push('…');
+    cut.push_str(MORE);
     cut.into_bytes()
 }
 
@@ -354,12 +365,12 @@ mod tests {
     #[test]
     fn nothing_is_kept_while_it_is_off_and_no_literal_where_they_are_not_wanted() {
         let mut settings = Settings::default();
-        settings.global.console.observe_literals = true;
+        settings.global.observing.observe_literals = true;
         let mut statistics = Statistics::new(&settings);
         run(&mut statistics, 1, "select 'secret'");
         let texts = |statistics: &Statistics| statistics.counts(key).map(|row| row.text).collect::<Vec<_>>();
         assert_eq!(texts(&statistics), ["select 'secret'"]);
-        settings.global.console.observe_literals = false;
+        settings.global.observing.observe_literals = false;
         statistics.configure(&settings);
         assert_eq!(texts(&statistics), ["select ?"]);
         settings.global.console.track_statements = false;

@@ -144,8 +144,12 @@ pub struct SlowStatement {
     pub queued_us: u64,
     /// From when it was sent, or the answer before it came, until its answer was complete.
     pub ran_us: u64,
+    /// As its command tags say.
+    pub rows: u64,
     /// What the server is called.
     pub server: ConnId,
+    /// The class of its client, where there are several.
+    pub class: Option<Arc<str>>,
     /// Its beginning; empty if it is not known.
     pub statement: String,
     /// Tags of its comments, as key and value.

@@ -129,7 +129,7 @@ settings! {
         log_disconnections: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each connection that closes, with the reason.";
         log_format: LogFormat = Choice(LogFormat::NAMES), Some("plain"), Yes, Works, Ours, "The format of lines in logfile and on stderr: plain, as in PgBouncer, or json, one object in each line. Syslog always gets plain lines.";
         log_lock_waits: bool = Flag, Some("1"), Yes, Works, Ours, "A line for each client that has waited for a lock for a second: its statement, and who is in its way. Seen by the observer, so without observe_interval there are none. Like PostgreSQL's log_lock_waits.";
-        log_min_duration: i64 = Count(-1, INT_MAX, "milliseconds"), Some("-1"), Yes, Works, Ours, "Writes a line for each statement that took at least so long, including its wait for a server. The line has the wait, the client, and the statement's beginning. 0: all; -1: none. Like PostgreSQL's log_min_duration_statement.";
+        log_min_duration: i64 = Count(-1, INT_MAX, "milliseconds"), Some("-1"), Yes, Works, Ours, databases and users: log_min_duration, "Writes a line for each statement that took at least so long, including its wait for a server. The line has the wait, the client, and the statement's beginning, without literals unless observe_literals is 1. 0: all; -1: none. Like PostgreSQL's log_min_duration_statement.";
         log_pooler_errors: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each error that the pooler itself sends to a client.";
         log_stats: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line with totals every stats_period.";
         logfile: Option<String> = Path, Some(""), Yes, Works, PgBouncer, "The file to write the log to, as well as to stderr.";
@@ -151,7 +151,7 @@ settings! {
 
     Observing observing: ObserveSettings, "Observing PostgreSQL" {
         observe_interval: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How often each PostgreSQL server is asked what its backends do and wait for, by one connection of its own, which max_server_connections counts. After a long answer it is asked later: the pause is at least 20 times as long as the question took. 0: never.";
-        observe_literals: bool = Flag, Some("0"), Yes, Works, Ours, "1: statements that are kept, in the history and in the log, keep their constants, which may be private. 0: each constant is a question mark.";
+        observe_literals: bool = Flag, Some("0"), Yes, Works, Ours, "1: statements that are kept and shown, in the history, by the console and in the log, keep their constants and comments, which may be private. 0: each constant is a question mark, and comments are left out.";
         observe_memory: u32 = Count(1_048_576, 4_294_967_295, "bytes"), Some("67108864"), Yes, Works, Ours, "How much memory the history of the last hour may take. If it is too little for an hour, the oldest seconds are forgotten.";
         observe_tags: Vec<String> = List, Some("application, controller, action, job, route, framework, db_driver"), Yes, Works, Ours, "By which tags of statements' comments the history is counted. Name tags that repeat; what differs from request to request, such as correlation_id, would fill it. Rows of single moments have all tags.";
         observe_user: Option<String> = Text, None, Yes, Works, Ours, "As whom PostgreSQL is asked, with its password in auth_file. It needs no right but to connect; without pg_monitor it is not told what other users do. Default: the user of the [databases] entry, or else the only user in auth_file whose password is known.";
@@ -353,7 +353,7 @@ mod tests {
         }
         let (nothing, nobody) = (DatabaseSettings::default(), UserSettings::default());
         assert_eq!(Effective::new(&global, &database, &user), Effective::new(&global, &nothing, &nobody));
-        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (13, 13));
+        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (14, 14));
     }
 
     #[test]

@@ -345,6 +345,7 @@ impl Worker {
         let before = std::mem::replace(&mut self.tables.settings, settings);
         let mut servers = reloads::servers_by_pool(&self.tables);
         self.tables.caches.statistics.configure(&self.tables.settings);
+        self.tables.caches.slow_lines.configure(&self.tables.settings);
         reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.

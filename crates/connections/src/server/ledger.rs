@@ -323,7 +323,7 @@ impl Ledger {
         self.copying.is_settled()
     }
 
-    /// Takes a message that was read to its end, if it is for the client alone and nothing follows from it but the next
+    /// Takes a message but CommandComplete that was read to its end, if it is for the client alone and nothing follows from it but the next
     /// answer. If it completes an answer, that is no longer owed.
     #[inline(always)]
     pub fn passes(&mut self, message: u8) -> bool {
@@ -334,12 +334,11 @@ impl Ledger {
         }
         let completes = match front.expect {
             Expect::Query => {
-                let parts =
-                    [tag::ROW_DESCRIPTION, tag::DATA_ROW, tag::COMMAND_COMPLETE, tag::COPY_DATA, tag::EMPTY_QUERY];
+                let parts = [tag::ROW_DESCRIPTION, tag::DATA_ROW, tag::COPY_DATA, tag::EMPTY_QUERY];
                 return parts.contains(&message);
             }
             Expect::Execute if matches!(message, tag::DATA_ROW | tag::COPY_DATA) => return true,
-            Expect::Execute => matches!(message, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY),
+            Expect::Execute => message == tag::EMPTY_QUERY,
             Expect::Describe if message == tag::PARAMETER_DESCRIPTION => return true,
             Expect::Describe => matches!(message, tag::ROW_DESCRIPTION | tag::NO_DATA),
             Expect::Bind => message == tag::BIND_COMPLETE,
@@ -351,6 +350,29 @@ impl Ledger {
             self.owed.pop_front();
         }
         passes
+    }
+
+    /// As [`Ledger::passes`], of a CommandComplete. Returns whether it is a Query's, and else the statement of its Execute,
+    /// which is no longer owed.
+    #[inline(always)]
+    pub fn passes_tag(&mut self) -> Option<(bool, StatementRow)> {
+        debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
+        let front = self.owed.front()?;
+        if front.owner != Answerer::Client || front.noted {
+            return None;
+        }
+        match front.expect {
+            Expect::Query => Some((true, StatementRow::NONE)),
+            Expect::Execute => {
+                let is_followed = |entry: Entry| entry.expect.is_fake() || entry.expect == Expect::CopyEnd;
+                if self.owed.get(1).is_some_and(is_followed) {
+                    return None;
+                }
+                self.owed.pop_front();
+                Some((false, front.statement))
+            }
+            _ => None,
+        }
     }
 
     /// Notes a message of an answer that was read to its end. Returns the entry that it completed, if any.

@@ -24,24 +24,24 @@ pub struct Call {
     pub failed: bool,
 }
 
-/// An Execute whose CommandComplete has come, and nothing after it.
-#[derive(Copy, Clone, Debug)]
-struct Executed {
-    statement: StatementRow,
-    rows: u64,
-    bytes: u64,
-    at: Time,
-}
-
 /// Of one server.
 #[derive(Debug, Default)]
 pub struct Tally {
+    /// Of the call under way, or of the Execute that has ended last.
     rows: u64,
+    /// All that were sent since the last ReadyForQuery, and how many of them belong to calls that were counted.
     bytes: u64,
+    counted_bytes: u64,
     queued_us: u64,
     /// When the last Execute that was counted ended.
     since: Time,
-    executed: Option<Executed>,
+    /// An Execute whose CommandComplete has come, and nothing after it; when it came, and the bytes up to there.
+    executed: StatementRow,
+    executed_at: Time,
+    executed_bytes: u64,
+    has_executed: bool,
+    /// Rows of earlier Executes of the same batch.
+    earlier_rows: u64,
     /// The Query being answered has failed.
     has_failed: bool,
 }
@@ -66,23 +66,42 @@ impl Tally {
         self.rows += rows(tag);
     }
 
-    /// An Execute has ended with this tag. Returns the call of the one before it.
+    /// An Execute has ended with this tag, after `bytes` that are to be counted still. Returns the call of the one before
+    /// it.
     #[inline(always)]
-    pub fn executed(&mut self, statement: StatementRow, tag: &[u8], now: Time, query_at: Time) -> Option<Call> {
-        let before = if self.executed.is_some() { self.take_executed(query_at) } else { None };
-        let executed = Executed { statement, rows: rows(tag), bytes: std::mem::take(&mut self.bytes), at: now };
-        self.executed = Some(executed);
+    pub fn executed(
+        &mut self,
+        statement: StatementRow,
+        tag: &[u8],
+        bytes: usize,
+        now: Time,
+        query_at: Time,
+    ) -> Option<Call> {
+        let before = if self.has_executed { self.take_executed(query_at) } else { None };
+        (self.executed, self.executed_at, self.has_executed) = (statement, now, true);
+        self.executed_bytes = self.bytes + bytes as u64;
+        self.rows = rows(tag);
         before
     }
 
     /// The Execute that ended last, as a call that took until its tag.
     #[inline(never)]
     fn take_executed(&mut self, query_at: Time) -> Option<Call> {
-        let Executed { statement, rows, bytes, at } = self.executed.take()?;
-        let run_us = at.micros_since(self.since.max(query_at));
-        self.since = at;
-        let queued_us = std::mem::take(&mut self.queued_us);
-        Some(Call { statement, rows, bytes, queued_us, run_us, failed: false })
+        if !std::mem::take(&mut self.has_executed) {
+            return None;
+        }
+        let run_us = self.executed_at.micros_since(self.since.max(query_at));
+        self.since = self.executed_at;
+        let bytes = self.executed_bytes - std::mem::replace(&mut self.counted_bytes, self.executed_bytes);
+        let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
+        self.earlier_rows += rows;
+        Some(Call { statement: self.executed, rows, bytes, queued_us, run_us, failed: false })
+    }
+
+    /// How many rows the answer has had so far, of all statements of the Query or the batch.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows + self.earlier_rows
     }
 
     /// The Query being answered has failed.
@@ -95,7 +114,8 @@ impl Tally {
         let before = self.take_executed(query_at);
         let run_us = now.micros_since(self.since.max(query_at));
         self.since = now;
-        let (bytes, queued_us) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.queued_us));
+        let bytes = self.bytes - std::mem::replace(&mut self.counted_bytes, self.bytes);
+        let queued_us = std::mem::take(&mut self.queued_us);
         [before, Some(Call { statement, rows: 0, bytes, queued_us, run_us, failed: true })]
     }
 
@@ -115,12 +135,15 @@ impl Tally {
             let failed = std::mem::take(&mut self.has_failed);
             return Some(Call { statement, rows, bytes, queued_us, run_us: since_query_us, failed });
         }
+        let bytes = bytes - std::mem::take(&mut self.counted_bytes);
+        self.earlier_rows = 0;
         // A batch that has run nothing, or failed, has no call left.
-        let executed = self.executed.take()?;
+        if !std::mem::take(&mut self.has_executed) {
+            return None;
+        }
         let run_us = if self.since > query_at { now.micros_since(self.since) } else { since_query_us };
-        let queued_us = std::mem::take(&mut self.queued_us);
-        let (statement, rows) = (executed.statement, executed.rows);
-        Some(Call { statement, rows, bytes: executed.bytes + bytes, queued_us, run_us, failed: false })
+        let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
+        Some(Call { statement: self.executed, rows, bytes, queued_us, run_us, failed: false })
     }
 }
 
@@ -175,9 +198,10 @@ mod tests {
         let at = |micros: u64| Time(1_000_000 + micros);
         tally.begin(7);
         tally.sent(100);
-        assert_eq!(tally.executed(row(1), b"SELECT 3\0", at(50), at(0)), None);
+        assert_eq!(tally.executed(row(1), b"SELECT 3\0", 0, at(50), at(0)), None);
         tally.sent(20);
-        let first = tally.executed(row(2), b"UPDATE 4\0", at(80), at(0));
+        let first = tally.executed(row(2), b"UPDATE 4\0", 0, at(80), at(0));
+        assert_eq!(tally.rows(), 7);
         let call = Call { statement: row(1), rows: 3, bytes: 100, queued_us: 7, run_us: 50, failed: false };
         assert_eq!(first, Some(call));
         tally.sent(6);
@@ -185,13 +209,14 @@ mod tests {
         let call = Call { statement: row(2), rows: 4, bytes: 26, queued_us: 0, run_us: 40, failed: false };
         assert_eq!(last, Some(call));
         assert_eq!(tally.ready(None, 0, at(99), at(90)), None, "a Sync alone is no call");
+        assert_eq!(tally.rows(), 0);
     }
 
     #[test]
     fn a_failure_in_a_batch_does_not_take_what_ran_before_it() {
         let mut tally = Tally::default();
         let at = |micros: u64| Time(1_000_000 + micros);
-        tally.executed(row(1), b"SELECT 3\0", at(50), at(0));
+        tally.executed(row(1), b"SELECT 3\0", 0, at(50), at(0));
         let [before, failed] = tally.batch_failed(row(2), at(70), at(0));
         assert_eq!(before.map(|call| (call.statement, call.run_us, call.failed)), Some((row(1), 50, false)));
         assert_eq!(failed.map(|call| (call.statement, call.run_us, call.failed)), Some((row(2), 20, true)));

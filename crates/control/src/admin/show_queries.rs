@@ -45,7 +45,8 @@ const COLUMNS: &[Column] = &[
 
 /// The statement with the longest total time comes first.
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    let mut rows: Vec<QueryCounts> = sums(input).into_values().collect();
+    // One that has only been prepared, or runs for the first time, has no call yet.
+    let mut rows: Vec<QueryCounts> = sums(input).into_values().filter(|row| row.counts.calls > 0).collect();
     let order = |row: &QueryCounts| (Reverse(row.counts.run_us), row.key.clone(), row.fingerprint);
     rows.sort_by_cached_key(order);
     let mut table = Table::new(COLUMNS);

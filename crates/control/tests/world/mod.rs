@@ -20,9 +20,9 @@ use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
-    ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelityCounts, FidelitySnapshot, Kept, LimitCounts,
-    LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, Rotations, ServerCounts, ServerSnapshot,
-    ServerTimes, StatementCounts, Ties, Totals,
+    CallCounts, ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelityCounts, FidelitySnapshot, Kept, LimitCounts,
+    LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, QueryCounts, Rotations, ServerCounts,
+    ServerSnapshot, ServerTimes, StatementCounts, Ties, Totals,
 };
 use machine::{Peer, ReplicationKind, Settings, Snapshot};
 use queueing::classes::LimitKind;
@@ -303,6 +303,24 @@ fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
     }
 }
 
+/// One that most calls of did not wait.
+fn query(fingerprint: Option<u64>, text: &str, scale: u64) -> QueryCounts {
+    let mut counts = CallCounts {
+        calls: 3 * scale,
+        errors: scale,
+        rows: 40 * scale,
+        bytes: 500 * scale,
+        run_us: 6_000 * scale,
+        run_max_us: 4_000 * scale,
+        queue_us: 200 * scale,
+        queue_max_us: 200 * scale,
+        ..CallCounts::default()
+    };
+    [800 * scale, 1_200 * scale, 4_000 * scale].into_iter().for_each(|time| counts.run.count(Bucket::of(time)));
+    counts.queue.count(Bucket::of(200 * scale));
+    QueryCounts { key: key("app", "app_owner"), fingerprint, text: text.to_owned(), counts }
+}
+
 fn long() -> Vec<LongCounts> {
     vec![
         LongCounts { count: 12, mean_us: 1_700_000, text: "select report($1)".to_owned() },
@@ -395,6 +413,7 @@ fn first_worker() -> Snapshot {
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
+        queries: vec![query(Some(0xfeed), "select report(?)", 1), query(None, "", 2)],
         refusals: refusals(),
         steps: 1234,
         ..Snapshot::default()
@@ -450,6 +469,7 @@ fn second_worker() -> Snapshot {
         rotations: Rotations::default(),
         limits: vec![limit(LimitKind::Transactions, None, 100, 2), limit(LimitKind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
+        queries: vec![query(Some(0xfeed), "select report(?)", 10), query(Some(0xabba), "select\n'<b>", 1)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
         past: vec![("app".into(), totals(3))],
         sessions: 0,

@@ -297,7 +297,8 @@ impl World {
         };
         let statement = fact.slow.as_ref().map(|slow| {
             let tags = slow.tags.iter().map(|(tag, value)| format!(" {tag}={value}"));
-            format!(" statement: {:?}{}", slow.statement, tags.collect::<String>())
+            let class = slow.class.as_ref().map(|class| format!(" class: {class}")).unwrap_or_default();
+            format!(" rows: {}{class} statement: {:?}{}", slow.rows, slow.statement, tags.collect::<String>())
         });
         self.note(format!("{level} {who}: {}{}", fact.text, statement.unwrap_or_default()));
     }

@@ -33,7 +33,7 @@ pub use effects::{Effect, Effects};
 pub use expectation::Expectation;
 pub use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
 pub(crate) use reading::Note;
-pub use reading::{Defines, KnownRow, Reader, Reading, Sketch};
+pub use reading::{Defines, KnownRow, Reader, Reading, Sketch, rules_by};
 
 use sql::{is_dangerous, quoted_setting, setting_key};
 use units::{limits, milliseconds};

@@ -327,16 +327,20 @@ impl Reader {
 
     #[cold]
     fn find_rules(&mut self, parameters: &Arc<Parameters>) -> Option<Rules> {
-        // Every PostgreSQL reports both. What does not has no such setting.
-        let encoding = parameters.get(Tracked::CLIENT_ENCODING).map_or(Some(Encoding::default()), Encoding::of);
-        let standard_strings = match parameters.get(Tracked::STANDARD_STRINGS) {
-            Some(b"on") | None => Some(true),
-            Some(b"off") => Some(false),
-            _ => None,
-        };
-        let rules =
-            encoding.zip(standard_strings).map(|(encoding, standard_strings)| Rules { standard_strings, encoding });
+        let rules = rules_by(parameters);
         self.last = Some((Arc::clone(parameters), rules));
         rules
     }
+}
+
+/// How a text is to be read by these parameters; `None`: not for certain.
+pub fn rules_by(parameters: &Parameters) -> Option<Rules> {
+    // Every PostgreSQL reports both. What does not has no such setting.
+    let encoding = parameters.get(Tracked::CLIENT_ENCODING).map_or(Some(Encoding::default()), Encoding::of)?;
+    let standard_strings = match parameters.get(Tracked::STANDARD_STRINGS) {
+        Some(b"on") | None => true,
+        Some(b"off") => false,
+        _ => return None,
+    };
+    Some(Rules { standard_strings, encoding })
 }

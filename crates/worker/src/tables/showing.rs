@@ -14,7 +14,7 @@ use machine::snapshot::{
     PoolSnapshot, ServerCounts, ServerSnapshot, ServerTimes, Ties,
 };
 use session_state::parameters::Tracked;
-use session_state::state::Pins;
+use session_state::state::{Pins, rules_by};
 use settings::PoolMode;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
@@ -101,7 +101,11 @@ impl View<'_> {
     /// What a client is doing.
     fn doing(&self, session: &Session) -> Doing {
         let waits = matches!(session.state(), State::Waiting { .. });
-        let waits_with = if waits { first_text(session, &session.incoming.inbox).map(beginning) } else { None };
+        let text = if waits { first_text(session, &session.incoming.inbox) } else { None };
+        let waits_with = text.map(|text| {
+            let rules = rules_by(&session.parameters);
+            self.statistics.shown(text, rules, limits::WAITING_TEXT_LEN_MAX)
+        });
         // It may have been closed in this step, and the session with it.
         let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
             let statement = self.statistics.fingerprint(session.last_statement);
@@ -233,14 +237,6 @@ impl View<'_> {
             kept: kept(server.statements.prepared.len(), &server.incoming.inbox, &server.flow),
         })
     }
-}
-
-/// So much of a text is shown that it is waited with.
-fn beginning(text: &[u8]) -> String {
-    let cut = &text[..text.len().min(limits::WAITING_TEXT_LEN_MAX)];
-    let shown = String::from_utf8_lossy(cut);
-    // Half a character may be at its end.
-    if cut.len() < text.len() { shown.trim_end_matches('\u{fffd}').to_owned() } else { shown.into_owned() }
 }
 
 fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {
