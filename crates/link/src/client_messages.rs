@@ -243,39 +243,53 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
             requests.pool.counts.totals.server_parses += 1;
         }
         tag::BIND | tag::DESCRIBE | tag::CLOSE => {
-            let renamed = match header.tag {
-                tag::BIND if !mapped => {
-                    if let Some(names) = BindNames::decode(&at_hand[HEADER_LEN..]) {
-                        attribution::bound_by_name(requests, &names);
-                    }
-                    Renamed::No
-                }
-                _ if !mapped => Renamed::No,
-                tag::BIND => renaming::bind(requests, header, at_hand, in_stream)?,
-                tag::DESCRIBE => renaming::describe(requests, &at_hand[HEADER_LEN..], in_stream)?,
-                _ => renaming::close(requests, &at_hand[HEADER_LEN..], in_stream)?,
-            };
-            if renamed == Renamed::Later {
-                return Ok(false);
-            }
-            requests.pool.counts.totals.binds += u64::from(header.tag == tag::BIND);
-            if renamed == Renamed::Yes {
-                return Ok(true);
-            }
-            match header.tag {
-                tag::BIND => requests.sent(Expect::Bind),
-                tag::DESCRIBE => requests.sent(Expect::Describe),
-                _ if mapped && at_hand[HEADER_LEN..] == *b"S\0" => renaming::close_unnamed(requests),
-                _ => {
-                    requests.lose_track(mapped);
-                    requests.sent(Expect::Close(None));
-                }
+            if let Some(dealt_with) = of_a_name(requests, header, at_hand, in_stream)? {
+                return Ok(dealt_with);
             }
         }
         _ => {} // CopyData and Flush have no answer.
     }
     requests.pass(header, at_hand, in_stream);
     Ok(true)
+}
+
+/// A message that names a statement or a portal. `None`: it is to be sent as it is.
+fn of_a_name(
+    requests: &mut Requests<'_>,
+    header: Header,
+    at_hand: &[u8],
+    in_stream: bool,
+) -> Result<Option<bool>, Ending> {
+    let mapped = requests.is_mapped();
+    if header.tag == tag::BIND
+        && !mapped
+        && let Some(names) = BindNames::decode(&at_hand[HEADER_LEN..])
+    {
+        attribution::bound_by_name(requests, &names);
+    }
+    let renamed = match header.tag {
+        _ if !mapped => Renamed::No,
+        tag::BIND => renaming::bind(requests, header, at_hand, in_stream)?,
+        tag::DESCRIBE => renaming::describe(requests, &at_hand[HEADER_LEN..], in_stream)?,
+        _ => renaming::close(requests, &at_hand[HEADER_LEN..], in_stream)?,
+    };
+    if renamed == Renamed::Later {
+        return Ok(Some(false));
+    }
+    requests.pool.counts.totals.binds += u64::from(header.tag == tag::BIND);
+    if renamed == Renamed::Yes {
+        return Ok(Some(true));
+    }
+    match header.tag {
+        tag::BIND => requests.sent(Expect::Bind),
+        tag::DESCRIBE => requests.sent(Expect::Describe),
+        _ if mapped && at_hand[HEADER_LEN..] == *b"S\0" => renaming::close_unnamed(requests),
+        _ => {
+            requests.lose_track(mapped);
+            requests.sent(Expect::Close(None));
+        }
+    }
+    Ok(None)
 }
 
 fn parse_unmapped(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, mapped: bool) -> bool {

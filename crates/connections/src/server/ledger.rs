@@ -334,8 +334,7 @@ impl Ledger {
         }
         let completes = match front.expect {
             Expect::Query => {
-                let parts = [tag::ROW_DESCRIPTION, tag::DATA_ROW, tag::COPY_DATA, tag::EMPTY_QUERY];
-                return parts.contains(&message);
+                return matches!(message, tag::ROW_DESCRIPTION | tag::DATA_ROW | tag::COPY_DATA | tag::EMPTY_QUERY);
             }
             Expect::Execute if matches!(message, tag::DATA_ROW | tag::COPY_DATA) => return true,
             Expect::Execute => message == tag::EMPTY_QUERY,
