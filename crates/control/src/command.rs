@@ -33,6 +33,8 @@ pub enum Order {
     Kill(Option<String>),
     /// The id of SHOW CLIENTS, as typed.
     KillClient(String),
+    /// As for [`Order::KillClient`].
+    KillQuery(String),
     WaitClose(Option<String>),
 }
 
@@ -49,6 +51,7 @@ impl Order {
             Order::Reconnect(_) => "RECONNECT",
             Order::Kill(_) => "KILL",
             Order::KillClient(_) => "KILL_CLIENT",
+            Order::KillQuery(_) => "KILL_QUERY",
             Order::WaitClose(_) => "WAIT_CLOSE",
         }
     }
@@ -60,7 +63,7 @@ impl Order {
             Order::Disable(name) | Order::Enable(name) => Some(name),
             Order::Pause(name) | Order::Resume(name) | Order::Reconnect(name) => name.as_deref(),
             Order::Kill(name) | Order::WaitClose(name) => name.as_deref(),
-            Order::KillClient(_) | Order::Suspend => None,
+            Order::KillClient(_) | Order::KillQuery(_) | Order::Suspend => None,
         }
     }
 
@@ -77,6 +80,7 @@ impl Order {
             "KILL" => Order::Kill(argument),
             // Without an id it is an id that nobody has, as in PgBouncer.
             "KILL_CLIENT" => Order::KillClient(argument.unwrap_or_default()),
+            "KILL_QUERY" => Order::KillQuery(argument.unwrap_or_default()),
             "WAIT_CLOSE" => Order::WaitClose(argument),
             _ => return None,
         })
@@ -138,7 +142,7 @@ pub(crate) const COMMANDS: [(&str, &[(&str, Command)]); 3] = [
 ];
 
 /// Orders, as `SHOW HELP` has them.
-pub(crate) const ORDERS: [&str; 10] = [
+pub(crate) const ORDERS: [&str; 11] = [
     "SET key = arg",
     "PAUSE [<db>]",
     "RESUME [<db>]",
@@ -148,6 +152,7 @@ pub(crate) const ORDERS: [&str; 10] = [
     "RECONNECT [<db>]",
     "KILL [<db>]",
     "KILL_CLIENT <client_id>",
+    "KILL_QUERY <client_id>",
     "WAIT_CLOSE [<db>]",
 ];
 
@@ -231,6 +236,9 @@ mod tests {
             ("ENABLE my-app.x", order(Order::Enable("my-app.x".to_owned()))),
             ("kill", order(Order::Kill(None))),
             ("kill_client 7", order(Order::KillClient("7".to_owned()))),
+            ("Kill_Query 7;", order(Order::KillQuery("7".to_owned()))),
+            ("kill_query", order(Order::KillQuery(String::new()))),
+            ("kill_query 7 8", None),
             ("wait_close", order(Order::WaitClose(None))),
             ("disable", order(Order::Disable(String::new()))),
             ("kill_client", order(Order::KillClient(String::new()))),
@@ -278,7 +286,7 @@ mod tests {
         for text in ["show pools", "show classes", "show config", "show help", "show workers", "show pins"] {
             assert!(Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
         }
-        for text in ["show fds", "reload", "shutdown", "pause", "kill x", "set a=1"] {
+        for text in ["show fds", "reload", "shutdown", "pause", "kill x", "kill_query 7", "set a=1"] {
             assert!(!Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
         }
     }

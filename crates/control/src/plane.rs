@@ -74,6 +74,9 @@ pub trait Plane {
     /// Ends a client, if it is still that one.
     fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial);
 
+    /// Cancels what a client runs, if it is still that client and runs anything.
+    fn kill_query(&mut self, worker: WorkerId, conn: ConnId, serial: Serial);
+
     /// The wall clock's time.
     fn wall_clock(&self) -> Zoned;
 

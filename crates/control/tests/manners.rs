@@ -45,6 +45,8 @@ impl Plane for NotingPlane {
 
     fn kill_client(&mut self, _worker: WorkerId, _conn: ConnId, _serial: Serial) {}
 
+    fn kill_query(&mut self, _worker: WorkerId, _conn: ConnId, _serial: Serial) {}
+
     fn wall_clock(&self) -> Zoned {
         Zoned::default()
     }
@@ -207,7 +209,7 @@ fn what_drivers_send_is_answered_and_does_nothing() {
 }
 
 /// What texts are made of.
-const PARTS: [&str; 44] = [
+const PARTS: [&str; 45] = [
     "show",
     "SHOW",
     "pools",
@@ -245,6 +247,7 @@ const PARTS: [&str; 44] = [
     "pause",
     "kill",
     "kill_client",
+    "kill_query",
     "reload",
     "shutdown",
     "wait_for_clients",

@@ -135,6 +135,10 @@ impl Plane for Outside {
         self.note(format!("kill {conn:?} of {worker:?}, {serial:?}"));
     }
 
+    fn kill_query(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.note(format!("cancel {conn:?} of {worker:?}, {serial:?}"));
+    }
+
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, _close: bool) {
         self.note(format!("{}: {}", to.conn.slot(), read(&bytes)));
     }
@@ -292,6 +296,8 @@ fn orders_that_make_no_sense_are_errors() {
         ("resume", "pooler is not paused/suspended"),
         ("kill_client x", "invalid client pointer supplied"),
         ("kill_client 123456", "client not found"),
+        ("kill_query", "invalid client pointer supplied"),
+        ("kill_query 123456", "client not found"),
     ];
     for (text, expected) in table {
         assert_eq!(scene.types(1, text), [format!("1: 08P01 {expected}")], "{text}");
@@ -378,6 +384,20 @@ fn kill_client_ends_the_one_with_this_id() {
     let killed = scene.types(1, &format!("kill_client {}", client.serial.0));
     let expected = format!("kill {:?} of {:?}, {:?}", client.conn, WorkerId(client.conn.owner()), client.serial);
     assert_eq!(killed, [expected, "1: KILL_CLIENT".to_owned()]);
+}
+
+#[test]
+fn kill_query_cancels_what_the_client_with_this_id_runs_if_it_runs_anything() {
+    let mut scene = Scene::new();
+    let clients: Vec<_> =
+        world::World::new().snapshots.into_iter().flat_map(|snapshot| snapshot.clients).collect();
+    let (busy, others): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| client.doing.has_request);
+    let busy = busy.first().expect("one runs a query");
+    let killed = scene.types(1, &format!("kill_query {}", busy.serial.0));
+    let expected = format!("cancel {:?} of {:?}, {:?}", busy.conn, WorkerId(busy.conn.owner()), busy.serial);
+    assert_eq!(killed, [expected, "1: KILL_QUERY".to_owned()]);
+    let other = others.first().expect("one runs none");
+    assert_eq!(scene.types(1, &format!("kill_query {}", other.serial.0)), ["1: 08P01 client runs no query"]);
 }
 
 fn suspended(overdue: &str) -> String {

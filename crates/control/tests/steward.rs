@@ -61,6 +61,10 @@ impl Plane for FakePlane {
         self.note(format!("kill {conn:?} at {worker:?}"));
     }
 
+    fn kill_query(&mut self, worker: WorkerId, conn: ConnId, _serial: Serial) {
+        self.note(format!("cancel {conn:?} at {worker:?}"));
+    }
+
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
         self.note(format!("answer {} to {:?} close={close}", read(&bytes), to.conn));
     }

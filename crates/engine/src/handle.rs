@@ -126,6 +126,11 @@ impl Handle {
         self.post(Mail::ToWorker(worker, ToWorker::KillClient { conn, serial }));
     }
 
+    /// Cancels what a session runs, if it is still that session and runs anything.
+    pub fn kill_query(&self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.post(Mail::ToWorker(worker, ToWorker::KillQuery { conn, serial }));
+    }
+
     /// Stops the engine; `Engine::wait` returns when that is done. TCP listeners close at once. The Unix socket stays
     /// open for the console, unless the stop is immediate.
     //= pgbouncer usage.md#SHUTDOWN

@@ -383,6 +383,11 @@ pub enum ToWorker {
         conn: ConnId,
         serial: Serial,
     },
+    /// Cancels what this session runs or waits with, if it is still that session and runs anything.
+    KillQuery {
+        conn: ConnId,
+        serial: Serial,
+    },
     /// Show me yourself: `Action::Report` with the same ticket.
     Look {
         ticket: u64,
@@ -430,6 +435,7 @@ impl ToWorker {
             | ToWorker::Configure(_)
             | ToWorker::Stop(_)
             | ToWorker::KillClient { .. }
+            | ToWorker::KillQuery { .. }
             | ToWorker::Look { .. }
             | ToWorker::Answer { .. } => false,
         }

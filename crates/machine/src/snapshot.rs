@@ -389,6 +389,8 @@ pub struct ClientSnapshot {
 /// What a client is doing, for others to join with PostgreSQL's own view of its backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doing {
+    /// It has a request that is not answered, so that a cancel has something to cancel.
+    pub has_request: bool,
     /// The fingerprint of the statement that runs, or ran last, as `fingerprint_limits` names it.
     pub statement: Option<u64>,
     /// Since when it is in its transaction: since its first statement was sent to the server.

@@ -1,5 +1,5 @@
-//! Orders of an administrator against a real PostgreSQL: it is restarted behind PAUSE and nobody notices, KILL and KILL_CLIENT end what they
-//! name, signals do what the console does.
+//! Orders of an administrator against a real PostgreSQL: it is restarted behind PAUSE and nobody notices, KILL, KILL_CLIENT and KILL_QUERY end what
+//! they name, signals do what the console does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -119,9 +119,7 @@ fn kill_and_kill_client_end_what_they_name() {
     let mut stage = Stage::set(&Wishes::default());
     let (mut victim, mut other) = (stage.client(), stage.client());
     victim.query("set application_name = 'victim'").expect("served");
-    let rows = order(&stage, "show clients");
-    let row = rows.iter().find(|row| row.contains("victim")).expect("it is shown");
-    let id = row.split('|').nth(20).expect("the id's column").to_owned();
+    let id = id_of(&stage, "victim");
     order(&stage, &format!("kill_client {id}"));
     let gone = victim.query("select 1").expect_err("it was ended");
     assert!(gone.to_string().contains("admin forced disconnect"), "{gone}");
@@ -130,6 +128,48 @@ fn kill_and_kill_client_end_what_they_name() {
     assert!(other.query("select 1").expect_err("it was ended").to_string().contains("database removed"));
     assert_eq!(stage.backends(), 0);
     order(&stage, "resume postgres");
+    stage.assert_healthy();
+}
+
+/// The id of the client with this application_name.
+fn id_of(stage: &Stage, name: &str) -> String {
+    let rows = order(stage, "show clients");
+    let row = rows.iter().find(|row| row.contains(name)).expect("it is shown");
+    row.split('|').nth(20).expect("the id's column").to_owned()
+}
+
+/// A client sleeps until it is cancelled. The error that it gets, and what it is answered afterwards.
+fn sleeper(mut client: Client) -> thread::JoinHandle<(String, Option<String>)> {
+    thread::spawn(move || {
+        let cancelled = client.query("select pg_sleep(60)").expect("the connection stands");
+        let after = client.query("select 'here'").expect("served").value().map(str::to_owned);
+        (format!("{:?}", cancelled.errors), after)
+    })
+}
+
+#[test]
+fn kill_query_cancels_what_one_client_runs_or_waits_with_and_both_stay() {
+    let mut stage = Stage::set(&Wishes { pool: 1, ..Wishes::default() });
+    let (mut runner, mut waiter) = (stage.client(), stage.client());
+    runner.query("set application_name = 'runner'").expect("served");
+    waiter.query("set application_name = 'waiter'").expect("served");
+    let (runner_id, waiter_id) = (id_of(&stage, "runner"), id_of(&stage, "waiter"));
+    let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("the console");
+    let refused = console.query(&format!("kill_query {runner_id}")).expect("answered");
+    assert!(format!("{:?}", refused.errors).contains("client runs no query"), "{refused:?}");
+    let ran = sleeper(runner);
+    let sleeping = "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'";
+    eventually("one sleeps", || stage.direct(sleeping) == "1");
+    let waited = sleeper(waiter);
+    eventually("one waits", || order(&stage, "show clients").iter().any(|row| row.contains("|waiting|")));
+    order(&stage, &format!("kill_query {waiter_id}"));
+    assert_eq!(stage.direct(sleeping), "1", "the other's query runs on");
+    order(&stage, &format!("kill_query {runner_id}"));
+    for outcome in [waited, ran] {
+        let (error, after) = outcome.join().expect("no panic");
+        assert!(error.contains("canceling statement due to user request"), "{error}");
+        assert_eq!(after.as_deref(), Some("here"));
+    }
     stage.assert_healthy();
 }
 

@@ -133,6 +133,10 @@ impl Plane for EnginePlane {
         self.handle.kill_client(worker, conn, serial);
     }
 
+    fn kill_query(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.handle.kill_query(worker, conn, serial);
+    }
+
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
         // "See logs for additional details": they are there when this is read.
         if std::mem::take(&mut self.logged) {

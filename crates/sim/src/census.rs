@@ -102,6 +102,8 @@ census! {
         asked = "cancels_asked",
         struck = "cancels_struck",
         wrong = "cancels_wrong",
+        /// By an administrator's KILL_QUERY.
+        ordered = "cancels_ordered",
         cut = "cancels_cut",
         /// Queries that query_timeout has cancelled.
         overdue = "overdue",

@@ -51,6 +51,8 @@ pub(crate) struct Served {
     pub(crate) answers: Vec<(Asker, Vec<u8>, bool)>,
     pub(crate) configured: Option<Arc<Settings>>,
     pub(crate) killed: Vec<(WorkerId, ConnId, Serial)>,
+    /// Whose queries are to be cancelled.
+    pub(crate) cancelled: Vec<(WorkerId, ConnId, Serial)>,
     pub(crate) stop: Option<Stop>,
     /// Whether clients are accepted from now on.
     pub(crate) accepts: Option<bool>,
@@ -68,6 +70,7 @@ struct Tray {
     stop: Option<Stop>,
     accepts: Option<bool>,
     killed: Vec<(WorkerId, ConnId, Serial)>,
+    cancelled: Vec<(WorkerId, ConnId, Serial)>,
     /// Clients that log in.
     logins: u64,
     /// The settings that a reload will read; `None`: a mistake in the file.
@@ -119,6 +122,10 @@ impl Plane for Counter {
 
     fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
         self.tray.borrow_mut().killed.push((worker, conn, serial));
+    }
+
+    fn kill_query(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
+        self.tray.borrow_mut().cancelled.push((worker, conn, serial));
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
@@ -251,8 +258,9 @@ impl Desk {
     }
 
     fn served(&self, ends: bool) -> Served {
-        let Tray { answers, configured, stop, killed, accepts, .. } = std::mem::take(&mut *self.tray.borrow_mut());
-        Served { answers, configured, stop, killed, accepts, ends }
+        let Tray { answers, configured, stop, killed, cancelled, accepts, .. } =
+            std::mem::take(&mut *self.tray.borrow_mut());
+        Served { answers, configured, stop, killed, cancelled, accepts, ends }
     }
 }
 

@@ -288,6 +288,9 @@ impl Worker {
             }
             ToWorker::Stop(stop) => stops::stop(&mut self.tables, stop),
             ToWorker::KillClient { conn, serial } => orders::kill_client(&mut self.tables, conn, serial),
+            ToWorker::KillQuery { conn, serial } => {
+                cancel_requests::kill_query(&mut self.tables, &mut self.limiters, step, conn, serial)
+            }
             ToWorker::Look { ticket, look } => {
                 let snapshot = Box::new(self.snapshot(step.now, look));
                 step.actions.push(Action::Report { ticket, snapshot });

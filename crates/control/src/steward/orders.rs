@@ -1,4 +1,4 @@
-//! PAUSE, RESUME, DISABLE, ENABLE, RECONNECT, KILL, KILL_CLIENT, WAIT_CLOSE, SUSPEND: what changes the orders, and what is answered only
+//! PAUSE, RESUME, DISABLE, ENABLE, RECONNECT, KILL, KILL_CLIENT, KILL_QUERY, WAIT_CLOSE, SUSPEND: what changes the orders, and what is answered only
 //! when servers are closed, or all is sent.
 //!
 //! ```text
@@ -99,7 +99,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let database = order.database();
         self.check_database(order.tag(), database)?;
         let is_ending = self.phase != Phase::Running;
-        if self.has_successor && !matches!(order, Order::KillClient(_)) {
+        if self.has_successor && !matches!(order, Order::KillClient(_) | Order::KillQuery(_)) {
             return Err(TAKEN_OVER.to_owned());
         }
         match order {
@@ -137,6 +137,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 orders.change(database, |own| (own.paused, own.kills) = (true, own.kills + 1));
             }),
             Order::KillClient(id) => kill_client(&mut self.plane, id)?,
+            Order::KillQuery(id) => kill_query(&mut self.plane, id)?,
             Order::WaitClose(_) => {
                 self.wait_for(asker, Awaited::NoneClosing, database);
                 return Ok(false);
@@ -322,13 +323,27 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 }
 
 pub(super) fn kill_client(plane: &mut impl Plane, id: &str) -> Result<(), String> {
-    let number: i32 = id.parse().map_err(|_| "invalid client pointer supplied".to_owned())?;
-    let is_it = |client: &&ClientSnapshot| client.serial.0 == number;
-    let snapshots = plane.look(Look::Connections);
-    let client = snapshots.iter().flat_map(|snapshot| &snapshot.clients).find(is_it);
-    let client = client.ok_or_else(|| "client not found".to_owned())?;
+    let client = find_client(plane, id)?;
     plane.kill_client(WorkerId(client.conn.owner()), client.conn, client.serial);
     Ok(())
+}
+
+/// The query may end between this look and the cancel, which then finds nothing to cancel, as a CancelRequest that comes too late.
+fn kill_query(plane: &mut impl Plane, id: &str) -> Result<(), String> {
+    let client = find_client(plane, id)?;
+    if !client.doing.has_request {
+        return Err("client runs no query".to_owned());
+    }
+    plane.kill_query(WorkerId(client.conn.owner()), client.conn, client.serial);
+    Ok(())
+}
+
+fn find_client(plane: &mut impl Plane, id: &str) -> Result<ClientSnapshot, String> {
+    let number: i32 = id.parse().map_err(|_| "invalid client pointer supplied".to_owned())?;
+    let is_it = |client: &ClientSnapshot| client.serial.0 == number;
+    let snapshots = plane.look(Look::Connections);
+    let client = snapshots.into_iter().flat_map(|snapshot| snapshot.clients).find(is_it);
+    client.ok_or_else(|| "client not found".to_owned())
 }
 
 /// The servers here, as these looks at the workers show, and in the process whose place we take. `None`: that has not answered in time.

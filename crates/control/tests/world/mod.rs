@@ -342,6 +342,7 @@ fn linked_client() -> ClientSnapshot {
     ClientSnapshot {
         kept: Kept { prepared_statements: 2, received: 30, unsent: 0 },
         link: Some(LinkSnapshot { conn: conn(2, 0, 3, 1), name: Some(conn(2, 1, 4, 1)) }),
+        doing: Doing { has_request: true, ..Doing::default() },
         ties: Ties { pin: Some(pin), replication: Some(ReplicationKind::Logical), ..ties() },
         ..client(0, 8, key("app", "app_owner"), "bob")
     }

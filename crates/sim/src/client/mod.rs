@@ -200,7 +200,19 @@ impl Client {
         self.console.is_some()
     }
 
-    /// How many CancelRequests it has sent.
+    /// Whether a cancel may come at any time.
+    #[must_use]
+    pub fn bears_cancels(&self) -> bool {
+        self.habits.cancels && self.replica.is_none() && self.console.is_none()
+    }
+
+    /// An administrator cancels its query, which is as if it had sent a CancelRequest. Returns how many there were.
+    pub fn expect_cancel(&mut self) -> u32 {
+        self.cancels.sent += 1;
+        self.cancels.sent
+    }
+
+    /// How many CancelRequests it has sent, or have come for it from an administrator.
     #[must_use]
     pub fn cancels_sent(&self) -> u32 {
         self.cancels.sent

@@ -11,13 +11,15 @@
 use std::collections::BTreeMap;
 
 use connections::databases::CONSOLE_DATABASE;
-use machine::snapshot::{PoolSnapshot, ServerSnapshot};
+use machine::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot};
 use machine::{Look, Mail, Manner, Question, Settings, Suspension, ToWorker};
-use units::{ConnId, Kind, PoolKey, Time, WorkerId, limits};
+use units::{ConnId, Kind, PoolKey, Serial, Time, WorkerId, limits};
 
 use super::World;
 use crate::agenda::Happening;
+use crate::client::Client;
 use crate::desk::{REVIEW_US, Served};
+use crate::link::Peer;
 use crate::random::Random;
 use control::Asker;
 use machine::mail::Place;
@@ -38,8 +40,9 @@ impl Administrator {
     }
 }
 
-/// Orders that are given, with the most frequent more than once. `DB` stands for a database's name.
-const ORDERS: [&str; 16] = [
+/// Orders that are given, with the most frequent more than once. `DB` stands for a database's name, `ID` for a client's id, `VICTIM` for
+/// that of one whose model bears to be cancelled at any time.
+const ORDERS: [&str; 18] = [
     "pause",
     "pause DB",
     "pause DB",
@@ -55,6 +58,8 @@ const ORDERS: [&str; 16] = [
     "enable DB",
     "kill DB",
     "kill_client ID",
+    "kill_query VICTIM",
+    "kill_query VICTIM",
     "reload",
 ];
 
@@ -133,13 +138,26 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
 /// An order with a database and a client that are there.
 fn filled(world: &mut World, order: &str) -> String {
     let database = world.orders.random.pick(&world.course.plan.databases).name.clone();
-    let id = order.contains("ID").then(|| {
+    let pick = |world: &mut World, is_meant: &dyn Fn(&World, &ClientSnapshot) -> bool| {
+        let clients = snapshots(world, Look::Connections).flat_map(|shown| shown.clients);
         let ids: Vec<i32> =
-            snapshots(world, Look::Connections).flat_map(|shown| shown.clients).map(|client| client.serial.0).collect();
+            clients.filter(|client| is_meant(world, client)).map(|client| client.serial.0).collect();
         if ids.is_empty() { 1 } else { *world.orders.random.pick(&ids) }
-    });
+    };
+    let id = match order {
+        _ if order.contains("ID") => pick(world, &|_, _| true),
+        _ if order.contains("VICTIM") => pick(world, &bears_cancels),
+        _ => 0,
+    };
     let text = order.replace("DB", &format!("\"{database}\""));
-    text.replace("ID", &id.unwrap_or_default().to_string())
+    text.replace("ID", &id.to_string()).replace("VICTIM", &id.to_string())
+}
+
+/// Whether the model of this client is ready for a cancel, and has a request that one would end.
+fn bears_cancels(world: &World, shown: &ClientSnapshot) -> bool {
+    let client = client_of(world, WorkerId(shown.conn.owner()), shown.conn);
+    let client = client.and_then(|(_, number)| world.crowd.find(number));
+    shown.doing.has_request && client.is_some_and(Client::bears_cancels)
 }
 
 fn serve_order(world: &mut World, text: &str) {
@@ -174,16 +192,47 @@ fn obey(world: &mut World, served: Served) {
         world.checks.note_reload(world.course.now(), before);
         world.pooler.configure(&mut world.course);
     }
-    for (worker, conn, serial) in served.killed {
-        let mail = Mail::ToWorker(worker, ToWorker::KillClient { conn, serial });
-        if let Some(node) = world.pooler.machines.find(Place::Worker(worker)) {
-            world.pooler.machines.deliver_from_desk(&mut world.course, node, mail);
-        }
-    }
+    end_clients_and_queries(world, served.killed, served.cancelled);
     for (asker, bytes, close) in served.answers {
         world.hand_over(asker, bytes, close);
     }
     plan_review(world);
+}
+
+/// Carries out KILL_CLIENT and KILL_QUERY.
+pub(super) fn end_clients_and_queries(
+    world: &mut World,
+    killed: Vec<(WorkerId, ConnId, Serial)>,
+    cancelled: Vec<(WorkerId, ConnId, Serial)>,
+) {
+    for (worker, conn, serial) in killed {
+        order_one(world, worker, ToWorker::KillClient { conn, serial });
+    }
+    for (worker, conn, serial) in cancelled {
+        if let Some((index, number)) = client_of(world, worker, conn)
+            && let Some(client) = world.crowd.at_mut(index, number)
+        {
+            let cancels = client.expect_cancel();
+            world.crowd.note_cancels(number, cancels);
+            world.course.census.cancels.ordered += 1;
+        }
+        order_one(world, worker, ToWorker::KillQuery { conn, serial });
+    }
+}
+
+fn order_one(world: &mut World, worker: WorkerId, mail: ToWorker) {
+    if let Some(node) = world.pooler.machines.find(Place::Worker(worker)) {
+        world.pooler.machines.deliver_from_desk(&mut world.course, node, Mail::ToWorker(worker, mail));
+    }
+}
+
+/// The model client whose session this is.
+fn client_of(world: &World, worker: WorkerId, conn: ConnId) -> Option<(u32, u32)> {
+    let node = world.pooler.machines.find(Place::Worker(worker))?;
+    match world.pooler.peer(node, conn)? {
+        Peer::Client(index, number) => Some((index, number)),
+        _ => None,
+    }
 }
 
 pub(super) fn set_accepting(world: &mut World, accepts: Option<bool>) {

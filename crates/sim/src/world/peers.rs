@@ -361,12 +361,7 @@ impl World {
                 self.close_for_good();
             }
         }
-        for (worker, conn, serial) in served.killed {
-            let mail = Mail::ToWorker(worker, ToWorker::KillClient { conn, serial });
-            if let Some(node) = self.pooler.machines.find(Place::Worker(worker)) {
-                self.pooler.machines.deliver_from_desk(&mut self.course, node, mail);
-            }
-        }
+        orders::end_clients_and_queries(self, served.killed, served.cancelled);
         for (asker, bytes, close) in served.answers {
             if let Err(text) = open.agrees(&bytes) {
                 return self.course.fail(12, text);

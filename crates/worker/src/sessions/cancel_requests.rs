@@ -1,4 +1,4 @@
-//! Which CancelRequest reaches which query (I4).
+//! Which CancelRequest and which KILL_QUERY reaches which query (I4).
 //!
 //! A cancel travels on a connection of its own and hits whatever its backend is then doing. So it is sent only while
 //! the server owes the key's owner an answer. The server is not given to another session until PostgreSQL has closed
@@ -12,7 +12,7 @@ use link::session::{State, WaitFor};
 use machine::action::Action;
 use machine::sabotage::{Fault, does};
 use machine::{Secured, Step};
-use units::ConnId;
+use units::{ConnId, Serial};
 
 use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, pin_queue};
@@ -48,6 +48,23 @@ pub(crate) fn cancel_requested(
     let conn = conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner));
     // No session has that key, or not any more: as in PostgreSQL, there is no answer.
     let Some(conn) = conn else { return };
+    cancel_query(tables, limiters, step, conn);
+}
+
+/// An administrator cancels what a session runs or waits with. The session may have ended meanwhile, or its query.
+pub(crate) fn kill_query(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    serial: Serial,
+) {
+    if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
+        cancel_query(tables, limiters, step, conn);
+    }
+}
+
+fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     match tables.sessions[conn].state() {
         State::Linked { server } => {
             if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {

@@ -7,7 +7,7 @@ use connections::flow::Flow;
 use connections::server::{Chore, Server, State as ServerState};
 use link::first_text::first_text;
 use link::pool::Pool;
-use link::session::{Session, State};
+use link::session::{Admission, Session, State, WaitFor};
 use machine::ReplicationKind;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelitySnapshot, Kept, LinkSnapshot, Look, ObjectSizes,
@@ -98,22 +98,40 @@ impl View<'_> {
         shown
     }
 
+    /// Whether a session has a request that a cancel would end. A session that has not logged in cannot ask for anything.
+    fn has_request(&self, session: &Session) -> bool {
+        match session.state() {
+            State::Waiting { wait_for, .. } => !matches!(wait_for, WaitFor::Login | WaitFor::Own),
+            // It may have been closed in this step.
+            State::Linked { server } => self.servers.get(server).is_some_and(|server| {
+                server.ledger.owing() != (0, false)
+                    || matches!(session.claim.admission, Admission::Waits { .. })
+                    || server.hold.is_on() && !session.incoming.inbox.is_empty()
+            }),
+            State::Replicating { server } => self
+                .servers
+                .get(server)
+                .is_some_and(|server| server.is_answering_its_own()),
+            State::Welcoming { .. } | State::Idle { .. } | State::Opening { .. } => false,
+            State::Console { .. } | State::Leaving { .. } => false,
+        }
+    }
+
     /// What a client is doing.
     fn doing(&self, session: &Session) -> Doing {
         let waits = matches!(session.state(), State::Waiting { .. });
         let text = if waits { first_text(session, &session.incoming.inbox) } else { None };
-        let waits_with = text.map(|text| {
-            let rules = rules_by(&session.parameters);
-            self.statistics.shown(text, rules, limits::WAITING_TEXT_LEN_MAX)
-        });
+        let waits_with = text.map(beginning);
         // It may have been closed in this step, and the session with it.
         let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
+            let has_request = waits && self.has_request(session);
             let statement = self.statistics.fingerprint(session.last_statement);
-            return Doing { statement, waits_with, ..Doing::default() };
+            return Doing { statement, has_request, waits_with, ..Doing::default() };
         };
         let (transaction, is_answered) = (&server.transaction, server.ledger.is_clear());
         let (is_open, runs) = (transaction.status != Status::Idle, server.ledger.statement());
         Doing {
+            has_request: self.has_request(session),
             statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement }),
             began_at: if is_open || !is_answered { transaction.began_at } else { None },
             waited_us: server.work.waited_us,
@@ -237,6 +255,14 @@ impl View<'_> {
             kept: kept(server.statements.prepared.len(), &server.incoming.inbox, &server.flow),
         })
     }
+}
+
+/// So much of a text is shown that it is waited with, as it came: its comment says whose it is.
+fn beginning(text: &[u8]) -> String {
+    let cut = &text[..text.len().min(limits::WAITING_TEXT_LEN_MAX)];
+    let shown = String::from_utf8_lossy(cut);
+    // Half a character may be at its end.
+    if cut.len() < text.len() { shown.trim_end_matches('\u{fffd}').to_owned() } else { shown.into_owned() }
 }
 
 fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {

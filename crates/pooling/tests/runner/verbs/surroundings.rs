@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use machine::snapshot::ClientSnapshot;
 use machine::{DatabaseOrders, Event, Look, Mail, Stop, Suspension, ToWorker, Verdict};
 use session_state::state::Pins;
-use units::{PoolKey, WorkerId};
+use units::{ConnId, PoolKey, WorkerId};
 
 use crate::runner::verbs::observed;
 use crate::runner::words::Words;
@@ -170,17 +171,21 @@ fn moves(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     reload(world, words)
 }
 
-/// `order pause db`, `order resume`, `order kill client a`: what is typed at the console.
+/// `order pause db`, `order resume`, `order kill client a`, `order kill query a`, `order kill query late a`: what is typed at the console.
+/// `late`: its query has ended between the console's look and the order.
 fn order(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     if words.eat("kill client") {
-        let name = words.bare("the client's name")?;
-        let conn = world.sockets[world.socket(name)?].id.ok_or("it has no session")?;
-        let snapshot = world.workers[usize::from(conn.owner())].snapshot(world.now, Look::Connections);
-        let client = snapshot.clients.iter().find(|client| client.conn == conn).ok_or("it is not shown")?;
-        let mail = ToWorker::KillClient { conn, serial: client.serial };
-        world.step(World::place(conn), Event::Mail(Mail::ToWorker(WorkerId(conn.owner()), mail)));
-        world.run_until_idle();
-        return words.end();
+        let (conn, client) = session_of(world, &mut words)?;
+        return order_one(world, words, conn, ToWorker::KillClient { conn, serial: client.serial });
+    }
+    if words.eat("kill query") {
+        let is_late = words.eat("late");
+        let (conn, client) = session_of(world, &mut words)?;
+        if !is_late && !client.doing.has_request {
+            world.note("client runs no query".to_owned());
+            return words.end();
+        }
+        return order_one(world, words, conn, ToWorker::KillQuery { conn, serial: client.serial });
     }
     if words.eat("suspend") {
         let suspension = if words.eat("overdue") { Suspension::Overdue } else { Suspension::Flushing };
@@ -204,6 +209,22 @@ fn order(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
         world.settings.orders.suspension = None;
     }
     reload(world, words)
+}
+
+/// A client's session as the console sees it.
+fn session_of(world: &World, words: &mut Words<'_>) -> Result<(ConnId, ClientSnapshot), String> {
+    let name = words.bare("the client's name")?;
+    let conn = world.sockets[world.socket(name)?].id.ok_or("it has no session")?;
+    let snapshot = world.workers[usize::from(conn.owner())].snapshot(world.now, Look::Connections);
+    let client = snapshot.clients.into_iter().find(|client| client.conn == conn).ok_or("it is not shown")?;
+    Ok((conn, client))
+}
+
+/// An order for one session.
+fn order_one(world: &mut World, words: Words<'_>, conn: ConnId, mail: ToWorker) -> Result<(), String> {
+    world.step(World::place(conn), Event::Mail(Mail::ToWorker(WorkerId(conn.owner()), mail)));
+    world.run_until_idle();
+    words.end()
 }
 
 /// `control answers a: CommandComplete "SHOW" | ReadyForQuery I`; `control answers and closes a: …`
