@@ -15,6 +15,7 @@ use units::{PoolId, StatementRow};
 
 use crate::buffers::Buffers;
 use crate::screening::Screen;
+use crate::server_names::ServerNames;
 use crate::slow::SlowLines;
 use crate::standings::Standings;
 use crate::statistics::Statistics;
@@ -41,6 +42,8 @@ pub struct Caches {
     pub slow_lines: SlowLines,
     /// The statement of the text that was read last.
     pub said: StatementRow,
+    /// What PostgreSQL is told in application_name.
+    pub server_names: ServerNames,
     /// Keys the fingerprints of first texts. It is secret, so that no client can make another client's statement count
     /// as long.
     pub key_of_origins: Key,
@@ -59,6 +62,7 @@ impl Caches {
             statistics: Statistics::new(settings),
             slow_lines: SlowLines::new(settings),
             said: StatementRow::NONE,
+            server_names: ServerNames::of(settings),
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use connections::Verdict;
 use connections::server::{Answerer, Entry, Expect};
+use session_state::parameters::Tracked;
 use session_state::shape::Described;
 use session_state::state::{Defines, Effects, Pins, Reading};
 use session_state::tracker::{Marked, Places};
@@ -78,8 +79,16 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
         }
         return clients;
     };
+    let (mut value, mut is_shown_name) = (status.value, false);
+    if index == Tracked::APPLICATION_NAME
+        && let Some(name) = &mut answers.server.kept.shown_name
+    {
+        value = name.reported(value);
+        is_shown_name = name.is_in_force;
+    }
     // It is too long to be kept.
-    let Some(changed) = answers.server.kept.parameters.with(index, status.value) else { return clients };
+    let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
+    let own = is_shown_name.then(|| value.to_vec());
     let before = Arc::clone(&answers.server.kept.parameters);
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
     // It came with the pooler's own query: no client has set it.
@@ -91,10 +100,15 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     }
     if Arc::ptr_eq(&session.parameters, &before) {
         session.parameters = Arc::clone(&answers.server.kept.parameters);
-    } else if let Some(changed) = session.parameters.with(index, status.value) {
+    } else if let Some(changed) = session.parameters.with(index, own.as_deref().unwrap_or(status.value)) {
         session.parameters = answers.caches.interned.intern(changed);
     }
-    true
+    let Some(own) = own else { return true };
+    // PostgreSQL has gone back to the name that it was told: the client has its own back.
+    let mut message = Vec::new();
+    ParameterStatus { name: status.name, value: &own }.encode(&mut message);
+    answers.send_apart(&message, true);
+    false
 }
 
 /// Whether the client keeps this server until one of them ends.

@@ -31,7 +31,7 @@
 //! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, and logged, as they are answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
-//! | `replaying`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
+//! | `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
 pub mod announcing;
@@ -76,6 +76,7 @@ mod reserving;
 pub mod screening;
 pub mod server_login;
 pub mod server_messages;
+pub mod server_names;
 pub mod server_questions;
 mod server_statements;
 pub mod session;

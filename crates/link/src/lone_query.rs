@@ -117,7 +117,7 @@ impl<'a> LoneQuery<'a> {
         let is_trying = session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
         let is_watched =
             server.transaction.local_rights || server.traces.last_text.is_some() || server.end.close_needed.is_some();
-        let is_timed = pool.rules.times_links() || pool.measured.slow_after.is_some() || !session.flow.is_clear();
+        let is_timed = pool.rules.times_links() || pool.measured.takes_the_long_way || !session.flow.is_clear();
         is_new && session.tracker.is_none() && !is_trying && !is_watched && !is_timed
     }
 }

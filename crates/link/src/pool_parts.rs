@@ -214,4 +214,6 @@ pub struct Measured {
     pub wait_sampling: Option<Box<WaitSampling>>,
     /// Statements that take longer are logged: `log_min_duration`.
     pub slow_after: Option<Duration>,
+    /// Requests and links do not take the short ways, since something is noted of them or told to their servers.
+    pub takes_the_long_way: bool,
 }

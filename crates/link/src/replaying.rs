@@ -12,19 +12,22 @@ use wire::backend::{ParameterStatus, Status};
 use wire::frontend::Query;
 
 use crate::pool::Pool;
+use crate::server_names::Renaming;
 use crate::session::Session;
 
 /// Sends the SETs that give a server its session's parameters and settings. If a failure would matter, the session's
-/// messages wait for the answer. False: there was nothing to send.
+/// messages wait for the answer. `renaming`: PostgreSQL is told another application_name. False: there was nothing to send.
 pub fn replay(
     step: &mut Step<'_>,
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
     tracked: &Tracked,
+    renaming: Option<&Renaming>,
 ) -> bool {
     let mut text = Vec::new();
-    session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
+    let name = renaming.map(|renaming| (&*renaming.to, &*renaming.from));
+    session.parameters.write_difference_but_name(&server.kept.parameters, name, tracked, &mut text);
     let initial = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
     let (to, from) = (wanted.map_or(&initial, |state| state), server.kept.session_state.as_deref().unwrap_or(&initial));
@@ -36,7 +39,7 @@ pub fn replay(
         true => {
             text.clear();
             State::write_unhurrying(&mut text);
-            session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
+            session.parameters.write_difference_but_name(&server.kept.parameters, name, tracked, &mut text);
             to.write_difference(&from.unhurried(), &mut text).max(Risk::Low)
         }
         false if is_same => Risk::None,

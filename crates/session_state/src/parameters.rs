@@ -138,9 +138,22 @@ impl Parameters {
 
     /// Writes the SETs that make a server with `server`'s values have these; says whether there are any.
     pub fn write_difference(&self, server: &Parameters, tracked: &Tracked, out: &mut Vec<u8>) -> bool {
+        self.write_difference_but_name(server, None, tracked, out)
+    }
+
+    /// The same, where the application_name is another one than these have: the name that is wanted, and the one that the server has.
+    pub fn write_difference_but_name(
+        &self,
+        server: &Parameters,
+        application: Option<(&[u8], &[u8])>,
+        tracked: &Tracked,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let before = out.len();
         for (index, name) in tracked.names.iter().enumerate() {
-            let (Some(wanted), Some(found)) = (self.get(index), server.get(index)) else { continue };
+            let known = || self.get(index).zip(server.get(index));
+            let pair = if index == Tracked::APPLICATION_NAME { application.or_else(known) } else { known() };
+            let Some((wanted, found)) = pair else { continue };
             if wanted == found {
                 continue;
             }

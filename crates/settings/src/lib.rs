@@ -13,12 +13,14 @@
 
 mod declare;
 mod networks;
+mod server_name;
 pub mod table;
 mod types;
 pub mod value;
 
 pub use declare::{Effect, Origin};
 pub use networks::Networks;
+pub use server_name::{NamePart, ServerName};
 pub use table::{
     AUTH_QUERY, ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings,
     LogSettings, LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting,

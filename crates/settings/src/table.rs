@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
 use crate::networks::Networks;
+use crate::server_name::ServerName;
 use crate::types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
     SslMode, SslNegotiation,
@@ -121,6 +122,7 @@ settings! {
         ignore_startup_parameters: CaselessNames = List, Some(""), Yes, Works, PgBouncer, "Startup parameters that are ignored rather than refused.";
         login_notify_message: String = Text, Some(""), Yes, Works, PgBouncer, "Every client gets this text as a NOTICE after its login; empty: none.";
         max_prepared_statements: u32 = NUMBER, Some("200"), Yes, Works, PgBouncer, "How many named prepared statements each server keeps, in transaction and statement mode. A client's unnamed statement is then kept from one transaction to the next, too. 0: statements pass unchanged.";
+        server_application_name: ServerName = Template, Some(""), Yes, Works, Ours, "What PostgreSQL is told in application_name, so that pg_stat_activity and PostgreSQL's log show whom a server works for: %a is the client's own application_name, %h its address, %c its class, %i its id in SHOW CLIENTS, %u its user, %t{key} the tag of this key in the comment of the transaction's first statement, %% a percent sign. It is set when a client gets a server, cut to 63 bytes. Empty: the client's own name. Its own is what a client still gets for SHOW application_name, unless it asks later in a transaction.";
         track_extra_parameters: Vec<String> = List, Some("IntervalStyle"), No, Works, PgBouncer, "Parameters that follow the client from server to server, besides client_encoding, DateStyle, TimeZone, standard_conforming_strings and application_name.";
     }
 
@@ -335,7 +337,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 144), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 147), "PgBouncer's hundred, and ours");
     }
 
     #[test]

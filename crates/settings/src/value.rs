@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::networks::Networks;
+use crate::server_name::ServerName;
 use crate::types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
     SslMode, SslNegotiation,
@@ -29,6 +30,8 @@ pub enum Kind {
     List,
     /// Networks, as addresses with the number of their bits, with commas between them.
     Networks,
+    /// Text with the escapes of `server_application_name`.
+    Template,
     /// A file or directory; a relative one is taken from the working directory.
     Path,
     /// A whole number between the two, with its unit.
@@ -60,6 +63,7 @@ impl Kind {
         let value = match self {
             Kind::Text | Kind::List | Kind::Path => Some(Value::Text(text.to_owned())),
             Kind::Statements => statements(text).map(|_| Value::Text(text.to_owned())),
+            Kind::Template => ServerName::read(text).map(|_| Value::Text(text.to_owned())),
             Kind::Networks => Networks::read(text).map(|_| Value::Text(text.to_owned())),
             Kind::Count(min, max, _) => whole(text).filter(|n| (min..=max).contains(n)).map(Value::Number),
             Kind::Size if text.eq_ignore_ascii_case(AUTO) => Some(Value::Choice(AUTO)),
@@ -81,6 +85,7 @@ impl Kind {
             Kind::Text => "text".to_owned(),
             Kind::List => "names with commas between them".to_owned(),
             Kind::Networks => "networks such as 10.0.0.0/8 or fd00::/8, with commas between them".to_owned(),
+            Kind::Template => "text with %a, %h, %c, %i, %u, %t{tag} or %%, such as %a@%h".to_owned(),
             Kind::Path => "a path".to_owned(),
             Kind::Statements => {
                 "statements as SHOW FINGERPRINTS calls them, each with a number, such as 00f1c2d3e4a5b697:2".to_owned()
@@ -100,7 +105,7 @@ impl Kind {
     /// Whether an empty text is a value of its own, rather than no value at all.
     #[must_use]
     pub fn takes_empty(self) -> bool {
-        matches!(self, Kind::Text | Kind::List | Kind::Networks | Kind::Path | Kind::Statements)
+        matches!(self, Kind::Text | Kind::List | Kind::Networks | Kind::Template | Kind::Path | Kind::Statements)
     }
 }
 
@@ -154,6 +159,12 @@ impl FromValue for BTreeSet<String> {
 impl FromValue for Networks {
     fn from_value(value: &Value) -> Option<Networks> {
         Networks::read(&String::from_value(value)?)
+    }
+}
+
+impl FromValue for ServerName {
+    fn from_value(value: &Value) -> Option<ServerName> {
+        ServerName::read(&String::from_value(value)?)
     }
 }
 

@@ -163,8 +163,8 @@ pub struct WantedTag {
 impl WantedTag {
     /// As a tag's key can be.
     #[must_use]
-    pub fn new(key: &'static [u8]) -> WantedTag {
-        WantedTag { key: Finder::new(key), tags: WantedTags::new([key.into()]) }
+    pub fn new(key: &[u8]) -> WantedTag {
+        WantedTag { key: Finder::new(key).into_owned(), tags: WantedTags::new([key.into()]) }
     }
 
     /// The value of the first tag with this key.

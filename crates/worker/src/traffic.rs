@@ -99,6 +99,13 @@ impl Worker {
         let server = if may_take { idle_servers::take_idle(&mut self.tables, step, pool, Some(conn)) } else { None };
         let server = server.map(|server| disturbances::rotate(&mut self.tables, step, pool, conn, server));
         match server {
+            Some(server) if self.tables.caches.server_names.are_used() => {
+                // The server's name depends on what the session asks for: that is looked for where a session's bytes wait.
+                backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
+                if links::link(&mut self.tables, step, conn, server) {
+                    self.requests_from_inbox(step, conn);
+                }
+            }
             Some(server) => match links::link(&mut self.tables, step, conn, server) {
                 true => self.requests(step, conn, bytes, source, at),
                 false => backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),

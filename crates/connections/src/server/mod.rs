@@ -31,7 +31,7 @@ pub use asked::{Asked, AskedText};
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
-pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work};
+pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction, Work};
 pub use sequences::Sequences;
 pub use spoken::Spoken;
 pub use states::{Group, State};
@@ -95,6 +95,7 @@ impl Server {
                 session_state: None,
                 on_server: OnServer::default(),
                 sequences: Sequences::default(),
+                shown_name: None,
             },
             traces: Traces::default(),
             backend: BackendKey::default(),

@@ -144,7 +144,7 @@ impl Server {
             used: self.work.used,
             backend: (self.backend.pid, self.backend.secret.clone()),
             kept: MovedKept {
-                parameters: self.kept.parameters.by_name(tracked),
+                parameters: self.parameters_at_postgresql().by_name(tracked),
                 reported: self.kept.reported.clone(),
                 session_state: self.kept.session_state.as_deref().cloned(),
                 on_server: self.kept.on_server.clone(),
@@ -158,6 +158,13 @@ impl Server {
                 notified_by: self.traces.notified_by,
             },
         }
+    }
+
+    /// As PostgreSQL has them: the other process may tell it other names.
+    fn parameters_at_postgresql(&self) -> Parameters {
+        let name = self.kept.shown_name.as_ref().map(|_| self.kept.name_at_postgresql());
+        let changed = name.and_then(|name| self.kept.parameters.with(Tracked::APPLICATION_NAME, name));
+        changed.unwrap_or_else(|| Parameters::clone(&self.kept.parameters))
     }
 
     /// Come from another process: withheld, until its worker makes it free.
@@ -199,6 +206,7 @@ impl Server {
                 session_state: moved.kept.session_state.map(Arc::new),
                 on_server: moved.kept.on_server,
                 sequences: Sequences::of_moved(moved.kept.drawn, companion),
+                shown_name: None,
             },
             traces: Traces {
                 needs_reset: moved.traces.needs_reset,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::Mark;
-use session_state::parameters::{Parameters, Reported};
+use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::{Defines, OnServer, State as SessionState};
@@ -82,6 +82,37 @@ pub struct Kept {
     /// What SQL's PREPARE has left on it.
     pub on_server: OnServer,
     pub sequences: Sequences,
+    /// Present if PostgreSQL was told another application_name than the client's.
+    pub shown_name: Option<Box<ShownName>>,
+}
+
+/// Another application_name than the client's, by `server_application_name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownName {
+    /// What PostgreSQL was told.
+    pub shown: Box<[u8]>,
+    /// What the client had at that time.
+    pub own: Box<[u8]>,
+    /// False: the client has set a name since.
+    pub is_in_force: bool,
+}
+
+impl ShownName {
+    /// PostgreSQL has reported a name: the one that its client is to see.
+    pub fn reported<'n>(&'n mut self, name: &'n [u8]) -> &'n [u8] {
+        self.is_in_force = *self.shown == *name;
+        if self.is_in_force { &self.own } else { name }
+    }
+}
+
+impl Kept {
+    /// The application_name that PostgreSQL has.
+    pub fn name_at_postgresql(&self) -> &[u8] {
+        match &self.shown_name {
+            Some(name) if name.is_in_force => &name.shown,
+            _ => self.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
+        }
+    }
 }
 
 /// Other marks that sessions leave on a server.

@@ -8,6 +8,7 @@ use connections::encryption;
 use connections::server::Server;
 use link::pool::Pool;
 use link::screening::Screen;
+use link::server_names::ServerNames;
 use link::session::State;
 use machine::sabotage::{Fault, does};
 use machine::{Proved, Settings, Step};
@@ -17,12 +18,16 @@ use crate::servers::closed_servers;
 use crate::tables::notices::{ADDRESS_LEFT, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
+/// Why a server is closed.
+const NAMES_ARE_OFF: &str = "server_application_name was turned off";
+
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
 /// What is derived from settings is derived anew.
 pub(crate) fn take_up(tables: &mut Tables) {
     tables.pools.forget_past_but_of(&tables.settings);
     tables.caches.screen = Screen::of(&tables.settings);
+    tables.caches.server_names = ServerNames::of(&tables.settings);
 }
 
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
@@ -67,13 +72,18 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
     all
 }
 
-/// Of a pool's servers those are closed that would be encrypted in another way now, or whose host has left the address that they are connected to.
+/// Of a pool's servers those are closed that would be encrypted in another way now, whose host has left the address that they are connected to,
+/// or that have a name by `server_application_name`, which is off now.
 pub(crate) fn retire_outdated(tables: &mut Tables, step: &mut Step<'_>, own: &[ConnId], before: &Settings) {
     let new = Arc::clone(&tables.settings);
     let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
     let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, "TLS settings have changed");
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
+    if !tables.caches.server_names.are_used() {
+        let is_named = |server: &Server| server.kept.shown_name.is_some();
+        closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, NAMES_ARE_OFF);
+    }
 }
 
 /// A client has proved another password of the pool's user than those before.

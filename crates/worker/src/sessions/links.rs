@@ -32,10 +32,12 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         permits.linked_at.get_or_insert(step.now);
     }
     let mut begun_with = None;
+    let class = &tables.settings.classes.class(session.claim.class).name;
+    let renaming = tables.caches.server_names.rename(session, class, &mut server.kept, &mut tables.caches.interned);
     let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
-    if !same || !session.confirmed || session.tracker.is_some() || server.kept.session_state.is_some() {
+    if !same || renaming.is_some() || !session.confirmed || session.tracker.is_some() || server.kept.session_state.is_some() {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
-        let replays = link::replaying::replay(step, session, server_id, server, &tables.caches.tracked);
+        let replays = link::replaying::replay(step, session, server_id, server, &tables.caches.tracked, renaming.as_ref());
         pool.counts.fidelity.replays += u64::from(replays);
         begun_with = begun_with.filter(|_| !replays);
     }

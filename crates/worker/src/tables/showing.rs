@@ -233,7 +233,7 @@ impl View<'_> {
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
         let pool = self.pools.get(server.pool)?;
         let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
-        let name = server.kept.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let name = server.kept.name_at_postgresql();
         Some(ServerSnapshot {
             serial: server.identity.serial,
             name: server.identity.name,
