@@ -18,6 +18,7 @@ use machine::histogram::Histogram;
 
 use crate::admin::show_histograms::{named, seconds};
 use crate::averages::by_database;
+use crate::plane::Exemplar;
 use crate::show_input::ShowInput;
 use crate::table::{Table, Type};
 use crate::version;
@@ -132,13 +133,21 @@ fn put_histograms(page: &mut Page, input: &ShowInput<'_>) {
         let sums = [pool.totals.wait_us, pool.totals.query_us, pool.totals.transaction_us];
         for ((what, histogram), sum) in named(&pool.spans).into_iter().zip(sums) {
             if histogram.total() > 0 {
-                put_histogram(page, what, &labels, histogram, sum);
+                let exemplars = input.exemplars.get(key).filter(|_| what == "wait");
+                put_histogram(page, what, &labels, histogram, exemplars, sum);
             }
         }
     }
 }
 
-fn put_histogram(page: &mut Page, what: &str, labels: &Labels, histogram: &Histogram, sum_us: u64) {
+fn put_histogram(
+    page: &mut Page,
+    what: &str,
+    labels: &Labels,
+    histogram: &Histogram,
+    exemplars: Option<&BTreeMap<usize, Exemplar>>,
+    sum_us: u64,
+) {
     let help = match what {
         "wait" => "How long sessions waited for a server, for each time that they got one.",
         "query" => "How long queries took, from when they were sent to a server until they were answered.",
@@ -148,6 +157,7 @@ fn put_histogram(page: &mut Page, what: &str, labels: &Labels, histogram: &Histo
     page.metric(&format!("pgweir_{what}_seconds"), Kind::Histogram, help).put_histogram(
         labels,
         buckets,
+        exemplars,
         seconds(sum_us),
     );
 }

@@ -2,6 +2,7 @@
 //!
 //! Both are given by the program, so that everything here is tested without a thread or a file.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::ServersLeft;
 use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
-use units::{ConnId, Serial, WorkerId};
+use units::{ConnId, PoolKey, Serial, WorkerId};
 
 /// The data plane, as the control plane uses it.
 pub trait Plane {
@@ -151,6 +152,20 @@ pub struct EngineFacts {
     pub workers: Vec<WorkerFacts>,
     pub door: DoorFacts,
     pub peer_pools: Vec<PeerPool>,
+    pub exemplars: Exemplars,
+}
+
+/// Traces of statements that have waited for a server: of each pool, by the place of the bucket that counts the wait.
+pub type Exemplars = BTreeMap<PoolKey, BTreeMap<usize, Exemplar>>;
+
+/// The last traced statement that has waited about so long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exemplar {
+    /// As headers have it: 32 digits.
+    pub trace_id: String,
+    pub waited_us: u64,
+    /// Since 1970.
+    pub at: Duration,
 }
 
 /// Clients that were not let in, or not yet.

@@ -16,7 +16,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, KnownNames, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, Exemplars, KnownNames, SettingRow, WorkerFacts};
 
 /// How detailed the workers' snapshots are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub struct ShowInput<'a> {
     pub names: &'a KnownNames,
     pub door: DoorFacts,
     pub peer_pools: &'a [PeerPool],
+    pub exemplars: &'a Exemplars,
     /// Lines of the log that were lost.
     pub log_lines_lost: u64,
     /// What sessions and PostgreSQL's backends did, up to the last look.

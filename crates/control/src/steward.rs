@@ -410,6 +410,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             names: &seen.names,
             door: seen.counters.door,
             peer_pools: &seen.counters.peer_pools,
+            exemplars: &seen.counters.exemplars,
             log_lines_lost,
             shows_statements,
             history: &history,

@@ -389,8 +389,7 @@ fn kill_client_ends_the_one_with_this_id() {
 #[test]
 fn kill_query_cancels_what_the_client_with_this_id_runs_if_it_runs_anything() {
     let mut scene = Scene::new();
-    let clients: Vec<_> =
-        world::World::new().snapshots.into_iter().flat_map(|snapshot| snapshot.clients).collect();
+    let clients: Vec<_> = world::World::new().snapshots.into_iter().flat_map(|snapshot| snapshot.clients).collect();
     let (busy, others): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| client.doing.has_request);
     let busy = busy.first().expect("one runs a query");
     let killed = scene.types(1, &format!("kill_query {}", busy.serial.0));

@@ -166,6 +166,7 @@ impl Host {
             Action::Placed { ticket, place } => upgrade::placed(self, ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => self.shared.tell(self.now, *fact),
+            Action::Trace(statement) => self.shared.traces.push(*statement),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::listener::Listening;
 use crate::log::Log;
 use crate::options::TcpOptions;
 use crate::shared::Shared;
+use crate::traces::Traces;
 
 /// Cloned freely, used from any thread.
 #[derive(Clone)]
@@ -129,6 +130,12 @@ impl Handle {
     /// Cancels what a session runs, if it is still that session and runs anything.
     pub fn kill_query(&self, worker: WorkerId, conn: ConnId, serial: Serial) {
         self.post(Mail::ToWorker(worker, ToWorker::KillQuery { conn, serial }));
+    }
+
+    /// Statements that are traced, for whoever sends them.
+    #[must_use]
+    pub fn traces(&self) -> Arc<Traces> {
+        Arc::clone(&self.shared.traces)
     }
 
     /// Stops the engine; `Engine::wait` returns when that is done. TCP listeners close at once. The Unix socket stays

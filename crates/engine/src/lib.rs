@@ -41,6 +41,7 @@ mod syslog;
 mod system_users;
 mod tcp;
 mod tenant;
+mod traces;
 mod traffic;
 mod upgrade;
 
@@ -68,6 +69,7 @@ pub use log::Log;
 pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;
 pub use system_users::name as system_user;
+pub use traces::{EndedStatement, Exemplar, Traces};
 pub use upgrade::OtherControl;
 
 use host::{Host, Plan};

@@ -20,6 +20,7 @@ use crate::listener::Listening;
 use crate::log::Log;
 use crate::shared_board::SharedBoard;
 use crate::tenant::Tenant;
+use crate::traces::Traces;
 
 /// The only door so far.
 pub(crate) const DOOR: DoorId = DoorId(0);
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) replies: Replies,
     pub(crate) end: End,
     pub(crate) upgrade: Upgrade,
+    pub(crate) traces: Arc<Traces>,
     listening: Mutex<Vec<Listening>>,
     /// The settings that the machines got last; a machine that replaces another begins with them.
     settings: Mutex<Arc<Settings>>,
@@ -91,6 +93,7 @@ impl Shared {
             replies: Replies::default(),
             end: End::default(),
             upgrade: Upgrade::new(names),
+            traces: Arc::default(),
             listening: Mutex::default(),
             settings: Mutex::new(settings),
             stop: Mutex::default(),

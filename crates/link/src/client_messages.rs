@@ -182,7 +182,7 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
         requests.call_for_answers();
         return Ok(false);
     }
-    let hears = requests.pool.measured.slow_after.is_some();
+    let hears = requests.pool.measured.hears_texts;
     if hears {
         slow::hear(requests, header.tag, at_hand);
     }

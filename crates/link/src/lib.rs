@@ -87,6 +87,7 @@ pub mod statistics;
 
 pub mod stream;
 pub mod texts;
+pub mod tracing;
 pub mod unlinked;
 mod vacating;
 pub mod waiting;

@@ -17,7 +17,7 @@ const LEN_MAX: usize = 256;
 /// Sends such messages from the front of the stream.
 pub(crate) fn pass(requests: &mut Requests<'_>) {
     let is_trying = requests.session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
-    let hears = requests.pool.measured.slow_after.is_some();
+    let hears = requests.pool.measured.hears_texts;
     if requests.session.tracker.is_some() || is_trying || hears || !requests.server.ledger.is_plain() {
         return;
     }

@@ -107,11 +107,6 @@ fn slow_after(settings: &Settings, database: &Database, key: &PoolKey) -> Option
     u64::try_from(settings.effective(database, &key.user).log_min_duration).ok().map(Duration::from_millis)
 }
 
-/// See [`Measured::takes_the_long_way`](crate::pool_parts::Measured).
-fn takes_the_long_way(settings: &Settings, slow_after: Option<Duration>) -> bool {
-    slow_after.is_some() || !settings.global.startup.server_application_name.is_empty()
-}
-
 /// One pool's part on one worker.
 #[derive(Debug)]
 pub struct Pool {
@@ -155,19 +150,14 @@ impl Pool {
             life: Life::Used,
             counts: PoolCounts::default(),
             names: CatalogueNames { known, generation: 0 },
-            measured: Measured {
-                slow_after,
-                takes_the_long_way: takes_the_long_way(settings, slow_after),
-                ..Measured::default()
-            },
+            measured: Measured::new(settings, slow_after),
         }
     }
 
     /// Takes up new settings, by its database as it is now.
     pub fn configure(&mut self, settings: &Settings) {
         self.rules = Rules::new(&self.key, &self.database, settings);
-        self.measured.slow_after = slow_after(settings, &self.database, &self.key);
-        self.measured.takes_the_long_way = takes_the_long_way(settings, self.measured.slow_after);
+        self.measured.configure(settings, slow_after(settings, &self.database, &self.key));
     }
 
     /// Publishes its classes on the board, if it has several homes.

@@ -20,6 +20,7 @@ use units::{ConnId, Time, WorkerId};
 
 use crate::experience::Experience;
 use crate::published::Published;
+use crate::tracing::Sampler;
 
 /// How more servers are asked for and opened.
 #[derive(Debug, Default)]
@@ -214,6 +215,26 @@ pub struct Measured {
     pub wait_sampling: Option<Box<WaitSampling>>,
     /// Statements that take longer are logged: `log_min_duration`.
     pub slow_after: Option<Duration>,
+    /// Chooses what is traced; `None`: nothing is.
+    pub sampler: Option<Sampler>,
+    /// Texts are read for the log or for traces.
+    pub hears_texts: bool,
     /// Requests and links do not take the short ways, since something is noted of them or told to their servers.
     pub takes_the_long_way: bool,
+}
+
+impl Measured {
+    pub(crate) fn new(settings: &Settings, slow_after: Option<Duration>) -> Measured {
+        let mut measured = Measured::default();
+        measured.configure(settings, slow_after);
+        measured
+    }
+
+    /// Takes up what settings say of what is noted of statements.
+    pub(crate) fn configure(&mut self, settings: &Settings, slow_after: Option<Duration>) {
+        self.slow_after = slow_after;
+        self.sampler = Sampler::of(settings);
+        self.hears_texts = self.slow_after.is_some() || self.sampler.is_some();
+        self.takes_the_long_way = self.hears_texts || !settings.global.startup.server_application_name.is_empty();
+    }
 }

@@ -307,7 +307,6 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
 fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
     let owner = answers.server.ledger.owner();
     answers.server.transaction.status = status;
-    answers.server.transaction.answer_failed = false;
     announcing::settle_definitions(answers, status);
     #[cfg(feature = "sabotage")]
     {
@@ -329,6 +328,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
         }
         overdue::count_query(answers, status);
     }
+    answers.server.transaction.answer_failed = false;
     Ok(())
 }
 

@@ -90,13 +90,7 @@ impl ServerNames {
 
     /// A session gets a server: what the server's name becomes, besides its other parameters. From now on the server's parameters
     /// have the session's own name. To be called before the parameters are compared.
-    pub fn rename(
-        &self,
-        session: &Session,
-        class: &str,
-        kept: &mut Kept,
-        interned: &mut Interned,
-    ) -> Option<Renaming> {
+    pub fn rename(&self, session: &Session, class: &str, kept: &mut Kept, interned: &mut Interned) -> Option<Renaming> {
         if !self.are_used() && kept.shown_name.is_none() {
             return None;
         }

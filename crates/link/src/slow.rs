@@ -1,16 +1,17 @@
-//! Statements that take longer than `log_min_duration`, for the log.
+//! Statements that take longer than `log_min_duration`, for the log, and those that are traced.
 //!
-//! While it is off, a session's messages cost one look at the pool's threshold. While it is on, they do not take the short ways, and the
+//! While both are off, a session's messages cost one look whether the pool wants them. While one is on, they do not take the short ways, and the
 //! beginning of each text is kept until its answer.
 
 use std::sync::{Arc, LazyLock};
 
-use connections::server::{Asked, AskedText};
+use connections::server::{Asked, AskedText, Server};
 use machine::Settings;
 use machine::observe::{About, Fact, Level, SlowStatement, Topic};
 use queueing::classes::ClassId;
 use sql::WantedTag;
 use units::{Time, limits};
+use wire::backend::Status;
 use wire::frontend::tag;
 
 use crate::answers::Answers;
@@ -18,12 +19,17 @@ use crate::first_text::first_text;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
+use crate::tracing;
+
+/// What goes with a `traceparent`.
+static STATE: LazyLock<WantedTag> = LazyLock::new(|| WantedTag::new(b"tracestate"));
 
 /// A longer value is cut.
 const TAG_LEN_MAX: usize = 256;
 
 /// Tags of comments by which a statement is found again in other logs and traces.
 const TAGS: [&str; 2] = ["correlation_id", "traceparent"];
+const TRACE_PARENT: usize = 1;
 
 static WANTED: LazyLock<[WantedTag; 2]> = LazyLock::new(|| TAGS.map(|tag| WantedTag::new(tag.as_bytes())));
 
@@ -85,25 +91,41 @@ impl SlowLines {
 /// What a server keeps of the statements of the session that gets it now.
 #[inline]
 #[must_use]
-pub fn linked(pool: &Pool, session: &Session, now: Time) -> Option<Box<Asked>> {
-    pool.measured.slow_after.is_some().then(|| Box::new(Asked::linked(session.waited_us(now))))
+pub fn linked(pool: &Pool, session: &Session, server: &Server, now: Time) -> Option<Box<Asked>> {
+    pool.measured.hears_texts.then(|| {
+        let waited_us = session.waited_us(now);
+        Box::new(Asked::linked(waited_us, tracing::opened_us(server, now, waited_us)))
+    })
 }
 
 /// A message is about to be dealt with. It may come again, if it has to wait.
 #[cold]
 pub(crate) fn hear(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     // A reload may have turned it on since the link.
-    let asked = requests.server.traces.asked.get_or_insert_with(|| Box::new(Asked::linked(0)));
+    let asked = requests.server.traces.asked.get_or_insert_with(|| Box::new(Asked::linked(0, None)));
     if !matches!(message, tag::QUERY | tag::PARSE | tag::BIND) || !asked.is_curious() {
         return;
     }
-    if let Some(text) = first_text(requests.session, at_hand) {
-        let tags =
-            TAGS.iter().zip(WANTED.iter()).filter_map(|(tag, wanted)| Some((*tag, (*wanted.first(text)?).into())));
-        let tags =
-            tags.map(|(tag, value): (_, Box<[u8]>)| (tag, value[..value.len().min(TAG_LEN_MAX)].into())).collect();
-        asked.hear(AskedText { text: text[..text.len().min(limits::LOGGED_TEXT_LEN_MAX)].into(), tags });
+    let Some(text) = first_text(requests.session, at_hand) else { return };
+    let trace = requests.pool.measured.sampler.as_mut().and_then(|sampler| {
+        let parent = WANTED[TRACE_PARENT].first(text);
+        let state = parent.as_ref().and_then(|_| STATE.first(text));
+        let is_first = requests.server.transaction.status == Status::Idle && requests.server.ledger.is_clear();
+        let begins = is_first.then_some(requests.now);
+        sampler.origin((parent.as_deref(), state.as_deref()), begins, &mut asked.sampled).map(Box::new)
+    });
+    let logs = requests.pool.measured.slow_after.is_some();
+    // What is neither logged nor traced is known by its times only.
+    let mut said = AskedText { trace, ..AskedText::default() };
+    if logs || said.trace.is_some() {
+        said.text = text[..text.len().min(limits::LOGGED_TEXT_LEN_MAX)].into();
     }
+    if logs {
+        let tags = TAGS.iter().zip(WANTED.iter());
+        let tags = tags.filter_map(|(tag, wanted)| Some((*tag, wanted.first(text)?)));
+        said.tags = tags.map(|(tag, value)| (tag, value[..value.len().min(TAG_LEN_MAX)].into())).collect();
+    }
+    asked.hear(said);
 }
 
 /// It has been dealt with.
@@ -120,10 +142,13 @@ pub(crate) fn dealt_with(requests: &mut Requests<'_>, message: u8) {
 #[cold]
 pub(crate) fn answered(answers: &mut Answers<'_>) {
     let is_last = answers.server.ledger.depth() <= 1;
-    let Some((queued_us, asked)) = answers.server.traces.asked.as_mut().map(|asked| asked.answered(is_last)) else {
-        return;
-    };
+    let Some(asked) = answers.server.traces.asked.as_mut() else { return };
+    let opened_us = asked.take_opened_us();
+    let (queued_us, mut asked) = asked.answered(is_last);
     let ran_us = answers.now.micros_since(answers.server.transaction.query_at);
+    if asked.trace.is_some() {
+        tracing::tell(answers, &mut asked, (queued_us, opened_us, ran_us));
+    }
     // A reload may have turned it off meanwhile.
     let Some(slow_after) = answers.pool.measured.slow_after else { return };
     let Some((conn, session)) = &answers.session else { return };

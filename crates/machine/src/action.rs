@@ -16,6 +16,7 @@ use crate::encryption::Secure;
 use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{Fact, Level, LogFilter, Topic};
 use crate::snapshot::Snapshot;
+use crate::trace::TracedStatement;
 use crate::upgrade::ToOther;
 use crate::work::Job;
 
@@ -59,6 +60,8 @@ pub enum Action {
     Finished,
     /// A line for the log.
     Tell(Box<Fact>),
+    /// A statement that is traced has been answered.
+    Trace(Box<TracedStatement>),
 }
 
 /// Where something lives that another process has handed over.

@@ -48,6 +48,12 @@ impl Bucket {
     /// That of 0.
     pub const LEAST: Bucket = Bucket(0);
 
+    /// Its place among [`Histogram::buckets`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
     /// The one of a time of so many microseconds.
     #[inline(always)]
     #[must_use]

@@ -24,6 +24,7 @@ pub mod sabotage;
 pub mod settings;
 pub mod snapshot;
 pub mod startup_parameters;
+pub mod trace;
 pub mod upgrade;
 mod violation;
 pub mod work;

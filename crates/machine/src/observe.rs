@@ -61,7 +61,7 @@ pub enum About {
 
 impl About {
     /// Names as the log shows them.
-    pub(crate) fn cut_names(&mut self) {
+    pub fn cut_names(&mut self) {
         if let About::Client { application: Some(name), .. } = self
             && name.len() > limits::SHOWN_NAME_LEN_MAX
         {

@@ -45,6 +45,7 @@ mod serve;
 mod settings;
 mod supervisor;
 mod top;
+mod traces;
 mod upgrade;
 mod upstream;
 mod watched;

@@ -1,10 +1,13 @@
 //! The engine as the control plane sees it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use activity::History;
-use control::{Asker, DoorFacts, EngineFacts, KnownName, KnownNames, KnownZone, Plane, WorkerFacts};
+use control::{
+    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, Plane, WorkerFacts,
+};
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::upgrade::ServersLeft;
@@ -36,6 +39,19 @@ impl EnginePlane {
     pub(crate) fn new(handle: Handle, supervisor: Supervisor, place: Place, observer: Observer) -> EnginePlane {
         EnginePlane { handle, supervisor, place, observer, logged: false }
     }
+
+    /// Of traced statements, in the control plane's words.
+    fn exemplars(&self) -> Exemplars {
+        let told = |exemplar: engine::Exemplar| Exemplar {
+            trace_id: exemplar.trace_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            waited_us: exemplar.waited_us,
+            at: exemplar.at.duration_since(UNIX_EPOCH).unwrap_or_default(),
+        };
+        let of_pool = |buckets: BTreeMap<usize, engine::Exemplar>| {
+            buckets.into_iter().map(|(bucket, exemplar)| (bucket, told(exemplar))).collect()
+        };
+        self.handle.traces().exemplars().into_iter().map(|(key, buckets)| (key, of_pool(buckets))).collect()
+    }
 }
 
 impl Plane for EnginePlane {
@@ -56,7 +72,7 @@ impl Plane for EnginePlane {
         let workers = threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect();
         let peer_pools = threads.iter().flat_map(|thread| thread.peer_pools.iter().copied()).collect();
         let door = DoorFacts { turned_away: sum.turned_away, refused: sum.refused_logins, logins: sum.logins };
-        EngineFacts { workers, door, peer_pools }
+        EngineFacts { workers, door, peer_pools, exemplars: self.exemplars() }
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {

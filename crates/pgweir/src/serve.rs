@@ -31,6 +31,7 @@ use crate::place::Place;
 use crate::plane::EnginePlane;
 use crate::settings::Reading;
 use crate::supervisor::Supervisor;
+use crate::traces::Tracer;
 use crate::watched::Watched;
 use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upgrade};
 
@@ -238,7 +239,9 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let news = engine.news().expect("nobody took them before");
     let mut loaded = settings::loaded(&config);
     let observer = Observer::start(&config, handle.clone(), sender.clone())?;
-    let load = told(supervisor.clone(), reader(handle.clone(), watcher, observer.clone(), flags.clone(), read));
+    let tracer = Tracer::start(&config, handle.clone())?;
+    let observers = (observer.clone(), tracer);
+    let load = told(supervisor.clone(), reader(handle.clone(), watcher, observers, flags.clone(), read));
     show_life(sender.clone())?;
     hear(news, handle.clone(), sender.clone())?;
     let end = watch(engine, signals, questions, sender.clone())?;
@@ -428,7 +431,7 @@ fn meaning(number: i32) -> Signal {
 fn reader(
     handle: Handle,
     watcher: Watcher,
-    observer: Observer,
+    (observer, tracer): (Observer, Tracer),
     flags: Flags,
     read: Read,
 ) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
@@ -472,6 +475,7 @@ fn reader(
         watcher.follow_tls(tls);
         watcher.follow(config.pooling.global.listening.watch_config, &files);
         observer.configure(&config);
+        tracer.configure(&config);
         handle.set_tcp(settings::tcp(&config.pooling.global));
         handle.set_names(&settings::names(&config.pooling.global));
         handle.log().reopen(&settings::log(&config.pooling.global, &flags));

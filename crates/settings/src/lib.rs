@@ -12,6 +12,7 @@
 //! know files, where databases are, secrets, or what a setting does.
 
 mod declare;
+mod http_url;
 mod networks;
 mod server_name;
 pub mod table;
@@ -19,12 +20,13 @@ mod types;
 pub mod value;
 
 pub use declare::{Effect, Origin};
+pub use http_url::{HttpHeaders, HttpUrl, Share};
 pub use networks::Networks;
 pub use server_name::{NamePart, ServerName};
 pub use table::{
     AUTH_QUERY, ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings,
     LogSettings, LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting,
-    StartupSettings, TABLE, TestSettings, TlsSettings, UserSettings, WaitingSettings,
+    StartupSettings, TABLE, TestSettings, TlsSettings, TraceSettings, UserSettings, WaitingSettings,
 };
 pub use types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::declare::{Effect, Origin, Reload, settings, typed};
+use crate::http_url::{HttpHeaders, HttpUrl, Share};
 use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
@@ -157,6 +158,12 @@ settings! {
         observe_memory: u32 = Count(1_048_576, 4_294_967_295, "bytes"), Some("67108864"), Yes, Works, Ours, "How much memory the history of the last hour may take. If it is too little for an hour, the oldest seconds are forgotten.";
         observe_tags: Vec<String> = List, Some("application, controller, action, job, route, framework, db_driver"), Yes, Works, Ours, "By which tags of statements' comments the history is counted. Name tags that repeat; what differs from request to request, such as correlation_id, would fill it. Rows of single moments have all tags.";
         observe_user: Option<String> = Text, None, Yes, Works, Ours, "As whom PostgreSQL is asked, with its password in auth_file. It needs no right but to connect; without pg_monitor it is not told what other users do. Default: the user of the [databases] entry, or else the only user in auth_file whose password is known.";
+    }
+
+    Traces traces: TraceSettings, "Traces" {
+        otlp_endpoint: Option<HttpUrl> = HttpUrl, Some(""), Yes, Works, Ours, "Where spans are sent by OTLP/HTTP, such as http://localhost:4318/v1/traces: how long a statement waited for a server, how long the server's opening took, how long PostgreSQL worked. A statement belongs to the trace that the traceparent in its comment names. Empty: nothing is traced.";
+        otlp_headers: HttpHeaders = HttpHeaders, Some(""), Yes, Works, Ours, "Headers that are sent with spans, as name=value with commas between them. SHOW CONFIG shows them.";
+        trace_sample: Share = Share, Some("0"), Yes, Works, Ours, "Of how many transactions that belong to no trace a trace is begun: 0.01 is one of a hundred. Where a comment has a traceparent, its sampled flag decides instead.";
     }
 
     Tls tls: TlsSettings, "TLS" {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::http_url::{HttpHeaders, HttpUrl, Share};
 use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
@@ -30,6 +31,12 @@ pub enum Kind {
     List,
     /// Networks, as addresses with the number of their bits, with commas between them.
     Networks,
+    /// Where something is sent by HTTP; empty: nowhere.
+    HttpUrl,
+    /// Headers of HTTP, as `name=value` with commas between them.
+    HttpHeaders,
+    /// A number from 0 to 1.
+    Share,
     /// Text with the escapes of `server_application_name`.
     Template,
     /// A file or directory; a relative one is taken from the working directory.
@@ -63,6 +70,10 @@ impl Kind {
         let value = match self {
             Kind::Text | Kind::List | Kind::Path => Some(Value::Text(text.to_owned())),
             Kind::Statements => statements(text).map(|_| Value::Text(text.to_owned())),
+            Kind::HttpUrl if text.is_empty() => Some(Value::Text(String::new())),
+            Kind::HttpUrl => HttpUrl::read(text).map(|_| Value::Text(text.to_owned())),
+            Kind::HttpHeaders => HttpHeaders::read(text).map(|_| Value::Text(text.to_owned())),
+            Kind::Share => Share::read(text).map(|_| Value::Text(text.to_owned())),
             Kind::Template => ServerName::read(text).map(|_| Value::Text(text.to_owned())),
             Kind::Networks => Networks::read(text).map(|_| Value::Text(text.to_owned())),
             Kind::Count(min, max, _) => whole(text).filter(|n| (min..=max).contains(n)).map(Value::Number),
@@ -85,6 +96,9 @@ impl Kind {
             Kind::Text => "text".to_owned(),
             Kind::List => "names with commas between them".to_owned(),
             Kind::Networks => "networks such as 10.0.0.0/8 or fd00::/8, with commas between them".to_owned(),
+            Kind::HttpUrl => "a URL such as http://localhost:4318/v1/traces".to_owned(),
+            Kind::HttpHeaders => "headers such as name=value, with commas between them".to_owned(),
+            Kind::Share => "a number from 0 to 1, such as 0.01".to_owned(),
             Kind::Template => "text with %a, %h, %c, %i, %u, %t{tag} or %%, such as %a@%h".to_owned(),
             Kind::Path => "a path".to_owned(),
             Kind::Statements => {
@@ -105,7 +119,17 @@ impl Kind {
     /// Whether an empty text is a value of its own, rather than no value at all.
     #[must_use]
     pub fn takes_empty(self) -> bool {
-        matches!(self, Kind::Text | Kind::List | Kind::Networks | Kind::Template | Kind::Path | Kind::Statements)
+        matches!(
+            self,
+            Kind::Text
+                | Kind::List
+                | Kind::Networks
+                | Kind::HttpUrl
+                | Kind::HttpHeaders
+                | Kind::Template
+                | Kind::Path
+                | Kind::Statements
+        )
     }
 }
 
@@ -159,6 +183,25 @@ impl FromValue for BTreeSet<String> {
 impl FromValue for Networks {
     fn from_value(value: &Value) -> Option<Networks> {
         Networks::read(&String::from_value(value)?)
+    }
+}
+
+impl FromValue for Option<HttpUrl> {
+    fn from_value(value: &Value) -> Option<Option<HttpUrl>> {
+        let text = String::from_value(value)?;
+        if text.is_empty() { Some(None) } else { HttpUrl::read(&text).map(Some) }
+    }
+}
+
+impl FromValue for HttpHeaders {
+    fn from_value(value: &Value) -> Option<HttpHeaders> {
+        HttpHeaders::read(&String::from_value(value)?)
+    }
+}
+
+impl FromValue for Share {
+    fn from_value(value: &Value) -> Option<Share> {
+        Share::read(&String::from_value(value)?)
     }
 }
 

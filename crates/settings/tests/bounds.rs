@@ -71,6 +71,13 @@ fn edges(kind: Kind) -> Edges {
                 "00000000000000000:0".to_owned(),
             ],
         },
+        Kind::Template => edges_of_texts(&["", "%a@%h/%c#%i %u %t{a.b-c_d} 100%%"], &["%", "%x", "%t{}", "%t"]),
+        Kind::HttpUrl => edges_of_texts(
+            &["", "http://a", "http://a:65535/b"],
+            &["http://", "https://a", "http://a:65536", "http://a:0", "a:80"],
+        ),
+        Kind::HttpHeaders => edges_of_texts(&["", "a=", "a=b, c-d=e=f"], &["a", "=b", "a b=c", "a=b\n"]),
+        Kind::Share => edges_of_texts(&["0", "1", "0.000001"], &["-0.000001", "1.000001", "nan", "x"]),
         Kind::Networks => edges_of_networks(),
         Kind::Choice(names) => {
             let taken = [names.first(), names.last()].into_iter().flatten();
@@ -79,6 +86,13 @@ fn edges(kind: Kind) -> Edges {
                 refused: vec![format!("{}x", names[0]), String::new()],
             }
         }
+    }
+}
+
+fn edges_of_texts(taken: &[&str], refused: &[&str]) -> Edges {
+    Edges {
+        taken: taken.iter().map(|one| text(one)).collect(),
+        refused: refused.iter().map(|one| (*one).to_owned()).collect(),
     }
 }
 

@@ -65,6 +65,7 @@ mod settings;
 mod statements;
 mod tags;
 mod text;
+mod trace_parent;
 mod transactions;
 mod words;
 
@@ -81,5 +82,6 @@ pub use redacted::redacted;
 pub use setting_name::{is_dangerous, quoted_setting, setting_key};
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};
+pub use trace_parent::{TraceParent, trace_state};
 pub use transactions::begins_transaction;
 pub use words::Word;

@@ -72,8 +72,8 @@ fn definition(properties: &[Property], more: &str) -> String {
 /// What a value of this kind is in YAML. `null` takes a value back that the chart has by default.
 fn schema(kind: Kind) -> String {
     match kind {
-        Kind::Text | Kind::Path => r#""type": ["string", "null"]"#.to_owned(),
-        Kind::List | Kind::Networks | Kind::Statements => {
+        Kind::Text | Kind::Template | Kind::HttpUrl | Kind::Path => r#""type": ["string", "null"]"#.to_owned(),
+        Kind::List | Kind::Networks | Kind::HttpHeaders | Kind::Statements => {
             r#""type": ["string", "array", "null"], "items": { "type": "string" }"#.to_owned()
         }
         Kind::Count(min, max, _) => {
@@ -83,6 +83,7 @@ fn schema(kind: Kind) -> String {
             format!(r#""type": ["integer", "string", "null"], "minimum": 0, "maximum": {INT_MAX}, "pattern": "^auto$""#)
         }
         Kind::Flag => r#""type": ["boolean", "integer", "null"], "minimum": 0, "maximum": 1"#.to_owned(),
+        Kind::Share => r#""type": ["number", "null"], "minimum": 0, "maximum": 1"#.to_owned(),
         Kind::Seconds => r#""type": ["number", "null"], "minimum": 0"#.to_owned(),
         Kind::Mode => r#""type": ["string", "null"], "pattern": "^0?[0-7]{3,4}$""#.to_owned(),
         Kind::Choice(names) => {

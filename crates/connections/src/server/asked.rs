@@ -1,15 +1,27 @@
-//! The statements that a server has been sent and has not answered yet, where `log_min_duration` wants their texts.
+//! The statements that a server has been sent and has not answered yet, where `log_min_duration` or traces want their texts.
 //!
 //! There is one for each ReadyForQuery that the client is owed: of a batch up to a Sync the first text counts. Kept from link to link; a
 //! pipeline has at most [`ASKED_MAX`](limits::ASKED_MAX) texts, and what comes after that is known by its times only.
 
 use std::collections::VecDeque;
 
-use units::limits;
+use sql::TraceParent;
+use units::{Time, limits};
+
+/// Which trace a statement belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceOrigin {
+    /// The client's span, and its `tracestate`; `None`: the client has none, and the trace begins here.
+    pub parent: Option<(TraceParent, Box<str>)>,
+    /// When the transaction began, where the trace begins here: its statements have one trace.
+    pub begun_at: Time,
+}
 
 /// A statement as the log shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedText {
+    /// Present if it is traced.
+    pub trace: Option<Box<TraceOrigin>>,
     /// At most [`LOGGED_TEXT_LEN_MAX`](limits::LOGGED_TEXT_LEN_MAX) of it.
     pub text: Box<[u8]>,
     /// Tags of its comments, as key and value.
@@ -21,6 +33,10 @@ pub struct AskedText {
 pub struct Asked {
     /// How long the session has waited for this server; its first statement is told so.
     queued_us: u64,
+    /// How long the server's opening took, if the session waited for that.
+    opened_us: Option<u64>,
+    /// When the transaction began, if it is traced without having a parent.
+    pub sampled: Option<Time>,
     /// Of the batch that has not ended.
     open: Option<AskedText>,
     ended: VecDeque<AskedText>,
@@ -31,8 +47,8 @@ pub struct Asked {
 impl Asked {
     /// A session has got the server.
     #[must_use]
-    pub fn linked(queued_us: u64) -> Asked {
-        Asked { queued_us, open: None, ended: VecDeque::new(), unheard: 0 }
+    pub fn linked(queued_us: u64, opened_us: Option<u64>) -> Asked {
+        Asked { queued_us, opened_us, sampled: None, open: None, ended: VecDeque::new(), unheard: 0 }
     }
 
     /// Whether a text that comes now is the first one of its batch.
@@ -53,6 +69,11 @@ impl Asked {
         } else {
             self.ended.push_back(open.unwrap_or_default());
         }
+    }
+
+    /// How long the server's opening took, if the next statement that is answered waited for that.
+    pub fn take_opened_us(&mut self) -> Option<u64> {
+        self.opened_us.take()
     }
 
     /// The oldest has been answered: how long its session had waited before, and its text. `is_last`: nothing more is owed.
@@ -76,12 +97,12 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> AskedText {
-        AskedText { text: name.as_bytes().into(), tags: Vec::new() }
+        AskedText { text: name.as_bytes().into(), ..AskedText::default() }
     }
 
     #[test]
     fn each_answer_gets_the_first_text_of_its_batch_and_the_first_one_the_wait() {
-        let mut asked = Asked::linked(7);
+        let mut asked = Asked::linked(7, None);
         for name in ["a", "b"] {
             assert!(asked.is_curious());
             asked.hear(named(name));
@@ -96,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_deep_pipeline_loses_texts_and_not_their_order() {
-        let mut asked = Asked::linked(0);
+        let mut asked = Asked::linked(0, None);
         for index in 0..limits::ASKED_MAX + 3 {
             if asked.is_curious() {
                 asked.hear(named(&index.to_string()));
@@ -116,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_twice_is_forgotten_when_nothing_is_owed() {
-        let mut asked = Asked::linked(0);
+        let mut asked = Asked::linked(0, None);
         for _ in 0..2 {
             asked.hear(named("again"));
             asked.ended();

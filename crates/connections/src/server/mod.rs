@@ -27,11 +27,13 @@ use crate::Verdict;
 use crate::flow::Flow;
 use crate::server_login::BackendKey;
 
-pub use asked::{Asked, AskedText};
+pub use asked::{Asked, AskedText, TraceOrigin};
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
-pub use parts::{Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction, Work};
+pub use parts::{
+    Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction, Work,
+};
 pub use sequences::Sequences;
 pub use spoken::Spoken;
 pub use states::{Group, State};

@@ -9,6 +9,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
+use std::time::Duration;
+
+use crate::plane::Exemplar;
 
 /// How the page is written.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +77,7 @@ impl Page {
     pub(super) fn metric<'p>(&'p mut self, name: &'p str, kind: Kind, help: &str) -> Metric<'p> {
         debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
         let new = || Family { kind, help: help.to_owned(), lines: String::new() };
-        Metric { name, lines: &mut self.families.entry(name.to_owned()).or_insert_with(new).lines }
+        Metric { format: self.format, name, lines: &mut self.families.entry(name.to_owned()).or_insert_with(new).lines }
     }
 
     /// A metric of which there is nothing is left out.
@@ -98,6 +101,7 @@ impl Page {
 
 /// Where the series of one metric are put.
 pub(super) struct Metric<'p> {
+    format: Format,
     name: &'p str,
     lines: &'p mut String,
 }
@@ -112,19 +116,28 @@ impl Metric<'_> {
         }
     }
 
-    /// The lines of one histogram. `buckets`: upper bounds, and how many are above the bound before; the last has none.
+    /// The lines of one histogram. `buckets`: upper bounds, and how many are above the bound before; the last has none. `exemplars`: of
+    /// buckets, by their places.
     pub(super) fn put_histogram(
         &mut self,
         Labels(labels): &Labels,
         buckets: impl Iterator<Item = (Option<String>, u64)>,
+        exemplars: Option<&BTreeMap<usize, Exemplar>>,
         sum: impl Display,
     ) {
         let (name, lines) = (self.name, &mut *self.lines);
         let mut below = 0;
-        for (bound, count) in buckets {
+        for (place, (bound, count)) in buckets.enumerate() {
             below += count;
             let bound = bound.as_deref().unwrap_or("+Inf");
-            write(lines, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {below}\n"));
+            write(lines, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {below}"));
+            // Only this format has them.
+            let exemplar = exemplars.filter(|_| self.format == Format::OpenMetrics).and_then(|known| known.get(&place));
+            if let Some(Exemplar { trace_id, waited_us, at }) = exemplar {
+                let waited = Duration::from_micros(*waited_us).as_secs_f64();
+                write(lines, format_args!(" # {{trace_id=\"{trace_id}\"}} {waited} {:.3}", at.as_secs_f64()));
+            }
+            lines.push('\n');
         }
         write(lines, format_args!("{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {below}\n"));
     }
@@ -151,8 +164,16 @@ mod tests {
         page.metric("none", Kind::Gauge, "Of nothing.");
         page.metric("a_total", Kind::Counter, "A.").put(&Labels::default(), 2);
         page.metric("b", Kind::Gauge, "B.").put(&Labels::of([("x", "e")]), 3.5);
+        let exemplar =
+            Exemplar { trace_id: "ab".to_owned(), waited_us: 250_000, at: Duration::from_millis(1_700_000_000_125) };
+        let exemplars = BTreeMap::from([(1, exemplar)]);
         let buckets = [(Some("0.1".to_owned()), 2), (None, 3)];
-        page.metric("c", Kind::Histogram, "C.").put_histogram(&Labels::of([("x", "e")]), buckets.into_iter(), 0.25);
+        page.metric("c", Kind::Histogram, "C.").put_histogram(
+            &Labels::of([("x", "e")]),
+            buckets.into_iter(),
+            Some(&exemplars),
+            0.25,
+        );
         page.finish()
     }
 
@@ -179,6 +200,7 @@ c_count{x="e"} 5
     fn openmetrics_names_counters_otherwise_and_says_where_it_ends() {
         let text = page(Format::OpenMetrics);
         assert!(text.starts_with("# HELP a A.\n# TYPE a counter\na_total 2\n"), "{text}");
+        assert!(text.contains("\nc_bucket{x=\"e\",le=\"+Inf\"} 5 # {trace_id=\"ab\"} 0.25 1700000000.125\n"), "{text}");
         assert!(text.ends_with("\nc_count{x=\"e\"} 5\n# EOF\n"), "{text}");
     }
 }

@@ -15,7 +15,9 @@ use activity::History;
 use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
-use control::{Detail, DoorFacts, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts};
+use control::{
+    Detail, DoorFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts,
+};
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
@@ -45,6 +47,7 @@ pub(crate) struct World {
     pub(crate) averages: Averages,
     pub(crate) names: KnownNames,
     pub(crate) peer_pools: Vec<PeerPool>,
+    pub(crate) exemplars: Exemplars,
     pub(crate) history: History,
 }
 
@@ -69,7 +72,7 @@ impl World {
         let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
         let settings = settings();
         let history = observed::history(&settings, &snapshots);
-        World { settings, rows, snapshots, workers, averages, names, peer_pools, history }
+        World { settings, rows, snapshots, workers, averages, names, peer_pools, exemplars: exemplars(), history }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -85,6 +88,7 @@ impl World {
             names: &self.names,
             door: door(),
             peer_pools: &self.peer_pools,
+            exemplars: &self.exemplars,
             log_lines_lost: 3,
             history: &self.history,
             shows_statements: true,
@@ -333,6 +337,16 @@ fn refusals() -> Vec<RefusalCounts> {
 }
 
 /// It keeps its server.
+/// Of one bucket of one pool.
+fn exemplars() -> Exemplars {
+    let exemplar = Exemplar {
+        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+        waited_us: 700,
+        at: Duration::from_micros(1_700_000_000_123_456),
+    };
+    Exemplars::from([(key("app", "app_owner"), BTreeMap::from([(3, exemplar)]))])
+}
+
 fn linked_client() -> ClientSnapshot {
     let pin = PinSnapshot {
         since: Time(87_400_000),

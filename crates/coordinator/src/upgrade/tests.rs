@@ -83,7 +83,7 @@ impl Pair {
                     ToOther::Moved(..) => panic!("a coordinator moves nothing"),
                 },
                 Action::Post { mail, .. } => self.posted.push((side, mail)),
-                Action::Tell(_) => {}
+                Action::Tell(_) | Action::Trace(_) => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -106,7 +106,7 @@ impl World {
                     let bytes = self.actions.bytes(*piece, &[]).to_vec();
                     self.peers.get_mut(conn).expect("it is open").inbox.extend(bytes);
                 }
-                Action::Tell(_) => {}
+                Action::Tell(_) | Action::Trace(_) => {}
                 other => panic!("{other:?}"),
             }
         }

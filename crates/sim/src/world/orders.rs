@@ -140,8 +140,7 @@ fn filled(world: &mut World, order: &str) -> String {
     let database = world.orders.random.pick(&world.course.plan.databases).name.clone();
     let pick = |world: &mut World, is_meant: &dyn Fn(&World, &ClientSnapshot) -> bool| {
         let clients = snapshots(world, Look::Connections).flat_map(|shown| shown.clients);
-        let ids: Vec<i32> =
-            clients.filter(|client| is_meant(world, client)).map(|client| client.serial.0).collect();
+        let ids: Vec<i32> = clients.filter(|client| is_meant(world, client)).map(|client| client.serial.0).collect();
         if ids.is_empty() { 1 } else { *world.orders.random.pick(&ids) }
     };
     let id = match order {

@@ -35,9 +35,15 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     let class = &tables.settings.classes.class(session.claim.class).name;
     let renaming = tables.caches.server_names.rename(session, class, &mut server.kept, &mut tables.caches.interned);
     let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
-    if !same || renaming.is_some() || !session.confirmed || session.tracker.is_some() || server.kept.session_state.is_some() {
+    if !same
+        || renaming.is_some()
+        || !session.confirmed
+        || session.tracker.is_some()
+        || server.kept.session_state.is_some()
+    {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
-        let replays = link::replaying::replay(step, session, server_id, server, &tables.caches.tracked, renaming.as_ref());
+        let replays =
+            link::replaying::replay(step, session, server_id, server, &tables.caches.tracked, renaming.as_ref());
         pool.counts.fidelity.replays += u64::from(replays);
         begun_with = begun_with.filter(|_| !replays);
     }
@@ -206,7 +212,7 @@ pub(crate) fn join(
     server.work.waited_us = waited_us;
     server.transaction.tally.begin(waited_us);
     server.statements.spoken.clear();
-    server.traces.asked = slow::linked(pool, session, now);
+    server.traces.asked = slow::linked(pool, session, server, now);
     session.link(server_id);
     session.progress_at = now;
     server.work.used = true;

@@ -108,10 +108,9 @@ impl View<'_> {
                     || matches!(session.claim.admission, Admission::Waits { .. })
                     || server.hold.is_on() && !session.incoming.inbox.is_empty()
             }),
-            State::Replicating { server } => self
-                .servers
-                .get(server)
-                .is_some_and(|server| server.is_answering_its_own()),
+            State::Replicating { server } => {
+                self.servers.get(server).is_some_and(|server| server.is_answering_its_own())
+            }
             State::Welcoming { .. } | State::Idle { .. } | State::Opening { .. } => false,
             State::Console { .. } | State::Leaving { .. } => false,
         }
