@@ -79,16 +79,12 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
         }
         return clients;
     };
-    let (mut value, mut is_shown_name) = (status.value, false);
-    if index == Tracked::APPLICATION_NAME
-        && let Some(name) = &mut answers.server.kept.shown_name
-    {
-        value = name.reported(value);
-        is_shown_name = name.is_in_force;
-    }
+    // PostgreSQL has the name that it was told: the client is to see its own.
+    let shown = answers.server.kept.shown_name.as_mut().filter(|_| index == Tracked::APPLICATION_NAME);
+    let own = shown.and_then(|name| name.is_reported(status.value).then(|| name.own.clone()));
+    let value = own.as_deref().unwrap_or(status.value);
     // It is too long to be kept.
     let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
-    let own = is_shown_name.then(|| value.to_vec());
     let before = Arc::clone(&answers.server.kept.parameters);
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
     // It came with the pooler's own query: no client has set it.
@@ -100,11 +96,10 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     }
     if Arc::ptr_eq(&session.parameters, &before) {
         session.parameters = Arc::clone(&answers.server.kept.parameters);
-    } else if let Some(changed) = session.parameters.with(index, own.as_deref().unwrap_or(status.value)) {
+    } else if let Some(changed) = session.parameters.with(index, value) {
         session.parameters = answers.caches.interned.intern(changed);
     }
     let Some(own) = own else { return true };
-    // PostgreSQL has gone back to the name that it was told: the client has its own back.
     let mut message = Vec::new();
     ParameterStatus { name: status.name, value: &own }.encode(&mut message);
     answers.send_apart(&message, true);

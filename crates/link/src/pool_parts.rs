@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
-use machine::Proved;
 use machine::histogram::{Bucket, Spans};
 use machine::snapshot::{FidelityCounts, Totals};
+use machine::{Proved, Settings};
 use queueing::board::Cell;
 use queueing::queue::ClassQueue;
 use queueing::sizing::SizingSnapshot;

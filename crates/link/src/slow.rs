@@ -110,7 +110,8 @@ pub(crate) fn hear(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     let trace = requests.pool.measured.sampler.as_mut().and_then(|sampler| {
         let parent = WANTED[TRACE_PARENT].first(text);
         let state = parent.as_ref().and_then(|_| STATE.first(text));
-        let is_first = requests.server.transaction.status == Status::Idle && requests.server.ledger.is_clear();
+        let owes_nothing = requests.server.ledger.owing() == (0, false);
+        let is_first = requests.server.transaction.status == Status::Idle && owes_nothing;
         let begins = is_first.then_some(requests.now);
         sampler.origin((parent.as_deref(), state.as_deref()), begins, &mut asked.sampled).map(Box::new)
     });

@@ -102,3 +102,42 @@ fn psycopg_reads_dates_in_any_style() {
     println!("{}", python("dates.py", &[&stage.cluster.url("postgres")]).expect("straight against PostgreSQL"));
     println!("{}", python("dates.py", &[&stage.url()]).expect("through the pooler"));
 }
+
+#[test]
+fn postgresql_knows_whom_a_server_works_for_and_clients_see_their_own_names() {
+    let template = ("server_application_name", "%a/%c#%t{correlation_id}@%h".to_owned());
+    let prefix = ("log_line_prefix", "<%a> ");
+    let logged = ("log_statement", "all");
+    let mut stage =
+        Stage::set(&Wishes { pool: 1, settings: vec![template], postgres: vec![prefix, logged], ..Wishes::default() });
+    let value = |client: &mut Client, text: &str| {
+        let answer = client.query(text).expect("served");
+        answer.value().map(str::to_owned).unwrap_or_else(|| panic!("{text}: {answer:?}"))
+    };
+    let (mut shop, mut jobs) = (stage.client(), stage.client());
+    for (client, name) in [(&mut shop, "shop"), (&mut jobs, "jobs")] {
+        client.query(&format!("set application_name = '{name}'")).expect("served");
+    }
+    // PostgreSQL's view, which does not have the word in its text.
+    let shown = "select a from (select pid, (to_jsonb(s) ->> ('application' || chr(95) || 'name')) a from pg_stat_activity s) t \
+                 where pid = pg_backend_pid()";
+    for round in 0..3 {
+        for (client, name) in [(&mut shop, "shop"), (&mut jobs, "jobs")] {
+            let tagged = format!("{shown} /*correlation_id='r{round}'*/");
+            assert_eq!(value(client, &tagged), format!("{name}/default#r{round}@127.0.0.1"));
+            assert_eq!(value(client, "show application_name"), name);
+            assert_eq!(value(client, "select current_setting('application_name')"), name);
+        }
+    }
+    // What is taken back leaves the own name, in PostgreSQL's words and for the client.
+    for text in ["begin", "set application_name = 'other'", "rollback"] {
+        shop.query(text).expect("served");
+    }
+    assert_eq!(value(&mut shop, "show application_name"), "shop");
+    assert_eq!(value(&mut shop, shown), "shop/default#@127.0.0.1");
+    // Hostile values stay text, and are cut as PostgreSQL cuts them.
+    let hostile = format!("{shown} /*correlation_id='%27%3B%20drop%0a\u{1b}<b>{}'*/", "x".repeat(80));
+    let seen = value(&mut jobs, &hostile);
+    assert!(seen.starts_with(r"jobs/default#'; drop\x0a\x1b<b>xx") && seen.len() == 63, "{seen}");
+    stage.assert_healthy();
+}

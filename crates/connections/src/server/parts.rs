@@ -98,10 +98,10 @@ pub struct ShownName {
 }
 
 impl ShownName {
-    /// PostgreSQL has reported a name: the one that its client is to see.
-    pub fn reported<'n>(&'n mut self, name: &'n [u8]) -> &'n [u8] {
+    /// PostgreSQL has reported a name. Whether it is this one, so that the client is to see its own.
+    pub fn is_reported(&mut self, name: &[u8]) -> bool {
         self.is_in_force = *self.shown == *name;
-        if self.is_in_force { &self.own } else { name }
+        self.is_in_force
     }
 }
 
