@@ -41,9 +41,17 @@ AND l.classid IS NOT DISTINCT FROM c.classid AND l.objsubid IS NOT DISTINCT FROM
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid \
 WHERE l.pid IS NOT NULL";
 
-/// How many locks there are, in the columns that [`counts`] reads.
+/// How many locks there are, in the columns that [`counts`] reads: the last row has no mode, but how many things are locked in the shared
+/// table, and for how many it has room. Tuples and pages of one relation are one thing here: few are locked at a time.
+//= pg18 runtime-config-locks#GUC-MAX-LOCKS-PER-TRANSACTION
 pub const COUNTS: &str = "\
-SELECT mode, granted, count(*), count(*) FILTER (WHERE fastpath) FROM pg_catalog.pg_locks GROUP BY mode, granted";
+WITH locks AS MATERIALIZED (SELECT mode, granted, fastpath, locktype, database, relation, objid, transactionid, count(*) AS n \
+FROM pg_catalog.pg_locks GROUP BY 1, 2, 3, 4, 5, 6, 7, 8) \
+SELECT mode, granted, sum(n), coalesce(sum(n) FILTER (WHERE fastpath), 0) FROM locks GROUP BY mode, granted \
+UNION ALL SELECT NULL, NULL, (SELECT count(*) FROM (SELECT DISTINCT locktype, database, relation, objid, transactionid \
+FROM locks WHERE NOT fastpath AND mode <> 'SIReadLock') objects), \
+pg_catalog.current_setting('max_locks_per_transaction')::bigint * (pg_catalog.current_setting('max_connections')::bigint \
++ pg_catalog.current_setting('max_prepared_transactions')::bigint)";
 
 /// How many locks there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +61,19 @@ pub struct Counts {
     pub waiting: u64,
     /// Of those that are held, so many cost no room in the shared table.
     pub fast_path: u64,
+    /// Things that are locked in the shared table.
+    pub objects: u64,
+    /// For so many things the table has room at least, and for twice as many locks of one backend on one thing. 0: it is not known.
+    pub room: u64,
+}
+
+impl Counts {
+    /// Locks that are in the shared table, held and waited for; those of predicates have a table of their own.
+    #[must_use]
+    pub fn in_table(&self) -> u64 {
+        let held = self.held.iter().filter(|(mode, _)| &***mode != "SIReadLock").map(|(_, count)| count);
+        held.sum::<u64>().saturating_add(self.waiting).saturating_sub(self.fast_path)
+    }
 }
 
 /// The rows of [`ACTIVITY`] One that is not as it should be is left out.
@@ -72,8 +93,12 @@ pub fn locks(rows: &[Row]) -> Vec<Lock> {
 pub fn counts(rows: &[Row]) -> Counts {
     let mut counts = Counts::default();
     for row in rows {
-        let [Some(mode), Some(granted), count, fast_path] = row.as_slice() else { continue };
+        let [mode, granted, count, fast_path] = row.as_slice() else { continue };
         let count = number(count).unwrap_or(0);
+        let (Some(mode), Some(granted)) = (mode, granted) else {
+            (counts.objects, counts.room) = (count, number(fast_path).unwrap_or(0));
+            continue;
+        };
         if granted == "t" {
             *counts.held.entry(mode.as_str().into()).or_default() += count;
         } else {
@@ -228,10 +253,12 @@ mod tests {
             row(&["AccessShareLock", "t", "7", "5"]),
             row(&["AccessShareLock", "f", "2", "0"]),
             row(&["SIReadLock", "t", "1", "0"]),
-            row(&["-", "t", "1", "0"]),
+            row(&["-", "-", "3", "6400"]),
+            row(&["no row of counts"]),
         ];
         let found = counts(&rows);
         assert_eq!((found.waiting, found.fast_path), (2, 5));
+        assert_eq!((found.objects, found.room, found.in_table()), (3, 6400, 4));
         assert_eq!(found.held, [("AccessShareLock".into(), 7), ("SIReadLock".into(), 1)].into());
     }
 
