@@ -4,6 +4,7 @@
 //!   observe: a host's backends and locks ─┐
 //!                                         ├─ join ─► Moment ─┬─► tree      who is in whose way: SHOW LOCKS
 //!   machine: snapshots of the workers ────┘                  ├─► holders   who has a pool's servers, and for what: SHOW HOLDERS
+//!                                                            ├─► tally     how many, and how old the oldest is: metrics
 //!                                                            └─► History ─► waits   samples of an hour, by what one asks for
 //! ```
 //!
@@ -19,6 +20,7 @@ mod moment;
 mod session;
 mod statement;
 mod tags;
+mod tally;
 mod tree;
 
 pub use history::History;
@@ -28,4 +30,5 @@ pub use moment::{At, CPU, Host, LockCounts, Moment, Origin, POOL_WAIT, Pool, Row
 pub use session::{Session, SessionId, Times};
 pub use statement::{Ddl, ddl};
 pub use tags::Tags;
+pub use tally::{HolderTally, OTHER, OldestAges, ServerTally, Tally, WAIT_CLASSES, wait_class};
 pub use tree::{Branch, tree};

@@ -27,6 +27,14 @@ impl Tags {
         Tags(tags)
     }
 
+    /// Of pairs that were a statement's once; as bounded as these.
+    pub(crate) fn of_pairs<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> Tags {
+        let bounded = |(key, value): (&str, &str)| {
+            (beginning(key.as_bytes(), KEY_CHARS_MAX), beginning(value.as_bytes(), VALUE_CHARS_MAX))
+        };
+        Tags(pairs.take(TAGS_MAX).map(bounded).collect())
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }

@@ -1,6 +1,7 @@
 //! What samples are of: each kept once, for as long as a second has samples of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::tags::Tags;
@@ -18,6 +19,14 @@ pub struct Who {
     pub fingerprint: Option<u64>,
     /// Its beginning; empty: it is not known.
     pub statement: Box<str>,
+}
+
+/// In one line: pool, tags, statement.
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gap = if self.tags.is_empty() { "" } else { " " };
+        write!(f, "{}/{}{gap}{}: {}", self.database, self.user, self.tags, self.statement)
+    }
 }
 
 /// Who waits, for what, and behind whom.
@@ -99,6 +108,9 @@ impl Keys {
 
 /// Of a key and its places in both tables.
 fn weight(key: &Key) -> usize {
-    let who = |who: &Who| who.tags.weight() + who.statement.len();
-    size_of::<Key>() + size_of::<Slot>() + 4 * size_of::<usize>() + who(&key.who) + key.blocker.as_ref().map_or(0, who)
+    // Names are mostly shared, and few; of a file they may be anything.
+    let names = |who: &Who| who.database.len() + who.user.len() + who.class.len();
+    let who = |who: &Who| who.tags.weight() + who.statement.len() + names(who);
+    let event = key.class.len() + key.event.len();
+    event + size_of::<Key>() + size_of::<Slot>() + 4 * size_of::<usize>() + who(&key.who) + key.blocker.as_ref().map_or(0, who)
 }

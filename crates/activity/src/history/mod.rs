@@ -8,24 +8,29 @@
 //!                    Keys     what samples are of, each once
 //! ```
 //!
+//! A second can be [stored](History::stored) as bytes and [restored](History::restore).
+//!
 //! Promises: at most [`Options::memory_max`] bytes, whatever clients say: the oldest seconds go first. Constants of statements are not kept, unless
 //! [`Options::literals`] asks for them.
 
+pub mod frames;
 mod keys;
 mod second;
 mod spans;
+mod stored;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::moment::{At, Moment};
+use crate::tally::wait_class;
 
 use keys::Keys;
 pub use keys::{Key, KeyId, Who};
 pub use second::{Busy, Exact, PoolSecond, Sample, Second};
 pub use spans::{Dimension, Span, WaitSum};
 
-/// How far back it goes.
+/// How far back it goes, if nothing else is said.
 pub const SECONDS_MAX: usize = 3600;
 
 /// What is kept, and how much of it.
@@ -37,11 +42,13 @@ pub struct Options {
     pub tags: Vec<Box<str>>,
     /// Whether statements keep their constants: `observe_literals`.
     pub literals: bool,
+    /// How far back it goes.
+    pub seconds_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { memory_max: 64 << 20, tags: Vec::new(), literals: false }
+        Options { memory_max: 64 << 20, tags: Vec::new(), literals: false, seconds_max: SECONDS_MAX }
     }
 }
 
@@ -54,6 +61,15 @@ pub struct History {
     keys: Keys,
     /// Bytes of the seconds.
     weight: usize,
+    counted: Counted,
+}
+
+/// What was seen since the start, each second once: it never falls.
+#[derive(Debug, Default)]
+struct Counted {
+    until: At,
+    looks: u64,
+    samples: BTreeMap<&'static str, u64>,
 }
 
 impl History {
@@ -76,14 +92,27 @@ impl History {
             self.forget(&last);
         }
         let second = Second::of(&moment, &mut self.keys, &self.options);
+        self.count(&second);
         self.weight += second.weight();
         self.seconds.push_back(second);
         self.latest = Some(moment);
         self.fit();
     }
 
+    fn count(&mut self, second: &Second) {
+        // Another moment of the same second, or a clock that was set back.
+        if second.at.second() <= self.counted.until.second() {
+            return;
+        }
+        (self.counted.until, self.counted.looks) = (second.at, self.counted.looks + 1);
+        for sample in &second.samples {
+            let class = wait_class(&self.keys.get(sample.key).class);
+            *self.counted.samples.entry(class).or_default() += u64::from(sample.count);
+        }
+    }
+
     fn fit(&mut self) {
-        while self.seconds.len() > SECONDS_MAX || self.bytes() > self.options.memory_max {
+        while self.seconds.len() > self.options.seconds_max || self.bytes() > self.options.memory_max {
             let Some(oldest) = self.seconds.pop_front() else { return };
             self.forget(&oldest);
         }
@@ -98,6 +127,18 @@ impl History {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.weight + self.keys.weight()
+    }
+
+    /// Seconds that were looked at since the start.
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.counted.looks
+    }
+
+    /// Samples since the start by class of wait event: of those in [`crate::WAIT_CLASSES`].
+    #[must_use]
+    pub fn samples(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counted.samples
     }
 
     /// What was seen last, in full.

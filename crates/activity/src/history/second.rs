@@ -77,7 +77,7 @@ pub struct Exact {
 }
 
 /// A pool in one second.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PoolSecond {
     pub clients: u32,
     pub waiting: u32,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::{Key, Who};
+use super::keys::Key;
 use super::second::Second;
 use super::{At, History};
 
@@ -121,12 +121,6 @@ fn name(key: &Key, by: &Dimension) -> Option<String> {
         Dimension::ClientClass => key.who.class.to_string(),
         Dimension::Statement => key.who.statement.to_string(),
         Dimension::Tag(tag) => key.who.tags.get(tag)?.to_owned(),
-        Dimension::Blocker => described(key.blocker.as_ref()?),
+        Dimension::Blocker => key.blocker.as_ref()?.to_string(),
     })
-}
-
-/// Somebody in one line: pool, tags, statement.
-fn described(who: &Who) -> String {
-    let tags = if who.tags.is_empty() { String::new() } else { format!(" {}", who.tags) };
-    format!("{}/{}{tags}: {}", who.database, who.user, who.statement)
 }

@@ -154,6 +154,7 @@ fn a_second_is_found_by_its_time_and_a_clock_may_go_back() {
     history.push(moment(11, vec![]));
     assert_eq!(history.seconds().map(|second| second.at.second()).collect::<Vec<_>>(), [10, 11]);
     assert_eq!(sums(&history, &Dimension::Event), [("CPU".to_owned(), 1, 1, 1)]);
+    assert_eq!((history.looks(), history.samples()), (3, &[("CPU", 3)].into()), "what is counted never falls");
 }
 
 #[test]
@@ -180,4 +181,89 @@ fn any_second_and_the_whole_hour_are_there_at_once() {
     }
     assert_eq!(sums(&history, &Dimension::Event)[0].1, 360_000);
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+/// A history with what a second can have, two seconds long.
+fn varied() -> History {
+    let mut history = History::new(Options { tags: vec!["controller".into()], ..Options::default() });
+    let rows = |more: i32| {
+        let text = |pid: i32| format!("select {pid} from c{pid} /*controller:c{more},request_id:{pid}*/ -- \u{1b}[31m<b>");
+        (0..40).map(|pid| row(pid, &text(pid), wait("IO", "DataFileRead").filter(|_| pid % 3 > 0))).collect::<Vec<_>>()
+    };
+    for second in [10_u64, 11] {
+        let key = PoolKey { database: "shop".into(), user: "app".into() };
+        let pool = Pool { waiting: 9, waiting_by_class: [("web".into(), 9)].into(), queries: second, ..Pool::default() };
+        let rows = rows(i32::try_from(second).expect("small"));
+        let hosts = vec![Host::default()];
+        history.push(Arc::new(Moment { at: At(second * 1000), hosts, rows, pools: [(key, pool)].into() }));
+    }
+    history
+}
+
+/// All that can be asked of a history.
+fn all_of(history: &History) -> Vec<String> {
+    let by = [
+        Dimension::Event,
+        Dimension::Pool,
+        Dimension::ClientClass,
+        Dimension::Statement,
+        Dimension::Tag("controller".into()),
+    ];
+    let mut all: Vec<String> = by.iter().map(|by| format!("{:?}", sums(history, by))).collect();
+    for second in history.seconds() {
+        let named = second.worst.iter().map(|exact| {
+            (history.key(exact.key).clone(), exact.session, exact.pid, exact.tags.clone(), exact.query, exact.behind)
+        });
+        all.push(format!("{} {:?} {:?}", second.at.0, named.collect::<Vec<_>>(), second.pools));
+    }
+    all
+}
+
+#[test]
+fn a_second_that_was_stored_is_the_same_afterwards() {
+    let (mut first, mut restored) = (History::default(), History::default());
+    let history = varied();
+    // The last one only is stored each time.
+    first.restore(&earlier(&history), whole()).expect("a second");
+    let (at, bytes) = history.stored().expect("it has a second");
+    assert_eq!(at, At(11_000));
+    assert_eq!(restored.restore(&first.stored().expect("it has one").1, whole()), Ok(true));
+    assert_eq!(restored.restore(&bytes, whole()), Ok(true));
+    assert_eq!(all_of(&restored), all_of(&history));
+    assert_eq!(restored.restore(&bytes, whole()), Ok(false), "it is there already");
+    let tomorrow = Span { from: At(86_400_000), to: At(u64::MAX) };
+    assert_eq!(History::default().restore(&bytes, tomorrow), Ok(false));
+    println!("a second of 40 rows: {} bytes", bytes.len());
+    // All of it is given back.
+    restored.configure(Options { memory_max: 0, ..Options::default() });
+    assert_eq!((restored.bytes(), restored.seconds().count()), (0, 0));
+}
+
+/// The second before the last, stored.
+fn earlier(history: &History) -> Vec<u8> {
+    let mut short = varied();
+    let last = short.seconds.pop_back().expect("two");
+    short.forget(&last);
+    assert_eq!(short.seconds.len() + 1, history.seconds.len());
+    short.stored().expect("it has one").1
+}
+
+#[test]
+fn bytes_that_nobody_has_stored_are_an_error_and_leave_nothing() {
+    let (_, bytes) = varied().stored().expect("it has a second");
+    let mut history = History::default();
+    let mut refused = 0;
+    for end in 0..bytes.len() {
+        assert!(history.restore(&bytes[..end], whole()).is_err(), "cut at {end}");
+    }
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x55;
+        let mut history = History::default();
+        refused += u32::from(history.restore(&changed, whole()).is_err());
+        history.configure(Options { memory_max: 0, ..Options::default() });
+        assert_eq!(history.bytes(), 0, "changed at {at}: what is counted is given back");
+    }
+    assert!(refused > 0);
+    assert_eq!((history.bytes(), history.seconds().count()), (0, 0));
 }
