@@ -4,12 +4,14 @@
 //!   SHOW POOLS, STATS_TOTALS, DATABASES, LISTS ─► the names of pgbouncer_exporter 0.12
 //!   our own tables ─────────────────────────────► pgweir_TABLE_COLUMN: texts are labels, numbers are values
 //!   SHOW HISTOGRAMS ────────────────────────────► pgweir_wait_seconds, pgweir_query_seconds, pgweir_transaction_seconds
+//!   SHOW ACTIVITY, LOCK_COUNTS, HOLDERS, WAITS ─► sums over them: observed.rs
 //! ```
 //!
 //! Promises: each series once, and no text that a client has sent but names of databases and users. A worker is looked at as for
 //! `SHOW POOLS`: it counts its clients by what they do, and says nothing of each.
 
 mod names;
+mod observed;
 mod page;
 
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ pub fn text(input: &ShowInput<'_>, format: Format) -> String {
     }
     put_histograms(&mut page, input);
     put_logins(&mut page, input);
+    observed::put(&mut page, input);
     page.finish()
 }
 

@@ -31,6 +31,21 @@ fn metrics_of_the_world() {
     let different: BTreeSet<&str> = series.iter().copied().collect();
     assert_eq!(series.len(), different.len(), "each series once");
     assert!(text.contains("pgbouncer_pools_client_active_connections{database=\"app\",user=\"app_owner\"} "));
-    // Statements are for administrators at the console.
-    assert!(!text.contains("select"), "{text}");
+    assert!(text.contains("pgweir_blocked_backends{server=\"127.0.0.1:5432\"} 2\n"), "{text}");
+    // Statements and tags are for administrators at the console.
+    for private in ["select", "orders", "carts"] {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+}
+
+/// What a single look has seen would stay for ever.
+#[test]
+fn what_is_observed_is_left_out_while_nobody_observes() {
+    let mut world = world::World::new();
+    world.settings.global.observing.observe_interval = None;
+    let text = control::metrics::text(&world.show_input(), Format::Text);
+    assert!(text.contains("pgweir_history_seconds 1\n"), "{text}");
+    for name in ["pgweir_observer", "pgweir_blocked", "pgweir_waits", "pgweir_holders"] {
+        assert!(!text.contains(name), "{name}: {text}");
+    }
 }
