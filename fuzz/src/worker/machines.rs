@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use machine::observe::Peer;
-use machine::{Actions, Event, Machine, Place, Settings};
+use machine::{Actions, Event, Look, Machine, Place, Settings};
 use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Time, WorkerId};
@@ -94,7 +94,7 @@ impl Machines {
     /// I8: all deadlines have passed.
     pub(super) fn check_nobody_waits(&self, now: Time) {
         for worker in &self.workers {
-            let snapshot = worker.snapshot(now, true);
+            let snapshot = worker.snapshot(now, Look::Connections);
             let waits = snapshot.clients.iter().find(|client| client.state == "waiting");
             assert!(waits.is_none(), "I8: {waits:?} waits beyond every deadline");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use machine::mail::Stop;
-use machine::{Hangup, Mail, ToWorker};
+use machine::{Hangup, Look, Mail, ToWorker};
 use units::WorkerId;
 use wire::backend::{self, Authentication, ErrorResponse, Status};
 use wire::frontend::{self, Target};
@@ -242,7 +242,7 @@ impl<'a> WorkerScript<'a> {
                 }
                 self.world.configure(settings);
             }
-            2 => self.world.post.put(Mail::ToWorker(WorkerId(0), ToWorker::Look { ticket: 7, detail: true })),
+            2 => self.world.post.put(Mail::ToWorker(WorkerId(0), ToWorker::Look { ticket: 7, look: Look::Connections })),
             3 => self.world.stop(Stop::WaitForClients),
             4 => self.world.stop(Stop::WaitForServers),
             _ => {}

@@ -14,7 +14,7 @@ use machine::snapshot::{
     PoolSnapshot, ServerCounts, ServerSnapshot, ServerTimes, Ties,
 };
 use session_state::parameters::Tracked;
-use session_state::state::{Pins, rules_by};
+use session_state::state::Pins;
 use settings::PoolMode;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
