@@ -153,6 +153,8 @@ settings! {
     }
 
     Observing observing: ObserveSettings, "Observing PostgreSQL" {
+        observe_file: Option<String> = Path, Some(""), Yes, Works, Ours, "A file to which each second of the history is added, so that the last hour is there again after a restart or an online upgrade, and pgweir report can read it. Beside it lies one of the same name with .old at its end, which has what came before. Only its owner may read them. Empty: none.";
+        observe_file_size: u32 = Count(1_048_576, 4_294_967_295, "bytes"), Some("268435456"), Yes, Works, Ours, "How large both files of observe_file are together, at most. At half of it, the older one is replaced.";
         observe_interval: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How often each PostgreSQL server is asked what its backends do and wait for, by one connection of its own, which max_server_connections counts. After a long answer it is asked later: the pause is at least 20 times as long as the question took. 0: never.";
         observe_literals: bool = Flag, Some("0"), Yes, Works, Ours, "1: statements that are kept and shown, in the history, by the console and in the log, keep their constants and comments, which may be private. 0: each constant is a question mark, and comments are left out.";
         observe_memory: u32 = Count(1_048_576, 4_294_967_295, "bytes"), Some("67108864"), Yes, Works, Ours, "How much memory the history of the last hour may take. If it is too little for an hour, the oldest seconds are forgotten.";
