@@ -4,29 +4,32 @@
 //!   observer, a thread ──ask──► host, a thread for each server ──► PostgreSQL
 //!        │        ◄──reading──┘
 //!        ├── look ──► workers
-//!        ├── join ──► History, which the console and the page read
+//!        ├── join ──► History, which the console and the page read ──► file, a thread that writes it to disk
 //!        └── ControlEvent::Observed, to whoever has asked for a fresh look
 //! ```
 //!
 //! Promises: nothing of it is in traffic's way; a server that is slow or silent delays nobody but itself, and is rested for at least twenty times as
 //! long as it took. What goes wrong is said once, and once more when it is over.
 
+pub(crate) mod file;
 mod host;
 mod lock_waits;
 mod targets;
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use activity::history::Options;
+use activity::history::{Options, SECONDS_MAX, Span};
 use activity::{At, History, join};
 use config::Config;
 use control::ControlEvent;
 use engine::Handle;
 use machine::{Level, Look, Settings};
 
+use file::{HistoryFile, Place, read_back};
 use host::{Host, Said};
 use lock_waits::LockWaits;
 pub(crate) use targets::count as connections;
@@ -76,9 +79,12 @@ impl Observer {
             words: words.clone(),
             rests: false,
             lock_waits: LockWaits::default(),
+            file: None,
+            is_behind: false,
         };
         let first = config.clone();
         let run = move || {
+            watch.read_back(&first);
             watch.configure(&first);
             watch.run(&heard);
         };
@@ -114,7 +120,15 @@ fn options(config: &Config) -> Options {
         memory_max: own.observe_memory as usize,
         tags: own.observe_tags.iter().map(|tag| tag.as_str().into()).collect(),
         literals: own.observe_literals,
+        ..Options::default()
     }
+}
+
+/// Where the history is on disk, if it is.
+fn place(config: &Config) -> Option<Place> {
+    let own = &config.pooling.global.observing;
+    let path = own.observe_file.as_ref().map(PathBuf::from)?;
+    Some(Place { path, size_max: own.observe_file_size.into() })
 }
 
 /// What the thread has.
@@ -129,6 +143,9 @@ struct Lookout {
     words: Sender<Word>,
     rests: bool,
     lock_waits: LockWaits,
+    file: Option<HistoryFile>,
+    /// It has been said that the disk is.
+    is_behind: bool,
 }
 
 impl Lookout {
@@ -164,6 +181,7 @@ impl Lookout {
         self.settings = Arc::new(config.pooling.clone());
         self.interval = config.pooling.global.observing.observe_interval;
         self.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
+        self.open_file(place(config));
         let wanted = if self.interval.is_some() { targets::of(config) } else { Vec::new() };
         let mut before = std::mem::take(&mut self.hosts);
         for target in wanted {
@@ -171,6 +189,50 @@ impl Lookout {
             let host = same.map(|place| before.swap_remove(place));
             self.hosts.push(host.unwrap_or_else(|| Host::new(target, &self.words, &self.handle)));
         }
+    }
+
+    /// What was kept on disk, of the last hour.
+    fn read_back(&self, config: &Config) {
+        let Some(place) = place(config) else { return };
+        let now = wall_clock();
+        let hour = At(now.0.saturating_sub(SECONDS_MAX as u64 * 1000));
+        let mut history = self.history.lock().expect("nothing panics while it holds this lock");
+        let back = read_back(&place.path, &mut history, Span { from: hour, to: now });
+        let say = |level, text| self.handle.log().say(level, text);
+        for complaint in back.complaints {
+            say(Level::Warning, format!("observer: history: {complaint}"));
+        }
+        if back.seconds > 0 {
+            let path = place.path.display();
+            say(Level::Log, format!("observer: {} s of history were read from {path}", back.seconds));
+        }
+    }
+
+    fn open_file(&mut self, place: Option<Place>) {
+        if self.file.as_ref().map(|file| &file.place) == place.as_ref() {
+            return;
+        }
+        self.file = None;
+        let Some(place) = place else { return };
+        let handle = self.handle.clone();
+        match HistoryFile::open(place, move |level, text| handle.log().say(level, text)) {
+            Ok(file) => self.file = Some(file),
+            Err(why) => {
+                self.handle.log().say(Level::Error, format!("observer: cannot start a thread: {why}"));
+            }
+        }
+    }
+
+    /// Another process that has our place writes, too.
+    fn store(&mut self, second: Option<(At, Vec<u8>)>) {
+        let Some(file) = self.file.as_ref().filter(|_| !self.rests) else { return };
+        let Some((at, second)) = second else { return };
+        let is_behind = !file.add(at, second);
+        if is_behind && !self.is_behind {
+            let text = format!("observer: {} is on a disk that is too slow: seconds are missing there", file.place.path.display());
+            self.handle.log().say(Level::Warning, text);
+        }
+        self.is_behind = is_behind;
     }
 
     fn told(&mut self, told: Said) {
@@ -203,7 +265,12 @@ impl Lookout {
         for line in self.lock_waits.seen(&moment, &self.settings.global) {
             self.handle.log().say(Level::Log, line);
         }
-        self.history.lock().expect("nothing panics while it holds this lock").push(moment);
+        let second = {
+            let mut history = self.history.lock().expect("nothing panics while it holds this lock");
+            history.push(moment);
+            if self.file.is_some() { history.stored() } else { None }
+        };
+        self.store(second);
         if anew {
             let _ = self.control.send(ControlEvent::Observed);
         }
