@@ -15,6 +15,7 @@ mod show_fidelity;
 mod show_fidelity_reasons;
 mod show_fingerprints;
 pub(crate) mod show_histograms;
+mod show_history;
 mod show_holders;
 mod show_lanes;
 mod show_limits;
@@ -117,6 +118,8 @@ shows! {
         Activity "ACTIVITY" Nothing Some(show_activity::table);
         /// Not in PgBouncer: samples of what was waited for, over any part of the last hour.
         Waits "WAITS" Nothing Some(show_waits::table);
+        /// Not in PgBouncer: the seconds of the history, sample by sample.
+        History "HISTORY" Nothing Some(show_history::table);
         /// Not in PgBouncer: who waits for a lock behind whom, as a tree; the next one counts locks.
         Locks "LOCKS" Nothing Some(show_locks::table);
         LockCounts "LOCK_COUNTS" Nothing Some(show_locks::counts);
@@ -135,6 +138,12 @@ shows! {
         /// Not in PgBouncer: counts of refused requests and similar events since the start.
         Events "EVENTS" Pools Some(show_events::table);
     ]
+}
+
+/// `SHOW HISTORY` of a history that was read from its file, for an administrator; times are told in the zone of `now`.
+#[must_use]
+pub fn history_table(history: &activity::History, span: activity::history::Span, now: &jiff::Zoned) -> Table {
+    show_history::history(history, span, &show_history::Asked { now, port: 0, is_open: true })
 }
 
 impl Show {
@@ -166,7 +175,7 @@ impl Show {
     /// Whether it tells what was seen by the observer.
     #[must_use]
     pub(crate) fn is_of_history(self) -> bool {
-        self.is_of_now() || self == Show::Waits
+        self.is_of_now() || matches!(self, Show::Waits | Show::History)
     }
 
     fn listed(self) -> &'static Listed {

@@ -66,7 +66,7 @@ pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During) -> Tabl
     table
 }
 
-fn span(now: &Zoned, during: &During) -> Span {
+pub(super) fn span(now: &Zoned, during: &During) -> Span {
     let ms = |zoned: &Zoned| At(u64::try_from(zoned.timestamp().as_millisecond()).unwrap_or(0));
     let to = during.to.as_ref().and_then(|clock| clock.at(now)).as_ref().map_or(ms(now), ms);
     let before = |seconds: u64| At(to.0.saturating_sub(seconds.saturating_sub(1).saturating_mul(1000)));
@@ -79,7 +79,7 @@ fn span(now: &Zoned, during: &During) -> Span {
     }
 }
 
-fn time_of_day(now: &Zoned, at: At) -> String {
+pub(super) fn time_of_day(now: &Zoned, at: At) -> String {
     let timestamp = jiff::Timestamp::from_millisecond(i64::try_from(at.0).unwrap_or(i64::MAX)).unwrap_or_default();
     timestamp.to_zoned(now.time_zone().clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

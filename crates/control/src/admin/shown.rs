@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   SHOW table [BY dimension] [LAST n s|min|h] [FROM 'time'] [TO 'time'] [LIKE 'pattern'] [FORMAT CSV|JSON]
-//!               └──────────────── WAITS only ────────────────────────┘
+//!               └─ WAITS only ┘ └─ WAITS and HISTORY only ───────┘
 //! ```
 
 use activity::history::Dimension;
-use jiff::Zoned;
 use jiff::civil::{DateTime, Time};
+use jiff::{Timestamp, Zoned};
 
-use super::{Show, show_waits};
+use super::{Show, show_history, show_waits};
 use crate::pattern::Pattern;
 use crate::show_input::ShowInput;
 use crate::table::{Table, TableFormat};
@@ -34,15 +34,21 @@ pub struct During {
     pub to: Option<Clock>,
 }
 
-/// A time of day, of today or of a day.
+/// A time of day, of today or of a day, or a moment by any clock: with an offset, such as `2026-07-01T12:00:00Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clock {
+    Moment(Timestamp),
     Today(Time),
     Day(DateTime),
 }
 
 impl Clock {
-    fn parse(text: &str) -> Option<Clock> {
+    /// `None`: it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Clock> {
+        if let Ok(moment) = text.parse() {
+            return Some(Clock::Moment(moment));
+        }
         let day = text.parse().ok().filter(|_| text.contains('-'));
         day.map(Clock::Day).or_else(|| text.parse().ok().map(Clock::Today))
     }
@@ -52,6 +58,7 @@ impl Clock {
     pub fn at(&self, now: &Zoned) -> Option<Zoned> {
         let zone = now.time_zone().clone();
         match self {
+            Clock::Moment(moment) => Some(moment.to_zoned(zone)),
             Clock::Day(day) => day.to_zoned(zone).ok(),
             Clock::Today(time) => {
                 let today = now.date().to_datetime(*time).to_zoned(zone.clone()).ok()?;
@@ -85,13 +92,14 @@ impl Shown {
     /// Each part may stand once.
     fn add(&mut self, word: &str, words: &mut Words<'_>) -> Option<()> {
         let (is_waits, nothing) = (self.show == Show::Waits, During::default());
+        let has_span = is_waits || self.show == Show::History;
         match word {
             "BY" if is_waits && self.by == Dimension::Event => self.by = dimension(words)?,
-            "LAST" if is_waits && self.during.last.is_none() => self.during.last = Some(seconds(words)?),
-            "FROM" if is_waits && self.during.from == nothing.from => {
+            "LAST" if has_span && self.during.last.is_none() => self.during.last = Some(seconds(words)?),
+            "FROM" if has_span && self.during.from == nothing.from => {
                 self.during.from = Some(Clock::parse(&words.quoted()?)?);
             }
-            "TO" if is_waits && self.during.to == nothing.to => self.during.to = Some(Clock::parse(&words.quoted()?)?),
+            "TO" if has_span && self.during.to == nothing.to => self.during.to = Some(Clock::parse(&words.quoted()?)?),
             "LIKE" if self.like.is_none() && self.show != Show::Help => {
                 self.like = Some(Pattern::parse(&words.quoted()?)?);
             }
@@ -111,6 +119,7 @@ impl Shown {
     pub(crate) fn table(&self, input: &ShowInput<'_>) -> Option<Table> {
         match self.show {
             Show::Waits => Some(show_waits::of(input, &self.by, &self.during)),
+            Show::History => Some(show_history::of(input, &self.during)),
             show => show.table(input),
         }
     }

@@ -23,8 +23,9 @@ const CSV: &[Column] = &[text("csv")];
 const JSON: &[Column] = &[text("json")];
 
 impl Table {
+    /// In one column of text, but for [`TableFormat::Columns`].
     #[must_use]
-    pub(crate) fn in_format(self, format: TableFormat) -> Table {
+    pub fn in_format(self, format: TableFormat) -> Table {
         match format {
             TableFormat::Columns => self,
             TableFormat::Csv => self.csv(),
