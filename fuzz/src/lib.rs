@@ -9,6 +9,7 @@ pub mod access;
 pub mod auth_file;
 pub mod configuration;
 pub mod door;
+pub mod history;
 pub mod messages;
 pub mod proofs;
 pub mod proxies;
@@ -23,7 +24,7 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     ("wire", messages::run),
     ("door", door::run),
     ("worker", worker::run),
@@ -37,4 +38,5 @@ pub const TARGETS: [Target; 13] = [
     ("hba", access::rules),
     ("ident", access::maps),
     ("proxy", proxies::run),
+    ("history", history::run),
 ];

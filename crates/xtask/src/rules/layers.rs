@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("doctor", &["observe"]),
     ("stacks", &[]),
     ("top", &[]),
+    ("report", &[]),
     ("session_state", &["units", "wire", "sql"]),
     ("queueing", &["units", "settings", "wire", "sql"]),
     ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),
@@ -56,6 +57,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sql",
             "observe",
             "activity",
+            "report",
             "authorities",
             "tls",
             "names",
@@ -94,6 +96,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "fuzz",
         &[
+            "activity",
             "units",
             "settings",
             "hba",
