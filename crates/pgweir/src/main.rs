@@ -8,9 +8,13 @@
 //!        ├─ auth-setup URL, observe-setup URL ─► SQL for auth_query, for the observer
 //!        ├─ check FILE, import FILE ─► config, in words
 //!        ├─ health ─────► a running pgweir, by HTTP
+<<<<<<< HEAD
 //!        ├─ doctor ─────► a running pgweir, its PostgreSQL, the machine ─► findings
 //!        ├─ profile ────► stacks: a flame graph of a running pgweir, or of backends
 //!        └─ top [URL] ──► a running pgweir's console ─► a terminal
+=======
+//!        └─ report ─────► the history of a console or a file, as a page
+>>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -39,7 +43,11 @@ mod observer;
 mod passed;
 mod place;
 mod plane;
+<<<<<<< HEAD
 mod profile;
+=======
+mod report;
+>>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
 mod run;
 mod serve;
 mod settings;
@@ -81,6 +89,7 @@ fn main() -> ExitCode {
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),
         Ok(Invocation::ObserveSetup { url, role, apply }) => observe_setup::observe_setup(&url, &role, apply),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
+        Ok(Invocation::Report(wanted)) => report::report(&wanted),
         Ok(Invocation::Import { file }) => check::import(&file, settings::cores()),
         Ok(Invocation::Profile { looked, look }) => profile::profile(&looked, &look),
         Err(misuse) => misused(&program, &misuse),

@@ -1,0 +1,292 @@
+//! The page: what it says in words first, then charts, then tables.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use askama::Template;
+
+use crate::chart::{Form, Series, chart, number};
+use crate::lines::RowLine;
+use crate::sums::{Heading, Named, SecondSum, Sums};
+
+const STYLE: &str = include_str!("../templates/page.css");
+
+/// Places on the axis of time, at most: a longer span has means.
+const PLACES_MAX: u64 = 320;
+
+/// Rows of each table.
+const TABLE_MAX: usize = 15;
+const WORST_MAX: usize = 40;
+
+/// Classes of wait events from the bottom of the chart, each with its colour in the style; all others are `other`.
+const CLASSES: [&str; 9] = ["CPU", "IO", "LWLock", "Lock", "IPC", "BufferPin", "Client", "Timeout", "Pool"];
+
+/// Events that are not PostgreSQL's.
+const MEANINGS: [(&str, &str); 2] =
+    [("Pool:Server", ": clients that waited for a server"), ("CPU", ": it ran, and waited for nothing")];
+
+/// What `templates/page.html` shows.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    style: &'static str,
+    heading: &'a Heading,
+    /// What a reader should know first.
+    sentences: Vec<String>,
+    tiles: Vec<(String, &'static str)>,
+    charts: Vec<Chart>,
+    tables: Vec<Ranking>,
+    worst: Vec<Worst>,
+    rows_left_out: usize,
+}
+
+struct Chart {
+    title: &'static str,
+    about: &'static str,
+    svg: String,
+    /// Style and name.
+    legend: Vec<(String, String)>,
+}
+
+struct Ranking {
+    title: &'static str,
+    about: &'static str,
+    what: &'static str,
+    rows: Vec<Ranked>,
+    left_out: usize,
+}
+
+struct Ranked {
+    name: String,
+    samples: u64,
+    /// In percent of all, and as the width of its bar.
+    percent: String,
+    most: String,
+}
+
+/// One with all its ids.
+struct Worst {
+    when: String,
+    who: String,
+    client: String,
+    wait: String,
+    times: String,
+    blocked: String,
+    tags: String,
+    query: String,
+}
+
+pub(crate) fn page(sums: &Sums, heading: &Heading) -> String {
+    let mut worst: Vec<&RowLine> = sums.rows.values().collect();
+    worst.sort_by_key(|row| Reverse(row.weight()));
+    let rows_left_out = worst.len().saturating_sub(WORST_MAX);
+    let page = Page {
+        style: STYLE,
+        heading,
+        sentences: sentences(sums, &worst).iter().map(|sentence| visible(sentence)).collect(),
+        tiles: tiles(sums),
+        charts: charts(sums),
+        tables: tables(sums),
+        worst: worst.into_iter().take(WORST_MAX).map(described).collect(),
+        rows_left_out,
+    };
+    page.render().expect("writing to a String cannot fail")
+}
+
+fn sentences(sums: &Sums, worst: &[&RowLine]) -> Vec<String> {
+    let total = sums.by_event.total();
+    if sums.seconds.is_empty() {
+        return vec!["Nothing is known of this time: the pooler did not run, or did not observe.".to_owned()];
+    }
+    if total == 0 {
+        return vec!["Nobody waited for anything, and nothing ran when it was looked.".to_owned()];
+    }
+    let mut sentences = Vec::new();
+    if let Some((event, sum)) = sums.by_event.ranked().first() {
+        let known = MEANINGS.iter().find(|(known, _)| known == event).map_or("", |(_, meaning)| meaning);
+        sentences.push(format!("{} of what was seen was {event}{known}.", percent(sum.samples, total)));
+    }
+    if let Some((blocker, sum)) = sums.by_blocker.ranked().first() {
+        let share = percent(sum.samples, total);
+        sentences.push(format!("{share} waited for a lock behind {blocker}"));
+    }
+    if let Some(row) = worst.first().filter(|row| row.blocking > 0) {
+        let idle = row.idle.map(|idle| format!(", idle in its transaction for {}", seconds(idle))).unwrap_or_default();
+        let client = row.client_id.map_or_else(|| "a stranger to the pooler".to_owned(), |id| format!("client {id}"));
+        let pid = row.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+        sentences.push(format!("At {} {client}{pid} was in the way of {}{idle}.", row.when.time, row.blocking));
+    }
+    sentences
+}
+
+fn tiles(sums: &Sums) -> Vec<(String, &'static str)> {
+    let seconds_seen = sums.seconds.len().max(1) as f64;
+    let busy = sums.by_event.total() as f64 / seconds_seen;
+    let waiting = sums.seconds.values().map(|second| second.waiting).max().unwrap_or(0);
+    let longest = sums.seconds.values().map(|second| second.max_wait).fold(0.0, f64::max);
+    let rates: Vec<f64> = sums.seconds.values().filter_map(|second| second.transactions).collect();
+    let rate = if rates.is_empty() { "–".to_owned() } else { number(rates.iter().sum::<f64>() / rates.len() as f64) };
+    vec![
+        (number(busy), "sessions and backends busy or waiting, on average"),
+        (waiting.to_string(), "clients that waited for a server, at most"),
+        (seconds(longest), "the longest wait for a server"),
+        (rate, "transactions a second, on average"),
+    ]
+}
+
+/// Seconds that are shown at one place: their mean, or their most.
+struct Places<'s> {
+    times: Vec<String>,
+    seconds: Vec<Vec<&'s SecondSum>>,
+}
+
+impl<'s> Places<'s> {
+    fn of(sums: &'s Sums) -> Places<'s> {
+        let ends = sums.seconds.first_key_value().zip(sums.seconds.last_key_value());
+        let Some(((first, _), (last, _))) = ends else { return Places { times: Vec::new(), seconds: Vec::new() } };
+        let width = (last - first + 1).div_ceil(PLACES_MAX).max(1);
+        let count = (last - first) / width + 1;
+        let mut places = Places { times: Vec::new(), seconds: Vec::new() };
+        for place in 0..count {
+            let from = first + place * width;
+            let seconds: Vec<&SecondSum> = sums.seconds.range(from..from + width).map(|(_, second)| second).collect();
+            // Without the day: the heading has it.
+            let time = seconds.first().map_or("", |second| second.time.split(' ').next_back().unwrap_or_default());
+            places.times.push(time.to_owned());
+            places.seconds.push(seconds);
+        }
+        places
+    }
+
+    fn mean(&self, value: impl Fn(&SecondSum) -> Option<f64>) -> Vec<Option<f64>> {
+        let mean = |seconds: &Vec<&SecondSum>| {
+            let values: Vec<f64> = seconds.iter().filter_map(|second| value(second)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        self.seconds.iter().map(mean).collect()
+    }
+
+    fn most(&self, value: impl Fn(&SecondSum) -> f64) -> Vec<Option<f64>> {
+        self.seconds.iter().map(|seconds| seconds.iter().map(|second| value(second)).reduce(f64::max)).collect()
+    }
+}
+
+fn charts(sums: &Sums) -> Vec<Chart> {
+    let places = Places::of(sums);
+    let one = |style: &str, name: &str, values| Series { style: style.to_owned(), name: name.to_owned(), values };
+    let waits = waits(sums, &places);
+    let queue = [
+        one("pool", "clients that wait", places.most(|second| second.waiting as f64)),
+        one("lock", "the longest wait, seconds", places.most(|second| second.max_wait)),
+    ];
+    let rate = [one("cpu", "transactions a second", places.mean(|second| second.transactions))];
+    let servers = [
+        one("cpu", "servers that work", places.mean(|second| Some(second.active as f64))),
+        one("other", "idle servers", places.mean(|second| Some(second.idle as f64))),
+    ];
+    let drawn = |title, about, series: &[Series], height, form| Chart {
+        title,
+        about,
+        svg: chart(series, &places.times, height, form, title),
+        legend: series.iter().map(|series| (series.style.clone(), series.name.clone())).collect(),
+    };
+    vec![
+        drawn(
+            "What sessions did and waited for",
+            "Sessions and backends by class of wait event. CPU: it ran. Client: idle in a transaction. Pool: a client that waited for a server.",
+            &waits,
+            300,
+            Form::Areas,
+        ),
+        drawn("Queue", "Clients that waited for a server, and the longest wait.", &queue, 160, Form::Lines),
+        drawn("Throughput", "Transactions in a second, over all pools.", &rate, 160, Form::Lines),
+        drawn("Servers", "Connections to PostgreSQL.", &servers, 160, Form::Areas),
+    ]
+}
+
+/// A series for each class that there is.
+fn waits(sums: &Sums, places: &Places<'_>) -> Vec<Series> {
+    let seen: BTreeSet<&str> = sums.seconds.values().flat_map(|second| second.classes.keys()).map(String::as_str).collect();
+    let known = CLASSES.iter().copied().filter(|class| seen.contains(class));
+    let others = seen.iter().copied().filter(|class| !CLASSES.contains(class));
+    let series = known.chain(others).map(|class| Series {
+        style: if CLASSES.contains(&class) { class.to_lowercase() } else { "other".to_owned() },
+        name: visible(class),
+        values: places.mean(|second| Some(second.classes.get(class).copied().unwrap_or(0) as f64)),
+    });
+    series.collect()
+}
+
+fn tables(sums: &Sums) -> Vec<Ranking> {
+    let total = sums.by_event.total();
+    let table = |title, about, what, named: &Named| {
+        let ranked = named.ranked();
+        let row = |(name, sum): &(&str, &crate::sums::NamedSum)| Ranked {
+            name: visible(name),
+            samples: sum.samples,
+            percent: percent(sum.samples, total),
+            most: visible(sum.most()),
+        };
+        let left_out = ranked.len().saturating_sub(TABLE_MAX);
+        Ranking { title, about, what, rows: ranked.iter().take(TABLE_MAX).map(row).collect(), left_out }
+    };
+    let all = [
+        table("Waits", "What was waited for.", "event", &sums.by_event),
+        table("Blockers", "Who stood at the end of the chain of those in the way.", "pool, tags, statement", &sums.by_blocker),
+        table("Statements", "Whose statements waited or ran.", "statement", &sums.by_statement),
+        table("Tags", "What the application says of its statements.", "tags", &sums.by_tags),
+        table("Pools", "Whose sessions waited or ran.", "pool", &sums.by_pool),
+    ];
+    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn described(row: &RowLine) -> Worst {
+    let waiting = &row.waiting;
+    let application = row.application_name.as_deref().filter(|name| !name.is_empty());
+    let client = [row.client_id.map(|id| format!("client {id}")), row.client_addr.clone(), application.map(str::to_owned)];
+    let pid = row.pid.map(|pid| format!("pid {pid}"));
+    let times = [
+        row.waited.map(|waited| format!("waits {}", seconds(waited))),
+        row.idle.map(|idle| format!("idle {}", seconds(idle))),
+        row.transaction_age.map(|age| format!("transaction {}", seconds(age))),
+        row.query_age.filter(|_| row.idle.is_none()).map(|age| format!("query {}", seconds(age))),
+    ];
+    let blocked = [
+        (row.blocking > 0).then(|| format!("in the way of {}", row.blocking)),
+        row.blocked_by.map(|pid| format!("behind {pid}")),
+    ];
+    let joined = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+    let class = if waiting.class.is_empty() { String::new() } else { format!(", class {}", waiting.class) };
+    Worst {
+        when: row.when.time.split(' ').next_back().unwrap_or_default().to_owned(),
+        who: visible(&format!("{}{class}", waiting.pool())),
+        client: visible(&joined(&[client.as_slice(), &[pid]].concat())),
+        wait: visible(&waiting.event()),
+        times: joined(&times),
+        blocked: joined(&blocked),
+        tags: visible(waiting.tags.as_deref().unwrap_or_default()),
+        query: visible(waiting.query.as_deref().unwrap_or_default()),
+    }
+}
+
+/// What a terminal would obey, and what changes the direction of writing, can be seen instead.
+fn visible(text: &str) -> String {
+    let is_odd = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = |c: char| if is_odd(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds >= 90.0 => format!("{} min", number(seconds / 60.0)),
+        seconds if seconds > 0.0 && seconds < 1.0 => format!("{:.0} ms", seconds * 1000.0),
+        seconds => format!("{} s", number(seconds)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

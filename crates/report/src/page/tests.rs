@@ -1,0 +1,102 @@
+//! Of the page, from lines as the console has them.
+
+use super::*;
+
+fn pool(second: u64, xact_count: u64, waiting: u64) -> String {
+    format!(
+        "{{\"time\":\"2026-07-01 12:00:{second:02}\",\"at\":{},\"kind\":\"pool\",\"database\":\"shop\",\"user\":\"app\",\"class\":null,\
+         \"waiting\":{waiting},\"max_wait\":1.500,\"servers_active\":4,\"servers_idle\":1,\"xact_count\":{xact_count}}}",
+        second * 1000
+    )
+}
+
+fn sample(second: u64, event: (&str, &str), count: u64, blocker: &str) -> String {
+    format!(
+        "{{\"time\":\"2026-07-01 12:00:{second:02}\",\"at\":{},\"kind\":\"sample\",\"database\":\"shop\",\"user\":\"app\",\"class\":\"web\",\
+         \"wait_event_type\":\"{}\",\"wait_event\":\"{}\",\"count\":{count},\"tags\":\"controller=carts\",\
+         \"query\":\"update stock set n = ?\",\"blocker\":{blocker},\"later\":[1]}}",
+        second * 1000,
+        event.0,
+        event.1
+    )
+}
+
+fn row(second: u64, client: u64, query: &str, blocking: u64) -> String {
+    format!(
+        "{{\"time\":\"2026-07-01 12:00:{second:02}\",\"at\":{},\"kind\":\"row\",\"database\":\"shop\",\"user\":\"app\",\"class\":\"web\",\
+         \"wait_event_type\":\"Client\",\"wait_event\":\"ClientRead\",\"tags\":\"controller=checkout request_id=7\",\"query\":\"{query}\",\
+         \"blocker\":null,\"client_id\":{client},\"client_addr\":\"10.0.0.9\",\"application_name\":\"<i>puma\",\"pid\":815,\"waited\":null,\
+         \"transaction_age\":61.000,\"idle\":{second}.000,\"query_age\":61.000,\"blocked_by\":null,\"blocking\":{blocking}}}",
+        second * 1000
+    )
+}
+
+const BLOCKER: &str = "\"shop/app controller=checkout: select <script>alert(1)</script>\"";
+
+fn sums() -> Sums {
+    let mut sums = Sums::default();
+    let mut lines = vec!["{\"kind\":\"tomorrow\",\"at\":1}".to_owned()];
+    for second in 10..20 {
+        lines.push(pool(second, second * 50, second));
+        lines.push(sample(second, ("Lock", "transactionid"), 30, BLOCKER));
+        lines.push(sample(second, ("CPU", "CPU"), 10, "null"));
+        lines.push(row(second, 7, "select 1 /*<img src=x onerror=y>*/ \\u001b[31m\\n &amp;", second * 2));
+    }
+    sums.add(&format!("[{}]", lines.join(",\n"))).expect("lines");
+    sums.add("[]").expect("no lines");
+    sums
+}
+
+fn heading() -> Heading {
+    let [source, from, to, version] = ["db<1>:6432", "12:00:10", "12:00:20", "1.0"].map(str::to_owned);
+    Heading { source, from, to, version }
+}
+
+#[test]
+fn the_culprit_stands_at_the_top() {
+    let sums = sums();
+    assert_eq!(sums.seconds(), 10);
+    assert_eq!(sums.rows.len(), 1, "each second of one statement is one row");
+    let page = sums.page(&heading());
+    let top = page.split("</div>").next().expect("the sentences");
+    for words in [
+        "75.0 % of what was seen was Lock:transactionid.",
+        "75.0 % waited for a lock behind shop/app controller=checkout: select ",
+        "At 2026-07-01 12:00:19 client 7, pid 815 was in the way of 38, idle in its transaction for 19 s.",
+    ] {
+        assert!(top.contains(words), "{words}: {top}");
+    }
+    assert!(page.contains("<b>40</b>") && page.contains("<b>50</b>"), "sessions, and transactions a second");
+    assert!(page.contains("request_id=7") && page.contains("10.0.0.9"), "{page}");
+}
+
+#[test]
+fn texts_are_text_and_nothing_is_fetched() {
+    let page = sums().page(&heading());
+    for markup in ["<script", "<img", "<i>puma", "db<1>"] {
+        assert!(!page.contains(markup), "{markup}");
+    }
+    assert!(!page.contains('\u{1b}'), "a terminal may show it");
+    for fetched in ["http:", "https:", "src=\"", "url(", "@import", "<link"] {
+        assert!(!page.contains(fetched), "{fetched}");
+    }
+}
+
+#[test]
+fn nothing_seen_is_said() {
+    let page = Sums::default().page(&heading());
+    assert!(page.contains("Nothing is known of this time"), "{page}");
+    assert!(Sums::default().add("{}").is_err() && Sums::default().add("[{\"kind\":\"pool\"}]").is_err());
+}
+
+#[test]
+fn many_different_statements_take_a_bounded_room() {
+    let mut sums = Sums::default();
+    for second in 0..200 {
+        let lines: Vec<String> = (0..200).map(|id| row(second % 60, second * 200 + id, &format!("q{second} {id}"), id)).collect();
+        sums.add(&format!("[{}]", lines.join(","))).expect("lines");
+    }
+    assert_eq!(sums.rows.len(), 4096);
+    let page = sums.page(&heading());
+    assert!(page.contains("4056 more are left out."), "{}", &page[page.len() - 500..]);
+}

@@ -1,0 +1,213 @@
+//! What the page needs of the lines, summed as they come.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting};
+
+/// Rows that are kept, of which the worst are shown.
+const ROWS_MAX: usize = 4096;
+
+/// Different things of a kind; the rest is counted as [`REST`].
+const NAMES_MAX: usize = 10_000;
+pub(crate) const REST: &str = "(others)";
+
+/// A pool's counts of two seconds are compared if they are no further apart.
+const GAP_MAX_MS: u64 = 5_000;
+
+/// What stands above the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heading {
+    /// A console's address, or a file.
+    pub source: String,
+    /// As it was asked for.
+    pub from: String,
+    pub to: String,
+    /// Who has made it.
+    pub version: String,
+}
+
+/// All that was seen of a part of the history.
+#[derive(Debug, Default)]
+pub struct Sums {
+    /// By second since 1970.
+    pub(crate) seconds: BTreeMap<u64, SecondSum>,
+    pub(crate) by_event: Named,
+    pub(crate) by_statement: Named,
+    pub(crate) by_blocker: Named,
+    pub(crate) by_pool: Named,
+    pub(crate) by_tags: Named,
+    pub(crate) rows: BTreeMap<RowKey, RowLine>,
+    counts: BTreeMap<(String, String), (u64, u64)>,
+}
+
+/// One client's or backend's statement.
+pub(crate) type RowKey = (Option<i64>, Option<i64>, Option<String>);
+
+/// One second, over all pools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SecondSum {
+    /// By the pooler's clock and zone.
+    pub(crate) time: String,
+    /// Samples by class of wait event.
+    pub(crate) classes: BTreeMap<String, u64>,
+    pub(crate) waiting: u64,
+    pub(crate) max_wait: f64,
+    pub(crate) active: u64,
+    pub(crate) idle: u64,
+    /// Transactions since the second before. `None`: it is not known.
+    pub(crate) transactions: Option<f64>,
+}
+
+/// Samples by a name.
+#[derive(Debug, Default)]
+pub(crate) struct Named(BTreeMap<String, NamedSum>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamedSum {
+    pub(crate) samples: u64,
+    /// What most of them waited for.
+    pub(crate) events: BTreeMap<String, u64>,
+}
+
+impl Named {
+    fn add(&mut self, name: &str, event: &str, count: u64) {
+        let name = if self.0.len() < NAMES_MAX || self.0.contains_key(name) { name } else { REST };
+        let sum = self.0.entry(name.to_owned()).or_default();
+        sum.samples = sum.samples.saturating_add(count);
+        let of_event = sum.events.entry(event.to_owned()).or_default();
+        *of_event = of_event.saturating_add(count);
+    }
+
+    /// The most first.
+    pub(crate) fn ranked(&self) -> Vec<(&str, &NamedSum)> {
+        let mut ranked: Vec<_> = self.0.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
+        ranked.sort_by_key(|(name, sum)| (Reverse(sum.samples), *name));
+        ranked
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.values().map(|sum| sum.samples).fold(0, u64::saturating_add)
+    }
+}
+
+impl NamedSum {
+    /// Its commonest event.
+    pub(crate) fn most(&self) -> &str {
+        self.events.iter().max_by_key(|(_, count)| **count).map_or("", |(event, _)| event)
+    }
+}
+
+impl Sums {
+    /// Adds lines of `SHOW HISTORY … FORMAT JSON`.
+    ///
+    /// # Errors
+    /// They are none, and why.
+    pub fn add(&mut self, json: &str) -> Result<(), String> {
+        let lines: Vec<Line> = serde_json::from_str(json).map_err(|error| format!("what the console answers: {error}"))?;
+        for line in lines {
+            match line {
+                Line::Pool(line) => self.add_pool(line),
+                Line::Sample(line) => self.add_sample(&line),
+                Line::Row(line) => self.add_row(line),
+                Line::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many seconds there are.
+    #[must_use]
+    pub fn seconds(&self) -> usize {
+        self.seconds.len()
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn page(&self, heading: &Heading) -> String {
+        crate::page::page(self, heading)
+    }
+
+    fn second(&mut self, at: u64, time: &str) -> &mut SecondSum {
+        self.seconds.entry(at / 1000).or_insert_with(|| SecondSum { time: time.to_owned(), ..SecondSum::default() })
+    }
+
+    fn add_pool(&mut self, line: PoolLine) {
+        let PoolLine { when, database, user, waiting, max_wait, servers_active, servers_idle, xact_count } = line;
+        let before = self.counts.insert((database, user), (when.at, xact_count));
+        let second = self.second(when.at, &when.time);
+        second.waiting = second.waiting.saturating_add(waiting);
+        second.max_wait = second.max_wait.max(max_wait);
+        second.active = second.active.saturating_add(servers_active);
+        second.idle = second.idle.saturating_add(servers_idle);
+        let Some((at, count)) = before else { return };
+        let ms = when.at.saturating_sub(at);
+        // Fewer than before: the pooler was started anew.
+        if let Some(more) = xact_count.checked_sub(count).filter(|_| ms > 0 && ms <= GAP_MAX_MS) {
+            let rate = more as f64 * 1000.0 / ms as f64;
+            *second.transactions.get_or_insert(0.0) += rate;
+        }
+    }
+
+    fn add_sample(&mut self, line: &SampleLine) {
+        let waiting = &line.waiting;
+        let event = waiting.event();
+        let second = self.second(line.when.at, &line.when.time);
+        let class = second.classes.entry(waiting.wait_event_type.clone()).or_default();
+        *class = class.saturating_add(line.count);
+        self.by_event.add(&event, &event, line.count);
+        self.by_pool.add(&waiting.pool(), &event, line.count);
+        for (named, name) in [
+            (&mut self.by_statement, &waiting.query),
+            (&mut self.by_blocker, &waiting.blocker),
+            (&mut self.by_tags, &waiting.tags),
+        ] {
+            if let Some(name) = name {
+                named.add(name, &event, line.count);
+            }
+        }
+    }
+
+    /// Of the seconds of one statement the worst.
+    fn add_row(&mut self, line: RowLine) {
+        let key = (line.client_id, line.pid, line.waiting.query.clone());
+        if let Some(known) = self.rows.get_mut(&key) {
+            if line.weight() >= known.weight() {
+                *known = line;
+            }
+            return;
+        }
+        if self.rows.len() >= ROWS_MAX {
+            let least = self.rows.iter().min_by_key(|(_, row)| row.weight());
+            let Some((least, _)) = least.filter(|(_, row)| row.weight() < line.weight()) else { return };
+            let least = least.clone();
+            self.rows.remove(&least);
+        }
+        self.rows.insert(key, line);
+    }
+}
+
+impl Waiting {
+    /// `Lock:relation`.
+    pub(crate) fn event(&self) -> String {
+        match self.wait_event == self.wait_event_type {
+            true => self.wait_event.clone(),
+            false => format!("{}:{}", self.wait_event_type, self.wait_event),
+        }
+    }
+
+    pub(crate) fn pool(&self) -> String {
+        match self.database.is_empty() && self.user.is_empty() {
+            true => REST.to_owned(),
+            false => format!("{}/{}", self.database, self.user),
+        }
+    }
+}
+
+impl RowLine {
+    /// Who is most in the way, then who has waited longest: in milliseconds.
+    pub(crate) fn weight(&self) -> (u64, u64) {
+        let ms = |seconds: Option<f64>| seconds.map_or(0, |seconds| (seconds * 1000.0) as u64);
+        (self.blocking, ms(self.waited).max(ms(self.idle)))
+    }
+}
