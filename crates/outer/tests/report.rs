@@ -1,0 +1,164 @@
+//! The history on disk, and `pgweir report`: after a row lock that one idle in its transaction has kept, the pooler is killed, and another one still
+//! names the culprit; so do the page, CSV and JSON.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use outer::{Client, Pooler, Stage, Wishes, binary, eventually, frontend};
+use rustix::process::Signal;
+
+/// What the culprit does, in words that a page must not take for its own.
+const CULPRIT: &str = "update stock set n = 7 where id = 1 /*controller='checkout',request_id='%3Cscript%3Ealert(1)'*/";
+
+/// A folder that both poolers may write to; it goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = PathBuf::from(format!("/tmp/outer-{name}-{}", std::process::id()));
+        fs::create_dir(&path).expect("the process makes the name fresh");
+        if let Some(account) = demo::unprivileged() {
+            chown(&path, Some(account.uid), Some(account.gid)).expect("root may");
+        }
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // It may be in use still.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What `pgweir report` writes to standard output, or to standard error.
+fn report(arguments: &[&str]) -> Result<String, String> {
+    let ended = Command::new(binary()).arg("report").args(arguments).output().expect("it starts");
+    let [out, error] = [ended.stdout, ended.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+    if ended.status.success() { Ok(out) } else { Err(error) }
+}
+
+fn stage(file: &Path) -> Stage {
+    let settings = vec![("observe_file", file.display().to_string())];
+    Stage::set(&Wishes { settings, ..Wishes::default() })
+}
+
+/// The same pooler once more, elsewhere.
+fn again(stage: &Stage) -> Pooler {
+    let dir = stage.pooler.dir();
+    let text = |name: &str| fs::read_to_string(dir.join(name)).expect("its own");
+    let port = format!("listen_port = {}", stage.pooler.port);
+    let ini = text("pooler.ini").replace(&port, "listen_port = {port}").replace(&dir.display().to_string(), "{dir}");
+    Pooler::start(&ini, &text("users.txt"), None)
+}
+
+fn run(client: &mut Client, sql: &str) {
+    let answer = client.query(sql).expect("connected");
+    assert!(answer.errors.is_empty(), "{sql}: {:?}", answer.errors);
+}
+
+fn blockers(address: std::net::SocketAddr) -> Vec<String> {
+    let mut console = Client::login(address, "postgres", "pgbouncer").expect("an administrator");
+    let answer = console.query("show waits by blocker last 1h").expect("connected");
+    answer.rows.iter().filter_map(|row| row[0].clone()).collect()
+}
+
+/// Somebody holds a row and says nothing more; five wait for it.
+fn wait_for_a_row(stage: &Stage) -> Vec<Client> {
+    let mut owner = stage.client();
+    run(&mut owner, "create table stock (id int primary key, n int); insert into stock values (1, 0)");
+    run(&mut owner, "begin");
+    run(&mut owner, CULPRIT);
+    let mut clients = vec![owner];
+    for _ in 0..5 {
+        let mut client = stage.client();
+        run(&mut client, "set application_name = '<b>puma'");
+        client.send(&frontend::query("update stock set n = 8 where id = 1 /*controller:carts*/")).expect("connected");
+        clients.push(client);
+    }
+    clients
+}
+
+#[test]
+fn the_culprit_is_named_after_the_pooler_was_killed() {
+    let folder = Folder::new("history");
+    let file = folder.0.join("history");
+    let mut stage = stage(&file);
+    let clients = wait_for_a_row(&stage);
+    let culprit = "postgres/postgres controller=checkout: update stock set n = ? where id = ?";
+    let is_known = |address| blockers(address).iter().any(|name| name.starts_with(culprit));
+    eventually("the culprit is known", || is_known(stage.pooler.address()));
+    let file_text = file.display().to_string();
+    let on_disk = || report(&["--file", &file_text, "--format", "json"]);
+    eventually("it is on disk", || on_disk().is_ok_and(|json| json.contains(culprit)));
+    assert_eq!(fs::metadata(&file).expect("it is written").mode() & 0o777, 0o600);
+    stage.pooler.end_by(Signal::KILL);
+    drop(clients);
+
+    let other = again(&stage);
+    assert!(other.log().contains(" s of history were read from "), "{}", other.log());
+    assert!(is_known(other.address()), "{:?}", blockers(other.address()));
+    let password = stage.cluster.password();
+    let url = format!("postgres://postgres:{password}@127.0.0.1:{}/pgbouncer", other.port);
+    let page = report(&[&url]).expect("a page");
+    let top = page.split("class=\"tiles\"").next().expect("what stands first");
+    assert!(top.contains("waited for a lock behind postgres/postgres controller=checkout: update stock"), "{top}");
+    assert!(top.contains("was in the way of 5, idle in its transaction for "), "{top}");
+    for markup in ["<script", "<b>puma"] {
+        assert!(!page.contains(markup), "{markup}: {page}");
+    }
+    let of_file = folder.0.join("page.html");
+    report(&["--file", &file_text, "-o", &of_file.display().to_string()]).expect("a page");
+    assert!(fs::read_to_string(&of_file).expect("it is there").contains("controller=checkout"));
+    let csv = report(&[&url, "--format", "csv"]).expect("rows");
+    let mut rows = csv.split("\r\n");
+    assert!(rows.next().is_some_and(|names| names.starts_with("time,at,kind,database,")), "{csv}");
+    assert!(rows.any(|row| row.contains("\"row\"") && row.contains("controller=checkout request_id=")), "{csv}");
+    let json: serde_json::Value = serde_json::from_str(&report(&[&url, "--format", "json"]).expect("rows")).expect("JSON");
+    let json = json.as_array().expect("an array");
+    let most = json.iter().filter(|row| row["kind"] == "row").filter_map(|row| row["blocking"].as_u64()).max();
+    assert_eq!(most, Some(5));
+    let nothing = report(&[&url, "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-01T00:05:00Z"]);
+    assert!(nothing.is_err_and(|why| why.contains("nothing is known of the time")));
+}
+
+/// A process that takes another one's place has its hour.
+#[test]
+fn an_hour_survives_an_online_upgrade() {
+    let folder = Folder::new("upgraded");
+    let settings = vec![
+        ("observe_file", folder.0.join("history").display().to_string()),
+        ("unix_socket_dir", "{dir}".to_owned()),
+    ];
+    let mut stage = Stage::set(&Wishes { settings, ..Wishes::default() });
+    let clients = wait_for_a_row(&stage);
+    let is_known = |address| blockers(address).iter().any(|name| name.contains("controller=checkout"));
+    eventually("the culprit is known", || is_known(stage.pooler.address()));
+    drop(clients);
+    let mut before = stage.pooler.upgrade();
+    eventually("the one before has ended", || before.try_wait().expect("our child").is_some());
+    assert!(is_known(stage.pooler.address()), "{:?}", blockers(stage.pooler.address()));
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_history_that_cannot_be_written_is_said_once_and_nobody_notices() {
+    let folder = Folder::new("refused");
+    let file = folder.0.join("passwords");
+    fs::write(&file, "root:x:0:0\n").expect("our own");
+    let mut stage = stage(&file);
+    let said = "the history cannot be written to";
+    eventually("it is said", || stage.pooler.log().contains(said));
+    let looks = || {
+        let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
+        let answer = console.query("show history last 1h").expect("connected");
+        answer.rows.iter().filter(|row| row[2].as_deref() == Some("pool")).count()
+    };
+    run(&mut stage.client(), "select 1");
+    eventually("it observes all the same", || looks() >= 4);
+    assert_eq!(stage.pooler.log().matches(said).count(), 1, "{}", stage.pooler.log());
+    assert_eq!(fs::read_to_string(&file).expect("our own"), "root:x:0:0\n");
+    stage.assert_healthy();
+}
