@@ -1,12 +1,6 @@
-<<<<<<< HEAD
 //! The command line: PgBouncer's flags and one file, or one of our own commands.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `profile`, `top`, `help`, anything else is a configuration file.
-=======
-//! The command line: PgBouncer's flags and one file, or one of eight commands of our own.
-//!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `check`, `import`, `health`, `report`, `help`, anything else is a configuration file.
->>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `auth-setup`, `observe-setup`, `check`, `import`, `health`, `doctor`, `profile`, `top`, `report`, `help`, anything else is a configuration file.
 //! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
 //! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
@@ -80,7 +74,6 @@ pub(crate) enum Invocation {
         address: Option<String>,
         only_live: bool,
     },
-<<<<<<< HEAD
     /// Say what is wrong with a pooler and its PostgreSQL.
     Doctor(Examination),
     /// Draw a flame graph of the pooler or of PostgreSQL's backends.
@@ -90,10 +83,8 @@ pub(crate) enum Invocation {
     },
     /// Show what goes on in a running pgweir.
     Top(Watching),
-=======
     /// Show what was waited for.
     Report(Report),
->>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
 }
 
 /// What holds for everything that serves.
@@ -327,7 +318,6 @@ Examples:
         #[arg(long)]
         live: bool,
     },
-<<<<<<< HEAD
     /// Say what is wrong with a pooler and its PostgreSQL, and what mends it
     #[command(after_help = "\
 It reads a file, the console and PostgreSQL, and changes nothing. The role in PostgreSQL needs no more than pg_monitor; what it
@@ -364,6 +354,16 @@ Examples:
         #[command(flatten)]
         watching: Watching,
     },
+    /// Show who waited for what, as one HTML page, from a console or a file
+    #[command(after_help = "\
+The page is one file without scripts, and no request leaves it: for a ticket, or a colleague. CSV and JSON are what SHOW HISTORY has.
+Times are a time of day, of today or else of yesterday, or a day and a time, or such with an offset. An administrator is told
+statements and tags.
+
+Examples:
+  pgweir report 'postgres://admin@pooler.example:6432/pgbouncer' --from 14:00 --to 14:10 -o incident.html
+  pgweir report --file /var/lib/pgweir/history --from '2026-07-01 14:00' --to '2026-07-01 14:10' --format csv")]
+    Report(Report),
 }
 
 /// The arguments of `doctor`.
@@ -424,17 +424,6 @@ pub(crate) struct Watching {
     /// Print the view as text, and end
     #[arg(long)]
     pub(crate) once: bool,
-=======
-    /// Show who waited for what, as one HTML page, from a console or a file
-    #[command(after_help = "\
-The page is one file without scripts, and no request leaves it: for a ticket, or a colleague. CSV and JSON are what SHOW HISTORY has.
-Times are a time of day, of today or else of yesterday, or a day and a time, or such with an offset. An administrator is told
-statements and tags.
-
-Examples:
-  pgweir report 'postgres://admin@pooler.example:6432/pgbouncer' --from 14:00 --to 14:10 -o incident.html
-  pgweir report --file /var/lib/pgweir/history --from '2026-07-01 14:00' --to '2026-07-01 14:10' --format csv")]
-    Report(Report),
 }
 
 /// The options of `report`.
@@ -466,7 +455,6 @@ pub(crate) enum ReportFormat {
     Html,
     Csv,
     Json,
->>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
 }
 
 /// The options of `bench`.

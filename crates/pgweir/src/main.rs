@@ -8,13 +8,10 @@
 //!        ├─ auth-setup URL, observe-setup URL ─► SQL for auth_query, for the observer
 //!        ├─ check FILE, import FILE ─► config, in words
 //!        ├─ health ─────► a running pgweir, by HTTP
-<<<<<<< HEAD
 //!        ├─ doctor ─────► a running pgweir, its PostgreSQL, the machine ─► findings
 //!        ├─ profile ────► stacks: a flame graph of a running pgweir, or of backends
-//!        └─ top [URL] ──► a running pgweir's console ─► a terminal
-=======
+//!        ├─ top [URL] ──► a running pgweir's console ─► a terminal
 //!        └─ report ─────► the history of a console or a file, as a page
->>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
@@ -43,11 +40,8 @@ mod observer;
 mod passed;
 mod place;
 mod plane;
-<<<<<<< HEAD
 mod profile;
-=======
 mod report;
->>>>>>> 28cccef2 (pgweir report: a part of the history as one page, as CSV or JSON)
 mod run;
 mod serve;
 mod settings;

@@ -99,7 +99,7 @@ pub(crate) fn meant(word: &Path) -> Option<Misuse> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     // clap knows what is near where there is nothing else that a word could be.
     let commands =
-        ["run", "dev", "bench", "auth-setup", "observe-setup", "check", "import", "health", "doctor", "profile", "top", "help"].map(Command::new);
+        ["run", "dev", "bench", "auth-setup", "observe-setup", "check", "import", "health", "doctor", "profile", "top", "report", "help"].map(Command::new);
     let strict = Command::new("pgweir").disable_help_subcommand(true).subcommands(commands);
     let error = strict.try_get_matches_from(["pgweir", word]).err()?;
     let near = match error.get(ContextKind::SuggestedSubcommand)? {
