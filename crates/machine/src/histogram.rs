@@ -91,7 +91,7 @@ impl Histogram {
     #[must_use]
     pub fn quantile(&self, per_mille: u64, zeros: u64, max: u64) -> u64 {
         let all = self.total() + zeros;
-        let rank = u128::from(all) * u128::from(per_mille) / 1000;
+        let rank = (u128::from(all) * u128::from(per_mille)).div_ceil(1000);
         let mut below = u128::from(zeros);
         if rank <= below && zeros > 0 {
             return 0;
