@@ -203,12 +203,8 @@ mod tests {
         let waits = [("CPU", 1), ("Client", 2), ("IO", 1), ("Lock", 2), ("Pool", 40), (OTHER, 1)];
         assert_eq!(tally.waits, waits.into());
         let seconds = Duration::from_secs;
-        let ages = OldestAges {
-            transaction: seconds(50),
-            idle_in_transaction: seconds(5),
-            query: seconds(20),
-            xmin: 600,
-        };
+        let ages =
+            OldestAges { transaction: seconds(50), idle_in_transaction: seconds(5), query: seconds(20), xmin: 600 };
         let expected = ServerTally {
             blocked_clients: 0,
             blocked: 3,

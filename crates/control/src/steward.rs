@@ -21,8 +21,8 @@ use crate::events::Announcer;
 use crate::metrics;
 use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::{Detail, ShowInput};
-use crate::table::Table;
 use crate::shutdown::{Act, Phase, Signal, Standstill};
+use crate::table::Table;
 
 mod endings;
 mod orders;

@@ -208,7 +208,9 @@ fn users_of_statistics_see_no_statements_and_disconnect_nobody() {
     let mut busy = scene.stage.client();
     busy.query("begin").expect("served");
     busy.query("select 'a mark' /*controller:marks*/").expect("served");
-    eventually("the history knows it", || scene.api(&admin, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":1"));
+    eventually("the history knows it", || {
+        scene.api(&admin, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":1")
+    });
     assert!(scene.api(&stats, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":0"));
     for path in ["show/ACTIVITY", "show/HOLDERS", "hour"] {
         let seen = scene.api(&stats, path);
@@ -304,7 +306,13 @@ fn huge_and_many_strangers_keep_nobody_out() {
     for path in ["show/POOLS;", "show/POOLS%20LIKE%20'x'", "show/..%2f", &format!("show/{}", "A".repeat(4000))] {
         assert_eq!(scene.api(&session, path).status, 404, "{path:.40}");
     }
-    for path in ["moment?at=99999999999999999999", "moment?at=18446744073709551615", "client/x", "hour?since=-1", "waits?from=1"] {
+    for path in [
+        "moment?at=99999999999999999999",
+        "moment?at=18446744073709551615",
+        "client/x",
+        "hour?since=-1",
+        "waits?from=1",
+    ] {
         assert!(matches!(scene.api(&session, path).status, 400 | 404), "{path}");
     }
     let (after, _) = scene.stage.pooler.resident_kb();

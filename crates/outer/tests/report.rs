@@ -116,7 +116,8 @@ fn the_culprit_is_named_after_the_pooler_was_killed() {
     let mut rows = csv.split("\r\n");
     assert!(rows.next().is_some_and(|names| names.starts_with("time,at,kind,database,")), "{csv}");
     assert!(rows.any(|row| row.contains("\"row\"") && row.contains("controller=checkout request_id=")), "{csv}");
-    let json: serde_json::Value = serde_json::from_str(&report(&[&url, "--format", "json"]).expect("rows")).expect("JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&report(&[&url, "--format", "json"]).expect("rows")).expect("JSON");
     let json = json.as_array().expect("an array");
     let most = json.iter().filter(|row| row["kind"] == "row").filter_map(|row| row["blocking"].as_u64()).max();
     assert_eq!(most, Some(5));
@@ -128,10 +129,8 @@ fn the_culprit_is_named_after_the_pooler_was_killed() {
 #[test]
 fn an_hour_survives_an_online_upgrade() {
     let folder = Folder::new("upgraded");
-    let settings = vec![
-        ("observe_file", folder.0.join("history").display().to_string()),
-        ("unix_socket_dir", "{dir}".to_owned()),
-    ];
+    let settings =
+        vec![("observe_file", folder.0.join("history").display().to_string()), ("unix_socket_dir", "{dir}".to_owned())];
     let mut stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let clients = wait_for_a_row(&stage);
     let is_known = |address| blockers(address).iter().any(|name| name.contains("controller=checkout"));

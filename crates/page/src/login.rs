@@ -69,10 +69,7 @@ impl Drop for Turn<'_> {
 }
 
 pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/login", post(login))
-        .route("/logout", post(logout))
-        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+    Router::new().route("/login", post(login)).route("/logout", post(logout)).layer(DefaultBodyLimit::max(BODY_LEN_MAX))
 }
 
 #[derive(Deserialize)]

@@ -11,8 +11,8 @@ use engine::Handle;
 use machine::Level;
 use monitor::Monitor;
 
-use crate::{complain, live};
 use crate::watched::Watched;
+use crate::{complain, live};
 
 /// How long the other process may take until it does not listen any more. It is tried often until then; after it the log has an error, and it is tried seldom.
 const SOON: Duration = Duration::from_secs(5);
@@ -97,13 +97,7 @@ fn listen(address: &String, shown: &Shown) -> Result<Monitor, String> {
     monitor::serve(address, source, shown.page.clone()).map_err(cannot)
 }
 
-fn try_until_served(
-    mut missing: Vec<String>,
-    shown: &Shown,
-    served: &Mutex<Served>,
-    turn: u64,
-    handle: &Handle,
-) {
+fn try_until_served(mut missing: Vec<String>, shown: &Shown, served: &Mutex<Served>, turn: u64, handle: &Handle) {
     let late_at = Instant::now() + SOON;
     let mut is_late = false;
     loop {

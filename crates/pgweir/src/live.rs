@@ -33,11 +33,7 @@ struct Live {
 
 /// The page's routes.
 pub(crate) fn begin(watched: &Arc<Watched>) -> Router {
-    page::router(Arc::new(Live {
-        watched: Arc::clone(watched),
-        marks: RandomState::new(),
-        tables: Mutex::default(),
-    }))
+    page::router(Arc::new(Live { watched: Arc::clone(watched), marks: RandomState::new(), tables: Mutex::default() }))
 }
 
 impl Live {
@@ -110,7 +106,10 @@ impl Pooler for Live {
             }
             Said::Refused { user, from } => {
                 let (user, place) = (shown(user), place(from));
-                (Level::Warning, format!("page: login refused: wrong password or no right, user \"{user}\" from {place}"))
+                (
+                    Level::Warning,
+                    format!("page: login refused: wrong password or no right, user \"{user}\" from {place}"),
+                )
             }
             Said::Disconnects { user, client } => {
                 (Level::Log, format!("page: \"{}\" disconnects client {}", shown(user), shown(client)))

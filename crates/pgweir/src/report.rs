@@ -92,7 +92,8 @@ fn json(parts: &mut Parts<'_>) -> Result<Option<String>, String> {
     let mut out = String::new();
     while let Some(part) = parts.next(TableFormat::Json)? {
         let part = part.concat();
-        let rows = part.strip_prefix('[').and_then(|part| part.strip_suffix(']')).ok_or("the console answers no JSON")?;
+        let rows =
+            part.strip_prefix('[').and_then(|part| part.strip_suffix(']')).ok_or("the console answers no JSON")?;
         if !rows.is_empty() {
             out.push_str(if out.is_empty() { "[" } else { ",\n" });
             out.push_str(rows);
@@ -122,7 +123,9 @@ fn span(wanted: &Report, now: &Zoned) -> Result<Span, String> {
     let clock = |text: &Option<String>| -> Result<Option<At>, String> {
         let Some(text) = text else { return Ok(None) };
         let zoned = Clock::parse(text).and_then(|clock| clock.at(now));
-        let zoned = zoned.ok_or_else(|| format!("\"{text}\" is no time, such as 14:03, '2026-07-01 14:03:20' or 2026-07-01T12:03:20Z"))?;
+        let zoned = zoned.ok_or_else(|| {
+            format!("\"{text}\" is no time, such as 14:03, '2026-07-01 14:03:20' or 2026-07-01T12:03:20Z")
+        })?;
         Ok(Some(at(&zoned)))
     };
     let to = clock(&wanted.to)?.unwrap_or_else(|| at(now));
@@ -158,7 +161,8 @@ impl Source {
             (Some(url), None) => {
                 let target = console_of(url)?;
                 let name = format!("{}:{}", target.host, target.port);
-                let monitor = Monitor::connect_within(&target, PATIENCE).map_err(|why| format!("the console at {name}: {why}"))?;
+                let monitor = Monitor::connect_within(&target, PATIENCE)
+                    .map_err(|why| format!("the console at {name}: {why}"))?;
                 // Clocks differ.
                 let hour = At(at(now).0.saturating_sub(2 * SECONDS_MAX as u64 * 1000));
                 Ok((Source::Console(Box::new(monitor), name), Span { from: span.from.max(hour), ..span }))
@@ -171,7 +175,8 @@ impl Source {
                     eprintln!("pgweir report: {complaint}");
                 }
                 let ends = history.seconds().next().zip(history.seconds().next_back());
-                let span = ends.map_or(Span { to: span.from, ..span }, |(first, last)| Span { from: first.at, to: last.at });
+                let span =
+                    ends.map_or(Span { to: span.from, ..span }, |(first, last)| Span { from: first.at, to: last.at });
                 Ok((Source::File(Box::new(history), path.display().to_string()), span))
             }
             _ => Err("the URL of a console, or --file, is needed: one of both".to_owned()),
@@ -213,7 +218,8 @@ impl Parts<'_> {
             }
             Source::Console(monitor, name) => {
                 let word = if format == TableFormat::Csv { "CSV" } else { "JSON" };
-                let sql = format!("SHOW HISTORY FROM '{}' TO '{}' FORMAT {word}", timestamp(part.from), timestamp(part.to));
+                let sql =
+                    format!("SHOW HISTORY FROM '{}' TO '{}' FORMAT {word}", timestamp(part.from), timestamp(part.to));
                 let rows = monitor.rows(&sql).map_err(|why| format!("the console at {name}: {why}"))?;
                 Ok(Some(rows.into_iter().filter_map(|mut row| row.pop()?).collect()))
             }

@@ -34,21 +34,27 @@ pub(crate) fn chart(series: &[Series], times: &[String], height: u32, form: Form
     let step = step(most);
     let top = (most / step).ceil().max(1.0) * step;
     let scale = Scale { places: times.len(), top, height };
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-        escaped(name)
-    );
+    let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", escaped(name));
     let mut mark = 0.0;
     while mark <= top + step / 2.0 {
         let y = scale.y(mark);
-        write(&mut out, format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT));
-        write(&mut out, format_args!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>", LEFT - 6.0, y + 4.0, number(mark)));
+        write(
+            &mut out,
+            format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT),
+        );
+        write(
+            &mut out,
+            format_args!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>", LEFT - 6.0, y + 4.0, number(mark)),
+        );
         mark += step;
     }
     for place in marks(times.len()) {
         let (x, anchor) = (scale.x(place), if place == 0 { "start" } else { "middle" });
         let y = height - 6.0;
-        write(&mut out, format_args!("<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{}</text>", escaped(&times[place])));
+        write(
+            &mut out,
+            format_args!("<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{}</text>", escaped(&times[place])),
+        );
     }
     let nothing = vec![Some(0.0); times.len()];
     for (index, series) in stacked.iter().enumerate() {
@@ -57,7 +63,13 @@ pub(crate) fn chart(series: &[Series], times: &[String], height: u32, form: Form
             let path = if form == Form::Areas { scale.area(series, below, run) } else { scale.line(series, run) };
             let style = escaped(&series.style);
             let kind = if form == Form::Areas { "area" } else { "line" };
-            write(&mut out, format_args!("<path class=\"{kind} {style}\" d=\"{path}\"><title>{}</title></path>", escaped(&series.name)));
+            write(
+                &mut out,
+                format_args!(
+                    "<path class=\"{kind} {style}\" d=\"{path}\"><title>{}</title></path>",
+                    escaped(&series.name)
+                ),
+            );
         }
     }
     out.push_str("</svg>");
@@ -177,7 +189,10 @@ mod tests {
         let times: Vec<String> = (0..4).map(|second| format!("12:00:0{second}")).collect();
         let svg = chart(&stack, &times, 200, Form::Areas, "waits <now>");
         assert_eq!(svg.matches("<path class=\"area lock\"").count(), 4);
-        assert!(svg.contains("aria-label=\"waits &lt;now&gt;\"") && svg.contains("<title>&lt;b&gt;&quot;&amp;</title>"), "{svg}");
+        assert!(
+            svg.contains("aria-label=\"waits &lt;now&gt;\"") && svg.contains("<title>&lt;b&gt;&quot;&amp;</title>"),
+            "{svg}"
+        );
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 

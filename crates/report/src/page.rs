@@ -206,7 +206,8 @@ fn charts(sums: &Sums) -> Vec<Chart> {
 
 /// A series for each class that there is.
 fn waits(sums: &Sums, places: &Places<'_>) -> Vec<Series> {
-    let seen: BTreeSet<&str> = sums.seconds.values().flat_map(|second| second.classes.keys()).map(String::as_str).collect();
+    let seen: BTreeSet<&str> =
+        sums.seconds.values().flat_map(|second| second.classes.keys()).map(String::as_str).collect();
     let known = CLASSES.iter().copied().filter(|class| seen.contains(class));
     let others = seen.iter().copied().filter(|class| !CLASSES.contains(class));
     let series = known.chain(others).map(|class| Series {
@@ -232,7 +233,12 @@ fn tables(sums: &Sums) -> Vec<Ranking> {
     };
     let all = [
         table("Waits", "What was waited for.", "event", &sums.by_event),
-        table("Blockers", "Who stood at the end of the chain of those in the way.", "pool, tags, statement", &sums.by_blocker),
+        table(
+            "Blockers",
+            "Who stood at the end of the chain of those in the way.",
+            "pool, tags, statement",
+            &sums.by_blocker,
+        ),
         table("Statements", "Whose statements waited or ran.", "statement", &sums.by_statement),
         table("Tags", "What the application says of its statements.", "tags", &sums.by_tags),
         table("Pools", "Whose sessions waited or ran.", "pool", &sums.by_pool),
@@ -243,7 +249,8 @@ fn tables(sums: &Sums) -> Vec<Ranking> {
 fn described(row: &RowLine) -> Worst {
     let waiting = &row.waiting;
     let application = row.application_name.as_deref().filter(|name| !name.is_empty());
-    let client = [row.client_id.map(|id| format!("client {id}")), row.client_addr.clone(), application.map(str::to_owned)];
+    let client =
+        [row.client_id.map(|id| format!("client {id}")), row.client_addr.clone(), application.map(str::to_owned)];
     let pid = row.pid.map(|pid| format!("pid {pid}"));
     let times = [
         row.waited.map(|waited| format!("waits {}", seconds(waited))),
@@ -271,7 +278,8 @@ fn described(row: &RowLine) -> Worst {
 
 /// What a terminal would obey, and what changes the direction of writing, can be seen instead.
 fn visible(text: &str) -> String {
-    let is_odd = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_odd =
+        |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shown = |c: char| if is_odd(c) { c.escape_unicode().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
 }

@@ -104,7 +104,8 @@ impl Sums {
     /// # Errors
     /// They are none, and why.
     pub fn add(&mut self, json: &str) -> Result<(), String> {
-        let lines: Vec<Line> = serde_json::from_str(json).map_err(|error| format!("what the console answers: {error}"))?;
+        let lines: Vec<Line> =
+            serde_json::from_str(json).map_err(|error| format!("what the console answers: {error}"))?;
         for line in lines {
             match line {
                 Line::Pool(line) => self.add_pool(line),

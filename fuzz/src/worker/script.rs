@@ -242,7 +242,9 @@ impl<'a> WorkerScript<'a> {
                 }
                 self.world.configure(settings);
             }
-            2 => self.world.post.put(Mail::ToWorker(WorkerId(0), ToWorker::Look { ticket: 7, look: Look::Connections })),
+            2 => {
+                self.world.post.put(Mail::ToWorker(WorkerId(0), ToWorker::Look { ticket: 7, look: Look::Connections }))
+            }
             3 => self.world.stop(Stop::WaitForClients),
             4 => self.world.stop(Stop::WaitForServers),
             _ => {}

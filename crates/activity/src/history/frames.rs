@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let file: Vec<u8> = (0..20_u64).flat_map(|at| framed(At(at * 1_000_000_007), &vec![7; at as usize * 31])).collect();
+        let file: Vec<u8> =
+            (0..20_u64).flat_map(|at| framed(At(at * 1_000_000_007), &vec![7; at as usize * 31])).collect();
         let expected: Vec<_> = (0..20_u64).map(|at| (at * 1_000_000_007, vec![7; at as usize * 31])).collect();
         assert_eq!(all(&file), expected);
         // A part of it is either too short or whole.
@@ -143,7 +144,10 @@ mod tests {
         for at in 0..seconds[0].len() {
             let torn = [&seconds[0][..at], &seconds[1], &seconds[2]].concat();
             let found = all(&torn);
-            assert!(found.ends_with(&[(1, b"the bytes of a second".to_vec()), (2, b"the bytes of a second".to_vec())]), "torn {at}");
+            assert!(
+                found.ends_with(&[(1, b"the bytes of a second".to_vec()), (2, b"the bytes of a second".to_vec())]),
+                "torn {at}"
+            );
             let mut changed = whole.clone();
             changed[at] ^= 0x40;
             let found: Vec<u64> = all(&changed).iter().map(|(at, _)| *at).collect();

@@ -112,5 +112,10 @@ fn weight(key: &Key) -> usize {
     let names = |who: &Who| who.database.len() + who.user.len() + who.class.len();
     let who = |who: &Who| who.tags.weight() + who.statement.len() + names(who);
     let event = key.class.len() + key.event.len();
-    event + size_of::<Key>() + size_of::<Slot>() + 4 * size_of::<usize>() + who(&key.who) + key.blocker.as_ref().map_or(0, who)
+    event
+        + size_of::<Key>()
+        + size_of::<Slot>()
+        + 4 * size_of::<usize>()
+        + who(&key.who)
+        + key.blocker.as_ref().map_or(0, who)
 }

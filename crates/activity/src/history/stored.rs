@@ -81,7 +81,8 @@ impl History {
     #[must_use]
     pub fn stored(&self) -> Option<(At, Vec<u8>)> {
         let second = self.seconds.back()?;
-        let stored = Writing { history: self, texts: Vec::new(), places: BTreeMap::new(), whos: Vec::new() }.all(second);
+        let stored =
+            Writing { history: self, texts: Vec::new(), places: BTreeMap::new(), whos: Vec::new() }.all(second);
         Some((second.at, rmp_serde::to_vec(&stored).expect("memory takes all")))
     }
 
@@ -193,7 +194,8 @@ impl Reading<'_> {
         }
         // All places are looked at first: what is taken has to be given back.
         let samples = stored.samples.iter().map(|(key, _)| *key);
-        let mut used = samples.chain(stored.worst.iter().map(|row| row.key)).chain(stored.busy.iter().map(|(_, key)| *key));
+        let mut used =
+            samples.chain(stored.worst.iter().map(|row| row.key)).chain(stored.busy.iter().map(|(_, key)| *key));
         if used.any(|place| place as usize >= keys.len()) {
             return Err("there is no such key".to_owned());
         }

@@ -187,12 +187,14 @@ fn any_second_and_the_whole_hour_are_there_at_once() {
 fn varied() -> History {
     let mut history = History::new(Options { tags: vec!["controller".into()], ..Options::default() });
     let rows = |more: i32| {
-        let text = |pid: i32| format!("select {pid} from c{pid} /*controller:c{more},request_id:{pid}*/ -- \u{1b}[31m<b>");
+        let text =
+            |pid: i32| format!("select {pid} from c{pid} /*controller:c{more},request_id:{pid}*/ -- \u{1b}[31m<b>");
         (0..40).map(|pid| row(pid, &text(pid), wait("IO", "DataFileRead").filter(|_| pid % 3 > 0))).collect::<Vec<_>>()
     };
     for second in [10_u64, 11] {
         let key = PoolKey { database: "shop".into(), user: "app".into() };
-        let pool = Pool { waiting: 9, waiting_by_class: [("web".into(), 9)].into(), queries: second, ..Pool::default() };
+        let pool =
+            Pool { waiting: 9, waiting_by_class: [("web".into(), 9)].into(), queries: second, ..Pool::default() };
         let rows = rows(i32::try_from(second).expect("small"));
         let hosts = vec![Host::default()];
         history.push(Arc::new(Moment { at: At(second * 1000), hosts, rows, pools: [(key, pool)].into() }));

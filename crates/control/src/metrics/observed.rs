@@ -13,32 +13,24 @@ type OfServer = (&'static str, &'static str, fn(&ServerTally) -> f64);
 
 const OF_SERVERS: [OfServer; 10] = [
     ("pgweir_blocked_clients", "Clients that wait for a lock at PostgreSQL.", |server| server.blocked_clients.into()),
-    (
-        "pgweir_blocked_backends",
-        "Backends that wait for a lock, those of strangers too.",
-        |server| server.blocked.into(),
-    ),
-    (
-        "pgweir_blockers",
-        "Backends in whose way others are, and which wait for no lock themselves.",
-        |server| server.blockers.into(),
-    ),
-    (
-        "pgweir_blocked_depth",
-        "The longest chain of backends of which each waits for the one before it.",
-        |server| server.depth.into(),
-    ),
+    ("pgweir_blocked_backends", "Backends that wait for a lock, those of strangers too.", |server| {
+        server.blocked.into()
+    }),
+    ("pgweir_blockers", "Backends in whose way others are, and which wait for no lock themselves.", |server| {
+        server.blockers.into()
+    }),
+    ("pgweir_blocked_depth", "The longest chain of backends of which each waits for the one before it.", |server| {
+        server.depth.into()
+    }),
     ("pgweir_blocked_seconds", "The longest wait for a lock.", |server| server.lock_wait.as_secs_f64()),
     (
         "pgweir_idle_blocker_seconds",
         "For how long a backend that is in the way of others has been idle in its transaction: the longest.",
         |server| server.idle_blocker.as_secs_f64(),
     ),
-    (
-        "pgweir_oldest_transaction_seconds",
-        "Since when the oldest transaction is open.",
-        |server| server.ages.transaction.as_secs_f64(),
-    ),
+    ("pgweir_oldest_transaction_seconds", "Since when the oldest transaction is open.", |server| {
+        server.ages.transaction.as_secs_f64()
+    }),
     (
         "pgweir_oldest_idle_in_transaction_seconds",
         "For how long a client has said nothing in its transaction: the longest.",
@@ -65,8 +57,12 @@ pub(super) fn put(page: &mut Page, input: &ShowInput<'_>) {
     if input.settings.global.observing.observe_interval.is_none() {
         return;
     }
-    page.metric("pgweir_observer_looks_total", Kind::Counter, "Seconds in which PostgreSQL and the workers were looked at.")
-        .put(&none, history.looks());
+    page.metric(
+        "pgweir_observer_looks_total",
+        Kind::Counter,
+        "Seconds in which PostgreSQL and the workers were looked at.",
+    )
+    .put(&none, history.looks());
     put_samples(page, input);
     if let Some(moment) = history.latest() {
         put_moment(page, moment);
@@ -88,7 +84,8 @@ fn put_moment(page: &mut Page, moment: &Moment) {
     page.metric("pgweir_observer_last_look_timestamp_seconds", Kind::Gauge, "When it was looked last, since 1970.")
         .put(&Labels::default(), at);
     let tally = Tally::of(moment);
-    let help = "Sessions and backends that wait now, by class of wait event. CPU: they run. Pool: they wait for a server.";
+    let help =
+        "Sessions and backends that wait now, by class of wait event. CPU: they run. Pool: they wait for a server.";
     let mut waits = page.metric("pgweir_waits", Kind::Gauge, help);
     for class in WAIT_CLASSES {
         waits.put(&Labels::of([("class", class)]), tally.waits.get(class).copied().unwrap_or(0));
@@ -150,10 +147,18 @@ fn put_holders(page: &mut Page, tally: &Tally) {
             let found = tally.holders.get(&(pool.clone(), reason)).copied().unwrap_or_default();
             let labels = [("database", &*pool.database), ("user", &*pool.user), ("reason", reason.words())];
             let labels = Labels::of(labels);
-            page.metric("pgweir_holders", Kind::Gauge, "Sessions that have a server of a pool, by what they have it for.")
-                .put(&labels, found.count);
-            page.metric("pgweir_holders_oldest_seconds", Kind::Gauge, "For how long one of them has had its server: the longest.")
-                .put(&labels, found.held.as_secs_f64());
+            page.metric(
+                "pgweir_holders",
+                Kind::Gauge,
+                "Sessions that have a server of a pool, by what they have it for.",
+            )
+            .put(&labels, found.count);
+            page.metric(
+                "pgweir_holders_oldest_seconds",
+                Kind::Gauge,
+                "For how long one of them has had its server: the longest.",
+            )
+            .put(&labels, found.held.as_secs_f64());
         }
     }
 }

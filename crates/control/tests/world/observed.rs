@@ -44,7 +44,8 @@ pub(crate) fn history(settings: &Settings, snapshots: &[Snapshot]) -> History {
         lock(900, LockMode::AccessExclusive, Some(9000)),
         lock(901, LockMode::AccessShare, Some(4000)),
     ];
-    let counts = Counts { held: [("AccessShareLock".into(), 7)].into(), waiting: 2, fast_path: 6, objects: 3, room: 6400 };
+    let counts =
+        Counts { held: [("AccessShareLock".into(), 7)].into(), waiting: 2, fast_path: 6, objects: 3, room: 6400 };
     let counts = Some(LockCounts { at: AT, counts });
     let answer = Answer { backends, locks, counts, took: Duration::from_millis(2), age: Duration::from_millis(3) };
     let reading = Reading { address: ADDRESS.into(), answer: Ok(answer) };

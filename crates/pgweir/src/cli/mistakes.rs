@@ -98,8 +98,22 @@ fn paragraph(error: &Error) -> String {
 pub(crate) fn meant(word: &Path) -> Option<Misuse> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     // clap knows what is near where there is nothing else that a word could be.
-    let commands =
-        ["run", "dev", "bench", "auth-setup", "observe-setup", "check", "import", "health", "doctor", "profile", "top", "report", "help"].map(Command::new);
+    let commands = [
+        "run",
+        "dev",
+        "bench",
+        "auth-setup",
+        "observe-setup",
+        "check",
+        "import",
+        "health",
+        "doctor",
+        "profile",
+        "top",
+        "report",
+        "help",
+    ]
+    .map(Command::new);
     let strict = Command::new("pgweir").disable_help_subcommand(true).subcommands(commands);
     let error = strict.try_get_matches_from(["pgweir", word]).err()?;
     let near = match error.get(ContextKind::SuggestedSubcommand)? {

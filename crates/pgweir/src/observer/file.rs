@@ -97,7 +97,8 @@ impl<S: Fn(Level, String)> Writer<S> {
                 (Err(error), before) => {
                     if before.is_none() {
                         let why = complain::why(&error);
-                        let text = format!("observer: the history cannot be written to {path}: {why}; it is tried again");
+                        let text =
+                            format!("observer: the history cannot be written to {path}: {why}; it is tried again");
                         (self.say)(Level::Warning, text);
                     }
                     (self.failed, self.file) = (Some(Instant::now()), None);

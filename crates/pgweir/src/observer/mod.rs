@@ -229,7 +229,10 @@ impl Lookout {
         let Some((at, second)) = second else { return };
         let is_behind = !file.add(at, second);
         if is_behind && !self.is_behind {
-            let text = format!("observer: {} is on a disk that is too slow: seconds are missing there", file.place.path.display());
+            let text = format!(
+                "observer: {} is on a disk that is too slow: seconds are missing there",
+                file.place.path.display()
+            );
             self.handle.log().say(Level::Warning, text);
         }
         self.is_behind = is_behind;

@@ -93,7 +93,8 @@ fn nothing_seen_is_said() {
 fn many_different_statements_take_a_bounded_room() {
     let mut sums = Sums::default();
     for second in 0..200 {
-        let lines: Vec<String> = (0..200).map(|id| row(second % 60, second * 200 + id, &format!("q{second} {id}"), id)).collect();
+        let lines: Vec<String> =
+            (0..200).map(|id| row(second % 60, second * 200 + id, &format!("q{second} {id}"), id)).collect();
         sums.add(&format!("[{}]", lines.join(","))).expect("lines");
     }
     assert_eq!(sums.rows.len(), 4096);

@@ -21,7 +21,8 @@ fn folder(name: &str) -> PathBuf {
 
 /// A second in which one backend ran.
 fn second(at: u64) -> (At, Vec<u8>) {
-    let backend = Backend { pid: 7, state: Some(State::Active), query: Some("select 1".to_owned()), ..Backend::default() };
+    let backend =
+        Backend { pid: 7, state: Some(State::Active), query: Some("select 1".to_owned()), ..Backend::default() };
     let row = Row {
         host: Some(0),
         backend: Some(Arc::new(backend)),
@@ -135,7 +136,7 @@ fn a_file_of_others_is_left_alone_and_that_is_said_once() {
     let mut history = History::default();
     read_back(&path, &mut history, WHOLE);
     assert_eq!(seconds(&history), [5]);
-    fs::remove_dir_all(folder).expect("our own");
+    fs::remove_dir_all(&folder).expect("our own");
 }
 
 #[test]
