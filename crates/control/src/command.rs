@@ -237,8 +237,6 @@ mod tests {
             ("kill", order(Order::Kill(None))),
             ("kill_client 7", order(Order::KillClient("7".to_owned()))),
             ("Kill_Query 7;", order(Order::KillQuery("7".to_owned()))),
-            ("kill_query", order(Order::KillQuery(String::new()))),
-            ("kill_query 7 8", None),
             ("wait_close", order(Order::WaitClose(None))),
             ("disable", order(Order::Disable(String::new()))),
             ("kill_client", order(Order::KillClient(String::new()))),

@@ -200,12 +200,6 @@ impl Client {
         self.console.is_some()
     }
 
-    /// Whether a cancel may come at any time.
-    #[must_use]
-    pub fn bears_cancels(&self) -> bool {
-        self.habits.cancels && self.replica.is_none() && self.console.is_none()
-    }
-
     /// An administrator cancels its query, which is as if it had sent a CancelRequest. Returns how many there were.
     pub fn expect_cancel(&mut self) -> u32 {
         self.cancels.sent += 1;

@@ -17,7 +17,6 @@ use units::{ConnId, Kind, PoolKey, Serial, Time, WorkerId, limits};
 
 use super::World;
 use crate::agenda::Happening;
-use crate::client::Client;
 use crate::desk::{REVIEW_US, Served};
 use crate::link::Peer;
 use crate::random::Random;
@@ -156,7 +155,10 @@ fn filled(world: &mut World, order: &str) -> String {
 fn bears_cancels(world: &World, shown: &ClientSnapshot) -> bool {
     let client = client_of(world, WorkerId(shown.conn.owner()), shown.conn);
     let client = client.and_then(|(_, number)| world.crowd.find(number));
-    shown.doing.has_request && client.is_some_and(Client::bears_cancels)
+    let replicates = shown.ties.replication.is_some();
+    !replicates
+        && shown.doing.has_request
+        && client.is_some_and(|client| client.habits.cancels && !client.is_at_console())
 }
 
 fn serve_order(world: &mut World, text: &str) {
