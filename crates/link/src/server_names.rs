@@ -12,7 +12,7 @@
 //! Does not hide the shown name from a client that asks PostgreSQL for it in a transaction that has begun with something else: if the
 //! first text of a transaction has the word `application_name`, PostgreSQL is told the client's own.
 //!
-//! //= pg18 runtime-config-logging#GUC-APPLICATION-NAME
+//! PostgreSQL manual, "application_name", "log_line_prefix".
 
 use std::sync::Arc;
 
