@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::{Look, Mail, Place, Settings, Snapshot, Stop, ToWorker};
-use units::{ConnId, Serial, WorkerId};
+use units::{ConnId, WorkerId};
 
 use crate::count::ThreadCounters;
 use crate::layer::Keyring;
@@ -19,11 +19,13 @@ use crate::traces::Traces;
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Arc<Shared>,
+    /// Statements that are traced, for whoever sends them.
+    pub traces: Arc<Traces>,
 }
 
 impl Handle {
     pub(crate) fn new(shared: Arc<Shared>) -> Handle {
-        Handle { shared }
+        Handle { traces: Arc::clone(&shared.traces), shared }
     }
 
     /// Puts a message into a machine's mailbox, in order, even into a full one.
@@ -122,20 +124,9 @@ impl Handle {
         self.shared.resolver.configure(options);
     }
 
-    /// Ends a session, if it is still that one.
-    pub fn kill_client(&self, worker: WorkerId, conn: ConnId, serial: Serial) {
-        self.post(Mail::ToWorker(worker, ToWorker::KillClient { conn, serial }));
-    }
-
-    /// Cancels what a session runs, if it is still that session and runs anything.
-    pub fn kill_query(&self, worker: WorkerId, conn: ConnId, serial: Serial) {
-        self.post(Mail::ToWorker(worker, ToWorker::KillQuery { conn, serial }));
-    }
-
-    /// Statements that are traced, for whoever sends them.
-    #[must_use]
-    pub fn traces(&self) -> Arc<Traces> {
-        Arc::clone(&self.shared.traces)
+    /// Ends a session or cancels its query, by `KillClient` or `KillQuery`.
+    pub fn kill(&self, worker: WorkerId, order: ToWorker) {
+        self.post(Mail::ToWorker(worker, order));
     }
 
     /// Stops the engine; `Engine::wait` returns when that is done. TCP listeners close at once. The Unix socket stays

@@ -53,12 +53,16 @@ pub(crate) struct Shared {
     pub(crate) upgrade: Upgrade,
     pub(crate) traces: Arc<Traces>,
     listening: Mutex<Vec<Listening>>,
-    /// The settings that the machines got last; a machine that replaces another begins with them.
-    settings: Mutex<Arc<Settings>>,
-    /// How the machines stop, if they have to.
-    stop: Mutex<Option<Stop>>,
+    told: Told,
     /// Numbers of requests to the threads.
     tickets: AtomicU64,
+}
+
+/// What the machines were told last; a machine that replaces another begins with it.
+struct Told {
+    settings: Mutex<Arc<Settings>>,
+    /// How they stop, if they have to.
+    stop: Mutex<Option<Stop>>,
 }
 
 /// Those whom the machines ask.
@@ -95,8 +99,7 @@ impl Shared {
             upgrade: Upgrade::new(names),
             traces: Arc::default(),
             listening: Mutex::default(),
-            settings: Mutex::new(settings),
-            stop: Mutex::default(),
+            told: Told { settings: Mutex::new(settings), stop: Mutex::default() },
             tickets: AtomicU64::new(1),
         })
     }
@@ -112,20 +115,20 @@ impl Shared {
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.lock().expect("nothing panics while it holds this lock"))
+        Arc::clone(&self.told.settings.lock().expect("nothing panics while it holds this lock"))
     }
 
     pub(crate) fn set_settings(&self, settings: Arc<Settings>) {
-        *self.settings.lock().expect("nothing panics while it holds this lock") = settings;
+        *self.told.settings.lock().expect("nothing panics while it holds this lock") = settings;
     }
 
     /// How the machines stop, if they have to.
     pub(crate) fn stop(&self) -> Option<Stop> {
-        *self.stop.lock().expect("nothing panics while it holds this lock")
+        *self.told.stop.lock().expect("nothing panics while it holds this lock")
     }
 
     pub(crate) fn set_stop(&self, stop: Stop) {
-        let mut told = self.stop.lock().expect("nothing panics while it holds this lock");
+        let mut told = self.told.stop.lock().expect("nothing panics while it holds this lock");
         *told = (*told).max(Some(stop));
     }
 

@@ -42,14 +42,14 @@ pub struct Exemplar {
 /// Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Traces {
-    state: Mutex<State>,
+    state: Mutex<Waiting>,
     bell: Condvar,
     /// Trace ids of statements that have none are made by these.
     keys: [RandomState; 2],
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Waiting {
     is_open: bool,
     waiting: VecDeque<EndedStatement>,
     dropped: u64,
@@ -58,7 +58,7 @@ struct State {
 }
 
 impl Traces {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().expect("nothing panics while it holds this lock")
     }
 
@@ -173,7 +173,7 @@ mod tests {
     fn statements_of_one_transaction_have_one_trace_and_others_another() {
         let traces = Traces::default();
         traces.open(true);
-        [1, 1, 2].map(|at| traces.push(statement(at)));
+        [1, 1, 2].into_iter().for_each(|at| traces.push(statement(at)));
         let (taken, _) = traces.take(3, Duration::ZERO);
         assert_eq!(taken[0].trace_id, taken[1].trace_id);
         assert_ne!(taken[0].trace_id, taken[2].trace_id);

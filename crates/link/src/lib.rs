@@ -73,6 +73,7 @@ mod renaming;
 pub mod replaying;
 pub mod requests;
 mod reserving;
+mod sampling;
 pub mod screening;
 pub mod server_login;
 pub mod server_messages;
@@ -87,7 +88,7 @@ pub mod statistics;
 
 pub mod stream;
 pub mod texts;
-pub mod tracing;
+mod tracing;
 pub mod unlinked;
 mod vacating;
 pub mod waiting;

@@ -20,7 +20,7 @@ use units::{ConnId, Time, WorkerId};
 
 use crate::experience::Experience;
 use crate::published::Published;
-use crate::tracing::Sampler;
+use crate::sampling::Sampler;
 
 /// How more servers are asked for and opened.
 #[derive(Debug, Default)]

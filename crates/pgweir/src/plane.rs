@@ -11,7 +11,7 @@ use control::{
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
+use machine::{Level, Look, Orders, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, Serial, WorkerId};
 
 use crate::memory;
@@ -50,7 +50,7 @@ impl EnginePlane {
         let of_pool = |buckets: BTreeMap<usize, engine::Exemplar>| {
             buckets.into_iter().map(|(bucket, exemplar)| (bucket, told(exemplar))).collect()
         };
-        self.handle.traces().exemplars().into_iter().map(|(key, buckets)| (key, of_pool(buckets))).collect()
+        self.handle.traces.exemplars().into_iter().map(|(key, buckets)| (key, of_pool(buckets))).collect()
     }
 }
 
@@ -146,11 +146,11 @@ impl Plane for EnginePlane {
     }
 
     fn kill_client(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
-        self.handle.kill_client(worker, conn, serial);
+        self.handle.kill(worker, ToWorker::KillClient { conn, serial });
     }
 
     fn kill_query(&mut self, worker: WorkerId, conn: ConnId, serial: Serial) {
-        self.handle.kill_query(worker, conn, serial);
+        self.handle.kill(worker, ToWorker::KillQuery { conn, serial });
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {

@@ -388,7 +388,7 @@ fn a_thread_that_stands_still_does_not_answer() {
     });
     let handle = stage.engine().handle();
     assert!(handle.answers(PATIENCE));
-    handle.kill_client(WorkerId(1), units::ConnId::from_bits(7), Serial(1));
+    handle.kill(WorkerId(1), ToWorker::KillClient { conn: units::ConnId::from_bits(7), serial: Serial(1) });
     assert!(!handle.answers(Duration::from_millis(200)));
     drop(go_on);
     assert!(handle.answers(PATIENCE));

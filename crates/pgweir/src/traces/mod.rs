@@ -48,7 +48,7 @@ impl Tracer {
         let (sender, changes) = channel();
         let first = Arc::new(config.pooling.clone());
         let run = move || {
-            let traces = handle.traces();
+            let traces = Arc::clone(&handle.traces);
             let mut sending =
                 Sending { handle, traces, settings: first, ids: SpanIds::new(), is_failing: false, lost: 0 };
             sending.run(&changes);

@@ -7,6 +7,7 @@ mod questions;
 mod report;
 mod settings;
 mod socket;
+mod traced;
 pub(crate) mod transcript;
 mod upgrade;
 mod verbs;

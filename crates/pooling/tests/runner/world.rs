@@ -262,7 +262,7 @@ impl World {
             Action::TellOther(told) => self.tell_other(*told),
             Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Tell(fact) => self.tell(&fact),
-            Action::Trace(statement) => self.trace(&statement),
+            Action::Trace(statement) => super::traced::note(self, &statement),
         }
     }
 
@@ -270,26 +270,6 @@ impl World {
     pub(crate) fn note(&mut self, line: String) {
         self.report.flush(&mut self.sockets);
         self.report.line(line);
-    }
-
-    /// `trace a: queue 1.2 ms, opening 0.3 ms, execute 0.5 ms of "select 1", failed, in 4bf9…/00f0…`
-    fn trace(&mut self, traced: &machine::trace::TracedStatement) {
-        let millis = |micros: u64| format!("{}.{:03} ms", micros / 1_000, micros % 1_000);
-        let hex = |bytes: &[u8]| bytes.iter().take(2).map(|byte| format!("{byte:02x}")).collect::<String>();
-        let machine::About::Client { conn, .. } = &traced.client else { return };
-        let who = self.by_id.get(conn).map_or_else(String::new, |&socket| self.sockets[socket].name.clone());
-        let opened = traced.opened_us.map(|micros| format!(" opening {}", millis(micros))).unwrap_or_default();
-        let failed = if traced.has_failed { " failed" } else { "" };
-        let trace = match &traced.origin.parent {
-            Some((parent, state)) => format!("{}/{} {state}", hex(&parent.trace_id), hex(&parent.span_id)),
-            None => format!("a trace of its own, begun at {}", millis(traced.origin.begun_at.0)),
-        };
-        let text = String::from_utf8_lossy(&traced.text).into_owned();
-        let (queued, ran) = (millis(traced.queued_us), millis(traced.ran_us));
-        self.note(format!(
-            "trace {who}: queue {queued}{opened} execute {ran}{failed} {text:?} in {}",
-            trace.trim_end()
-        ));
     }
 
     fn tell(&mut self, fact: &machine::Fact) {

@@ -56,6 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "machine",
             "sql",
             "observe",
+            "sql",
             "activity",
             "report",
             "authorities",
