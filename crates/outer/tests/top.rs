@@ -90,7 +90,7 @@ fn a_row_lock_kept_by_one_idle_in_transaction_is_seen_in_a_small_terminal_too() 
     top.shows("holders: 1 of 20 rows  filter: billing");
     top.press(&["4", "b", "b", "b"]);
     top.shows("by blocker");
-    top.shows("billing");
+    top.shows("controller=Report: begin; update items set n = ?");
     drop(top);
 
     let small = Terminal::start(&stage, "small", (40, 12));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Connection, Gone, Place, ServerError, frontend};
-use measure::login::Login;
+use measure::login::{Account, Login};
 
 use crate::encryption::{Channel, channels};
 use crate::target::{APPLICATION, Target};
@@ -61,32 +61,36 @@ impl Monitor {
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
     pub fn connect_within(target: &Target, patience: Duration) -> Result<Self, String> {
-        let place = target.place()?;
-        let channels = channels(target.encryption.as_ref(), &place);
-        let mut tries = channels.iter().map(|channel| Self::by(*channel, target, &place, patience));
-        let first = tries.next().expect("there is always one");
-        first.or_else(|why| tries.find_map(Result::ok).ok_or(why))
+        Self::connect_as(target, APPLICATION, patience)
     }
 
-    /// The same, under a name of one's own.
+    /// The same, under a name of one's own: from the login on, since a console lets nobody change it afterwards.
     ///
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
     pub fn connect_as(target: &Target, name: &str, patience: Duration) -> Result<Self, String> {
-        let mut monitor = Self::connect_within(target, patience)?;
-        monitor.ask(&format!("SET application_name = '{}'", name.replace('\'', "''")))?;
-        Ok(monitor)
+        let place = target.place()?;
+        let account = Arc::new(target.account_as(name));
+        let channels = channels(target.encryption.as_ref(), &place);
+        let mut tries = channels.iter().map(|channel| Self::by(*channel, target, &account, &place, patience));
+        let first = tries.next().expect("there is always one");
+        first.or_else(|why| tries.find_map(Result::ok).ok_or(why))
     }
 
-    fn by(channel: Channel, target: &Target, place: &Place, patience: Duration) -> Result<Self, String> {
+    fn by(
+        channel: Channel,
+        target: &Target,
+        account: &Arc<Account>,
+        place: &Place,
+        patience: Duration,
+    ) -> Result<Self, String> {
         let words = |error| format!("cannot connect to {place}: {error}");
         let mut stream = place.dial_blocking(patience).map_err(words)?;
         if let (Channel::Encrypted, Some(encryption)) = (channel, &target.encryption) {
             stream = encryption.begin(stream, &target.host).map_err(words)?;
         }
         let mut connection = Connection::over(stream, place.clone());
-        let account = Arc::new(target.account());
-        let mut login = Login::new(&account);
+        let mut login = Login::new(account);
         connection.log_in(&account.startup(), &mut login).map_err(gone)?;
         Ok(Self { connection, login: login.kind() })
     }

@@ -33,7 +33,12 @@ impl Target {
     }
 
     pub(crate) fn account(&self) -> Account {
-        Account::new(&self.user, self.password.as_deref(), &self.database, APPLICATION)
+        self.account_as(APPLICATION)
+    }
+
+    /// Under another application's name.
+    pub(crate) fn account_as(&self, application: &str) -> Account {
+        Account::new(&self.user, self.password.as_deref(), &self.database, application)
     }
 }
 

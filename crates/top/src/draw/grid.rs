@@ -69,6 +69,8 @@ fn fitting(mut all: Vec<Column>, choice: &Choice, shape: &Shape, columns: usize)
     let sorted = choice.sorted_by(shape).map(|(name, _)| name.to_owned());
     let kept = wide.as_ref().map_or(0, |wide| wide.columns.min(WIDE_MIN.max(columns / 3)).min(columns));
     let mut left = columns.saturating_sub(kept);
+    // Columns that nobody has named come only where the widest text is there in full.
+    let mut rest_of_wide = wide.as_ref().map_or(0, |wide| wide.columns.saturating_sub(kept));
     let mut taken = Vec::new();
     // What rows are sorted by is always there, or the order has no reason.
     if let Some(at) = all.iter().skip(choice.left).position(|column| Some(&column.name) == sorted.as_ref()) {
@@ -80,6 +82,9 @@ fn fitting(mut all: Vec<Column>, choice: &Choice, shape: &Shape, columns: usize)
         if Some(&column.name) == sorted.as_ref() {
             taken.push(column);
             continue;
+        }
+        if !shape.columns.contains(&column.name.as_str()) {
+            left = left.saturating_sub(std::mem::take(&mut rest_of_wide));
         }
         // Rather the beginning of a text than none of it.
         if column.columns >= left && column.side == Side::Left {
@@ -153,9 +158,9 @@ fn head(screen: &Screen, shown: &Shown, choice: &Choice, counts: (usize, usize),
     let by =
         if screen.view == View::Waits { format!("by {}, {}", shown.name, screen.span) } else { shown.name.clone() };
     let (passed, all) = counts;
-    let rows = if passed == all { format!("{all} rows") } else { format!("{passed} of {all} rows") };
-    let filter =
-        if choice.filter.is_empty() { String::new() } else { format!("  filter: {}", one_line(&choice.filter)) };
+    let rows = if all == 1 { "1 row".to_owned() } else { format!("{all} rows") };
+    let rows = if passed == all { rows } else { format!("{passed} of {rows}") };
+    let filter = if choice.filter.is_empty() { String::new() } else { format!("  filter: {}", one_line(&choice.filter)) };
     let left = if choice.left == 0 { String::new() } else { format!("  {} columns to the left", choice.left) };
     Text::styled(fit(&format!("{by}: {rows}{filter}{left}"), columns, Side::Left), Modifier::DIM)
 }
