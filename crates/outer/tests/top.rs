@@ -84,6 +84,7 @@ fn a_row_lock_kept_by_one_idle_in_transaction_is_seen_in_a_small_terminal_too() 
     top.shows("controller");
     top.shows("update items set n = 1 where id = 1");
     top.shows("11 wait for a server");
+    let program = top.program();
     top.press(&["6"]);
     top.shows("holders: 20 rows");
     top.press(&["/", "billing", "Enter"]);
@@ -92,6 +93,7 @@ fn a_row_lock_kept_by_one_idle_in_transaction_is_seen_in_a_small_terminal_too() 
     top.shows("by blocker");
     top.shows("controller=Report: begin; update items set n = ?");
     drop(top);
+    eventually("the program has ended with its terminal", || !std::path::Path::new(&format!("/proc/{program}")).exists());
 
     let small = Terminal::start(&stage, "small", (40, 12));
     small.shows("Blocker: 19 wait behind client");
@@ -214,6 +216,14 @@ impl Terminal {
     /// Keys by tmux's names.
     fn press(&self, keys: &[&str]) {
         self.run(&[&["send-keys"], keys].concat());
+    }
+
+    /// The process in it: the shell's child.
+    fn program(&self) -> String {
+        let shell = self.run(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.trim();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).expect("it is there");
+        children.trim().to_owned()
     }
 
     fn text(&self) -> String {

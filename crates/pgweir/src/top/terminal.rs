@@ -4,9 +4,8 @@
 //! direction of lines by the letters in them: a Hebrew name would move all columns of its row.
 
 use std::io::{self, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ::top::{Effect, Heard, Key, Refresh, Screen, draw};
@@ -16,6 +15,7 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, d
 use ratatui::crossterm::{cursor, execute};
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::iterator::Signals;
 use trials::Target;
 
 use super::console::{Console, Errand};
@@ -28,32 +28,33 @@ const IN_ITS_ORDER: &[u8] = b"\x1b[8h";
 
 pub(super) fn run(targets: Vec<Target>, screen: Screen, interval: Duration) -> Result<(), String> {
     let words = |error: io::Error| format!("the terminal: {error}");
-    let ends = ends().map_err(words)?;
     let mut terminal = Taken::begin().map_err(words)?;
+    end_by_signals().map_err(words)?;
     let (wants, told) = Console::new(targets).serve();
-    let mut follower =
-        Follower { screen, wants, told, began: Instant::now(), interval, next: Duration::ZERO, asked: Asked::Nothing };
-    let ran = follower.follow(&mut terminal.terminal, &ends);
+    let mut follower = Follower { screen, wants, told, began: Instant::now(), interval, next: Duration::ZERO, asked: Asked::Nothing };
+    let ran = follower.follow(&mut terminal.terminal);
     drop(terminal);
     ran.map_err(words)
 }
 
-/// Set by a signal that ends the program.
-fn ends() -> io::Result<Arc<AtomicBool>> {
-    let ends = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ends))?;
-    }
-    Ok(ends)
+/// On a thread of its own: where the terminal has gone, reading keys does not come back.
+fn end_by_signals() -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+    thread::spawn(move || {
+        for signal in &mut signals {
+            give_back();
+            // As a shell tells it.
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
 }
 
 /// What the console's thread has been asked.
 enum Asked {
     Nothing,
     /// Its answer is awaited; whether it is to be asked again at once, because something else is on the screen now.
-    Questions {
-        again: bool,
-    },
+    Questions { again: bool },
 }
 
 struct Follower {
@@ -70,8 +71,8 @@ struct Follower {
 type Display = Terminal<CrosstermBackend<io::Stdout>>;
 
 impl Follower {
-    fn follow(&mut self, terminal: &mut Display, ends: &AtomicBool) -> io::Result<()> {
-        while !ends.load(Ordering::Relaxed) {
+    fn follow(&mut self, terminal: &mut Display) -> io::Result<()> {
+        loop {
             self.hear();
             self.ask();
             terminal.draw(|frame| draw(&self.screen, frame))?;
@@ -91,7 +92,6 @@ impl Follower {
                 }
             }
         }
-        Ok(())
     }
 
     fn hear(&mut self) {
