@@ -41,7 +41,7 @@ pub(super) fn run(targets: Vec<Target>, screen: Screen, interval: Duration) -> R
 fn end_by_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGHUP])?;
     thread::spawn(move || {
-        for signal in &mut signals {
+        if let Some(signal) = signals.forever().next() {
             give_back();
             // As a shell tells it.
             std::process::exit(128 + signal);
