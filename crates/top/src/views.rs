@@ -55,12 +55,7 @@ impl View {
         match self {
             View::Overview => Vec::new(),
             View::Pools => {
-                vec![
-                    shown("pools", &POOLS),
-                    shown("sizing", &SIZING),
-                    shown("servers", &SERVERS),
-                    shown("states", &STATES),
-                ]
+                vec![shown("pools", &POOLS), shown("sizing", &SIZING), shown("servers", &SERVERS), shown("states", &STATES)]
             }
             View::Classes => vec![shown("classes", &CLASSES), shown("limits", &LIMITS)],
             View::Waits => {
