@@ -79,6 +79,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/service.md", 3),
         ("docs/guide/sizing-and-sharing.md", 4),
         ("docs/guide/top.md", 4),
+        ("docs/guide/tracing.md", 1),
         ("docs/guide/transparent-pooling.md", 1),
         ("docs/recipes/cloudnative-pg.md", 1),
         ("docs/recipes/gitlab.md", 1),
