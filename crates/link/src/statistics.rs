@@ -82,7 +82,9 @@ impl Statistics {
     pub fn configure(&mut self, settings: &Settings) {
         self.is_on = settings.global.console.track_statements;
         if !self.is_on {
-            (0..self.rows.len()).for_each(|place| drop(self.vacate(place)));
+            for place in 0..self.rows.len() {
+                self.vacate(place);
+            }
             self.others.clear();
         }
         let keeps_literals = settings.global.observing.observe_literals;
