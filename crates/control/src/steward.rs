@@ -254,7 +254,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
             ControlEvent::Ordered(orders) => self.follow_orders(orders),
-            ControlEvent::ServersAsked => self.tell_servers(),
+            ControlEvent::ServersAsked => orders::tell_servers(&mut self.plane, &self.loaded),
             ControlEvent::SuccessorGone | ControlEvent::SuccessorReplaced | ControlEvent::PredecessorGone => {
                 self.neighbour_gone(&event);
             }
@@ -274,7 +274,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     pub fn end_period(&mut self, lasted: Duration) {
         let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
         let snapshots = self.plane.look(Look::Pools);
-        if !self.is_whole(&snapshots) {
+        if !is_whole(&self.loaded, &snapshots) {
             return self.averages.period_missed(micros);
         }
         let turned_away = self.plane.counters().door.turned_away;
@@ -356,7 +356,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             return None;
         }
         let seen = self.seen(shown.show);
-        if seen.detail != Detail::Nothing && !self.is_whole(&seen.snapshots) {
+        if seen.detail != Detail::Nothing && !is_whole(&self.loaded, &seen.snapshots) {
             return None;
         }
         self.with_input(&seen, admin, |input| shown.table(input))
@@ -382,18 +382,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// `None`: not every worker has answered. Sums that fall and rise again would look like a restart.
     fn metrics(&mut self, format: metrics::Format) -> Option<String> {
         let snapshots = self.plane.look(Look::Pools);
-        if !self.is_whole(&snapshots) {
+        if !is_whole(&self.loaded, &snapshots) {
             return None;
         }
         let (counters, names) = (self.plane.counters(), self.plane.names());
         let history = self.plane.history().unwrap_or_default();
         let seen = Seen { snapshots, detail: Detail::Pools, counters, names, history };
         Some(self.with_input(&seen, false, |input| metrics::text(input, format)))
-    }
-
-    /// Whether every worker has answered in time.
-    fn is_whole(&self, snapshots: &[Snapshot]) -> bool {
-        snapshots.len() >= usize::from(self.loaded.settings.workers)
     }
 
     fn with_input<T>(&mut self, seen: &Seen, shows_statements: bool, make: impl FnOnce(&ShowInput<'_>) -> T) -> T {
@@ -488,6 +483,11 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
         }
     }
+}
+
+/// Whether every worker has answered in time.
+fn is_whole(loaded: &Loaded, snapshots: &[Snapshot]) -> bool {
+    snapshots.len() >= usize::from(loaded.settings.workers)
 }
 
 fn courteous(courtesy: Courtesy) -> Answer {

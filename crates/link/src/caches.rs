@@ -16,7 +16,7 @@ use units::{PoolId, StatementRow};
 use crate::buffers::Buffers;
 use crate::screening::Screen;
 use crate::server_names::ServerNames;
-use crate::slow::SlowLines;
+use crate::slow_lines::SlowLines;
 use crate::standings::Standings;
 use crate::statistics::Statistics;
 

@@ -82,6 +82,7 @@ pub mod server_questions;
 mod server_statements;
 pub mod session;
 pub mod slow;
+pub mod slow_lines;
 mod splitting;
 pub mod standings;
 pub mod statistics;

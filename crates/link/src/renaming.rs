@@ -129,6 +129,7 @@ fn is_sound(server: &Server, pool: &Pool) -> bool {
     }
 }
 
+// tidy: one Bind in all its turns, in the order in which they are decided
 pub(crate) fn bind(
     requests: &mut Requests<'_>,
     header: Header,

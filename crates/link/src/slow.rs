@@ -3,12 +3,10 @@
 //! While both are off, a session's messages cost one look whether the pool wants them. While one is on, they do not take the short ways, and the
 //! beginning of each text is kept until its answer.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use connections::server::{Asked, AskedText, Server};
-use machine::Settings;
 use machine::observe::{About, Fact, Level, SlowStatement, Topic};
-use queueing::classes::ClassId;
 use sql::WantedTag;
 use units::{Time, limits};
 use wire::backend::Status;
@@ -19,6 +17,7 @@ use crate::first_text::first_text;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
+use crate::slow_lines::Permit;
 use crate::tracing;
 
 /// What goes with a `traceparent`.
@@ -32,61 +31,6 @@ const TAGS: [&str; 2] = ["correlation_id", "traceparent"];
 const TRACE_PARENT: usize = 1;
 
 static WANTED: LazyLock<[WantedTag; 2]> = LazyLock::new(|| TAGS.map(|tag| WantedTag::new(tag.as_bytes())));
-
-/// Which lines one worker may write, and how it calls classes in them.
-#[derive(Debug)]
-pub struct SlowLines {
-    /// Empty: there is only one class.
-    classes: Vec<Arc<str>>,
-    second: u64,
-    /// Lines in that second.
-    count: u32,
-    left_out: u64,
-}
-
-/// Whether a line may be written.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Permit {
-    No,
-    /// So many before it were left out.
-    After {
-        left_out: u64,
-    },
-}
-
-impl SlowLines {
-    pub(crate) fn new(settings: &Settings) -> SlowLines {
-        let mut lines = SlowLines { classes: Vec::new(), second: 0, count: 0, left_out: 0 };
-        lines.configure(settings);
-        lines
-    }
-
-    /// Takes up new settings.
-    pub fn configure(&mut self, settings: &Settings) {
-        self.classes.clear();
-        if !settings.classes.is_single() {
-            self.classes.extend(settings.classes.all.iter().map(|class| Arc::clone(&class.name)));
-        }
-    }
-
-    /// `None`: there is only one.
-    fn class(&self, class: ClassId) -> Option<Arc<str>> {
-        self.classes.get(usize::from(class.0)).cloned()
-    }
-
-    fn permit(&mut self, now: Time) -> Permit {
-        let second = now.0 / 1_000_000;
-        if self.second != second {
-            (self.second, self.count) = (second, 0);
-        }
-        if self.count >= limits::SLOW_LINES_MAX {
-            self.left_out += 1;
-            return Permit::No;
-        }
-        self.count += 1;
-        Permit::After { left_out: std::mem::take(&mut self.left_out) }
-    }
-}
 
 /// What a server keeps of the statements of the session that gets it now.
 #[inline]
@@ -190,20 +134,4 @@ pub(crate) fn answered(answers: &mut Answers<'_>) {
         tags: asked.tags.iter().map(|(tag, value)| (*tag, shown(value))).collect(),
     };
     answers.actions.tell(Fact::of_statement(Level::Log, Topic::Statements, session.about(*conn), slow));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flood_of_lines_is_bounded_and_what_is_left_out_is_told() {
-        let mut lines = SlowLines::new(&Settings::default());
-        let permits: Vec<Permit> = (0..u64::from(limits::SLOW_LINES_MAX) + 5).map(|_| lines.permit(Time(7))).collect();
-        let written = permits.iter().filter(|permit| **permit == Permit::After { left_out: 0 }).count();
-        assert_eq!(written, limits::SLOW_LINES_MAX as usize);
-        assert_eq!(lines.permit(Time(999_999)), Permit::No);
-        assert_eq!(lines.permit(Time(1_000_000)), Permit::After { left_out: 6 });
-        assert_eq!(lines.permit(Time(1_000_000)), Permit::After { left_out: 0 });
-    }
 }

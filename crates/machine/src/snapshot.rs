@@ -34,6 +34,7 @@ pub enum Look {
 }
 
 /// One worker at one moment.
+// tidy: each of these is a table of the console, or a line of one
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub worker: Option<WorkerId>,

@@ -87,6 +87,7 @@ fn each_situation_is_named_with_its_evidence() {
     versions().into_iter().for_each(situations);
 }
 
+// tidy: a table of situations
 fn situations(binaries: Option<Binaries>) {
     // Debian has it in another package.
     let has_statements = binaries.is_some();

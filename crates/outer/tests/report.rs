@@ -64,7 +64,9 @@ fn blockers(address: std::net::SocketAddr) -> Vec<String> {
     let mut console = Client::login(address, "postgres", "pgbouncer").expect("an administrator");
     let answer = console.query("show waits by blocker last 1h").expect("connected");
     let seen = answer.names.iter().position(|name| name == "seen").expect("a column");
-    let is_known = |row: &&Vec<Option<String>>| row[seen].as_ref().is_some_and(|seen| seen.parse() >= Ok(3));
+    let is_known = |row: &&Vec<Option<String>>| {
+        row[seen].as_ref().is_some_and(|seen| seen.parse::<u32>().is_ok_and(|seen| seen >= 3))
+    };
     answer.rows.iter().filter(is_known).filter_map(|row| row[0].clone()).collect()
 }
 

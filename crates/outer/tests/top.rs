@@ -93,7 +93,9 @@ fn a_row_lock_kept_by_one_idle_in_transaction_is_seen_in_a_small_terminal_too() 
     top.shows("by blocker");
     top.shows("controller=Report: begin; update items set n = ?");
     drop(top);
-    eventually("the program has ended with its terminal", || !std::path::Path::new(&format!("/proc/{program}")).exists());
+    eventually("the program has ended with its terminal", || {
+        !std::path::Path::new(&format!("/proc/{program}")).exists()
+    });
 
     let small = Terminal::start(&stage, "small", (40, 12));
     small.shows("Blocker: 19 wait behind client");
@@ -115,7 +117,8 @@ fn once_is_text_and_hostile_names_are_text_in_it() {
     let mut client = named(&stage, "x");
     let sql = format!("set application_name = e'{}'", escaped(HOSTILE));
     assert_eq!(client.query(&sql).expect("connected").errors, []);
-    let answer = client.query("begin; select '\u{1b}]0;title\u{7}\u{202e}' /* controller='a\u{1b}[2Jb' */").expect("connected");
+    let answer =
+        client.query("begin; select '\u{1b}]0;title\u{7}\u{202e}' /* controller='a\u{1b}[2Jb' */").expect("connected");
     assert_eq!(answer.errors, []);
 
     let (text, complaints, is_well) = once(&stage.url_of("pgbouncer"), &["--view", "holders"]);
@@ -124,7 +127,8 @@ fn once_is_text_and_hostile_names_are_text_in_it() {
     assert_eq!(lines.len(), 2, "{text}");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n') && !text.contains('\u{202e}'), "{text:?}");
     assert!(lines[1].contains("idle in transaction") && lines[1].contains("\\x1b]0;title\\x07"), "{text}");
-    let (text, ..) = once(&stage.url_of("pgbouncer"), &["--view", "clients", "--table", "all", "--filter", "pgweir top"]);
+    let (text, ..) =
+        once(&stage.url_of("pgbouncer"), &["--view", "clients", "--table", "all", "--filter", "pgweir top"]);
     assert_eq!(text.lines().count(), 2, "itself: {text}");
     let (text, ..) = once(&stage.url_of("pgbouncer"), &[]);
     assert!(text.contains("Holder: client") && text.contains("Blocker: nobody waits for a lock"), "{text}");

@@ -51,7 +51,7 @@ fn made(wanted: &Report) -> Result<(), String> {
     let span = span(wanted, &now)?;
     let shown = |at: At| zoned(at, &now).strftime("%Y-%m-%d %H:%M:%S").to_string();
     let (from, to) = (shown(span.from), shown(span.to));
-    let (source, span) = Source::open(wanted, span, &now)?;
+    let (source, span) = Origin::open(wanted, span, &now)?;
     let nothing = || format!("nothing is known of the time from {from} to {to}");
     let mut parts = Parts { source, left: Some(span), now: &now };
     let text = match wanted.format {
@@ -149,14 +149,14 @@ fn zoned(at: At, now: &Zoned) -> Zoned {
 }
 
 /// Where the history is.
-enum Source {
+enum Origin {
     Console(Box<Monitor>, String),
     File(Box<History>, String),
 }
 
-impl Source {
+impl Origin {
     /// With the part of the span that can be there.
-    fn open(wanted: &Report, span: Span, now: &Zoned) -> Result<(Source, Span), String> {
+    fn open(wanted: &Report, span: Span, now: &Zoned) -> Result<(Origin, Span), String> {
         match (&wanted.url, &wanted.file) {
             (Some(url), None) => {
                 let target = console_of(url)?;
@@ -165,7 +165,7 @@ impl Source {
                     .map_err(|why| format!("the console at {name}: {why}"))?;
                 // Clocks differ.
                 let hour = At(at(now).0.saturating_sub(2 * SECONDS_MAX as u64 * 1000));
-                Ok((Source::Console(Box::new(monitor), name), Span { from: span.from.max(hour), ..span }))
+                Ok((Origin::Console(Box::new(monitor), name), Span { from: span.from.max(hour), ..span }))
             }
             (None, Some(path)) => {
                 let options = Options { memory_max: usize::MAX, seconds_max: usize::MAX, ..Options::default() };
@@ -177,7 +177,7 @@ impl Source {
                 let ends = history.seconds().next().zip(history.seconds().next_back());
                 let span =
                     ends.map_or(Span { to: span.from, ..span }, |(first, last)| Span { from: first.at, to: last.at });
-                Ok((Source::File(Box::new(history), path.display().to_string()), span))
+                Ok((Origin::File(Box::new(history), path.display().to_string()), span))
             }
             _ => Err("the URL of a console, or --file, is needed: one of both".to_owned()),
         }
@@ -185,7 +185,7 @@ impl Source {
 
     fn name(&self) -> String {
         match self {
-            Source::Console(_, name) | Source::File(_, name) => name.clone(),
+            Origin::Console(_, name) | Origin::File(_, name) => name.clone(),
         }
     }
 }
@@ -199,7 +199,7 @@ fn console_of(url: &str) -> Result<Target, String> {
 
 /// What is left of the span.
 struct Parts<'n> {
-    source: Source,
+    source: Origin,
     left: Option<Span>,
     now: &'n Zoned,
 }
@@ -212,11 +212,11 @@ impl Parts<'_> {
         self.left = (to < left.to).then_some(Span { from: At(to.0 + 1), ..left });
         let part = Span { from: left.from, to };
         match &mut self.source {
-            Source::File(history, _) => {
+            Origin::File(history, _) => {
                 let table = history_table(history, part, self.now).in_format(format);
                 Ok(Some(table.rows().map(|row| row[0].unwrap_or_default().to_owned()).collect()))
             }
-            Source::Console(monitor, name) => {
+            Origin::Console(monitor, name) => {
                 let word = if format == TableFormat::Csv { "CSV" } else { "JSON" };
                 let sql =
                     format!("SHOW HISTORY FROM '{}' TO '{}' FORMAT {word}", timestamp(part.from), timestamp(part.to));

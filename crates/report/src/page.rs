@@ -76,7 +76,15 @@ struct Worst {
     query: String,
 }
 
-pub(crate) fn page(sums: &Sums, heading: &Heading) -> String {
+impl Sums {
+    /// One self-contained HTML page.
+    #[must_use]
+    pub fn page(&self, heading: &Heading) -> String {
+        page(self, heading)
+    }
+}
+
+fn page(sums: &Sums, heading: &Heading) -> String {
     let mut worst: Vec<&RowLine> = sums.rows.values().collect();
     worst.sort_by_key(|row| Reverse(row.weight()));
     let rows_left_out = worst.len().saturating_sub(WORST_MAX);

@@ -123,12 +123,6 @@ impl Sums {
         self.seconds.len()
     }
 
-    /// The page.
-    #[must_use]
-    pub fn page(&self, heading: &Heading) -> String {
-        crate::page::page(self, heading)
-    }
-
     fn second(&mut self, at: u64, time: &str) -> &mut SecondSum {
         self.seconds.entry(at / 1000).or_insert_with(|| SecondSum { time: time.to_owned(), ..SecondSum::default() })
     }

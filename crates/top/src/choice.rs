@@ -141,8 +141,7 @@ mod tests {
     use super::*;
     use crate::rows::table;
 
-    const SHAPE: Shape =
-        Shape { show: "X", columns: &["id", "n"], wide: None, key: &["id"], sort: Some("n") };
+    const SHAPE: Shape = Shape { show: "X", columns: &["id", "n"], wide: None, key: &["id"], sort: Some("n") };
 
     fn ids(choice: &Choice, table: &Table) -> String {
         choice.rows(table, &SHAPE).iter().map(|at| table.row(*at).get("id").unwrap_or("-")).collect::<Vec<_>>().join("")

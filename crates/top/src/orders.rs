@@ -32,7 +32,11 @@ impl Order {
             let names = [row.get("application_name"), row.get("client_addr").or(row.get("addr"))];
             let names: Vec<&str> = names.into_iter().flatten().collect();
             let named = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-            return Ok(Order { kind, id: id.to_owned(), client: one_line(&format!("client {id}{named}")).into_owned() });
+            return Ok(Order {
+                kind,
+                id: id.to_owned(),
+                client: one_line(&format!("client {id}{named}")).into_owned(),
+            });
         }
         let function = match kind {
             Kind::Query => "pg_cancel_backend",

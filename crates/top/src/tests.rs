@@ -18,6 +18,7 @@ use crate::{Effect, Key, Table, draw, text_of};
 
 const CULPRIT: &str = "UPDATE items SET n = n + 1\nWHERE id = 7 /* controller='Report\u{1b}[2J' */";
 
+// tidy: a table of answers
 fn answers() -> Vec<(String, Result<Table, String>)> {
     let totals = table(
         &["name", "value"],
@@ -30,7 +31,18 @@ fn answers() -> Vec<(String, Result<Table, String>)> {
         ],
     );
     let pools = table(
-        &["database", "user", "cl_active", "cl_waiting", "sv_active", "sv_idle", "sv_login", "maxwait", "maxwait_us", "pool_mode"],
+        &[
+            "database",
+            "user",
+            "cl_active",
+            "cl_waiting",
+            "sv_active",
+            "sv_idle",
+            "sv_login",
+            "maxwait",
+            "maxwait_us",
+            "pool_mode",
+        ],
         &[
             &["postgres", "postgres", "1", "0", "0", "2", "0", "0", "0", "transaction"],
             &["shop", "app", "120", "34", "18", "0", "2", "12", "345678", "transaction"],
@@ -38,19 +50,147 @@ fn answers() -> Vec<(String, Result<Table, String>)> {
         ],
     );
     let holders = table(
-        &["database", "user", "waiting", "held", "reason", "idle", "blocking", "server", "pid", "client_id", "client_addr", "application_name", "tags", "query"],
         &[
-            &["shop", "app", "34", "93.417", "idle in transaction", "90.104", "50", "10.0.0.9:5432", "4711", "17", "10.0.0.5", "billing \u{1b}[31m", "controller=Report\u{200f}", CULPRIT],
-            &["shop", "app", "34", "3.2", "active", "", "0", "10.0.0.9:5432", "4712", "18", "10.0.0.6", "工单系统", "", "SELECT * FROM a\tWHERE b = '\u{202e}x'"],
-            &["shop", "app", "34", "0.02", "active", "", "0", "10.0.0.9:5432", "4713", "19", "10.0.0.7", "web", "", "SELECT 1"],
+            "database",
+            "user",
+            "waiting",
+            "held",
+            "reason",
+            "idle",
+            "blocking",
+            "server",
+            "pid",
+            "client_id",
+            "client_addr",
+            "application_name",
+            "tags",
+            "query",
+        ],
+        &[
+            &[
+                "shop",
+                "app",
+                "34",
+                "93.417",
+                "idle in transaction",
+                "90.104",
+                "50",
+                "10.0.0.9:5432",
+                "4711",
+                "17",
+                "10.0.0.5",
+                "billing \u{1b}[31m",
+                "controller=Report\u{200f}",
+                CULPRIT,
+            ],
+            &[
+                "shop",
+                "app",
+                "34",
+                "3.2",
+                "active",
+                "",
+                "0",
+                "10.0.0.9:5432",
+                "4712",
+                "18",
+                "10.0.0.6",
+                "工单系统",
+                "",
+                "SELECT * FROM a\tWHERE b = '\u{202e}x'",
+            ],
+            &[
+                "shop",
+                "app",
+                "34",
+                "0.02",
+                "active",
+                "",
+                "0",
+                "10.0.0.9:5432",
+                "4713",
+                "19",
+                "10.0.0.7",
+                "web",
+                "",
+                "SELECT 1",
+            ],
         ],
     );
     let locks = table(
-        &["depth", "server", "pid", "tree", "blocking", "blocked_by", "waits_for", "object", "waiting", "blocks_with", "blocks_on", "state", "application_name", "client_id", "query", "note"],
         &[
-            &["0", "10.0.0.9:5432", "4711", "4711", "50", "", "", "", "", "ShareLock", "orders", "active", "deploy", "17", "CREATE INDEX ON orders (n)", "CREATE INDEX, in the way of 50: CREATE INDEX CONCURRENTLY lets writers go on"],
-            &["1", "10.0.0.9:5432", "4712", "└─ 4712", "0", "4711", "RowExclusiveLock", "orders", "12.3", "", "", "active", "web", "18", "INSERT INTO orders VALUES (1)", ""],
-            &["1", "10.0.0.9:5432", "4720", "└─ 4720", "0", "4711", "RowExclusiveLock", "orders", "11.1", "", "", "active", "psql\u{7f}", "", "INSERT INTO orders VALUES (2)", ""],
+            "depth",
+            "server",
+            "pid",
+            "tree",
+            "blocking",
+            "blocked_by",
+            "waits_for",
+            "object",
+            "waiting",
+            "blocks_with",
+            "blocks_on",
+            "state",
+            "application_name",
+            "client_id",
+            "query",
+            "note",
+        ],
+        &[
+            &[
+                "0",
+                "10.0.0.9:5432",
+                "4711",
+                "4711",
+                "50",
+                "",
+                "",
+                "",
+                "",
+                "ShareLock",
+                "orders",
+                "active",
+                "deploy",
+                "17",
+                "CREATE INDEX ON orders (n)",
+                "CREATE INDEX, in the way of 50: CREATE INDEX CONCURRENTLY lets writers go on",
+            ],
+            &[
+                "1",
+                "10.0.0.9:5432",
+                "4712",
+                "└─ 4712",
+                "0",
+                "4711",
+                "RowExclusiveLock",
+                "orders",
+                "12.3",
+                "",
+                "",
+                "active",
+                "web",
+                "18",
+                "INSERT INTO orders VALUES (1)",
+                "",
+            ],
+            &[
+                "1",
+                "10.0.0.9:5432",
+                "4720",
+                "└─ 4720",
+                "0",
+                "4711",
+                "RowExclusiveLock",
+                "orders",
+                "11.1",
+                "",
+                "",
+                "active",
+                "psql\u{7f}",
+                "",
+                "INSERT INTO orders VALUES (2)",
+                "",
+            ],
         ],
     );
     let waits = table(
@@ -66,9 +206,35 @@ fn answers() -> Vec<(String, Result<Table, String>)> {
         &[&["C", "app", "shop", "active", "10.0.0.5", "40000", "0", "17", "billing \u{1b}[31m"]],
     );
     let activity = table(
-        &["server", "pid", "origin", "database", "user", "application_name", "client_addr", "state", "client_id", "query_age", "tags", "query"],
         &[
-            &["10.0.0.9:5432", "4711", "client", "shop", "app", "billing \u{1b}[31m", "10.0.0.5", "idle in transaction", "17", "93.4", "controller=Report", CULPRIT],
+            "server",
+            "pid",
+            "origin",
+            "database",
+            "user",
+            "application_name",
+            "client_addr",
+            "state",
+            "client_id",
+            "query_age",
+            "tags",
+            "query",
+        ],
+        &[
+            &[
+                "10.0.0.9:5432",
+                "4711",
+                "client",
+                "shop",
+                "app",
+                "billing \u{1b}[31m",
+                "10.0.0.5",
+                "idle in transaction",
+                "17",
+                "93.4",
+                "controller=Report",
+                CULPRIT,
+            ],
             &["10.0.0.9:5432", "99", "stranger", "shop", "dba", "psql", "", "active", "", "1.5", "", "VACUUM"],
         ],
     );
@@ -177,7 +343,10 @@ fn a_query_is_cancelled_after_a_yes_to_the_client_that_was_chosen() {
     screen.take(Heard::Answers(vec![("SHOW HOLDERS".to_owned(), Ok(others))]), Duration::from_secs(2));
     let Effect::Order(order) = press(&mut screen, "y") else { panic!("an order is given") };
     assert_eq!(order.sql(), "KILL_QUERY 17");
-    screen.take(Heard::Done(order, Err("08P01: invalid command 'KILL_QUERY 17', use SHOW HELP;".to_owned())), Duration::from_secs(3));
+    screen.take(
+        Heard::Done(order, Err("08P01: invalid command 'KILL_QUERY 17', use SHOW HELP;".to_owned())),
+        Duration::from_secs(3),
+    );
     assert_eq!(footer(&screen), "this pgweir has no KILL_QUERY");
     assert_eq!(press(&mut screen, "Kn"), Effect::None, "n is no yes");
     let Effect::Order(order) = press(&mut screen, "Ky") else { panic!("an order is given") };

@@ -180,7 +180,9 @@ mod tests {
             for c in shown.chars().filter(|c| *c != '\n') {
                 assert!(!c.is_control() && (columns(c) > 0 || is_mark(c)), "{c:?} of {shown:?}");
             }
-            assert!(!shown.contains(['\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{61c}']));
+            assert!(
+                !shown.contains(['\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{61c}'])
+            );
         }
     }
 

@@ -55,7 +55,12 @@ impl View {
         match self {
             View::Overview => Vec::new(),
             View::Pools => {
-                vec![shown("pools", &POOLS), shown("sizing", &SIZING), shown("servers", &SERVERS), shown("states", &STATES)]
+                vec![
+                    shown("pools", &POOLS),
+                    shown("sizing", &SIZING),
+                    shown("servers", &SERVERS),
+                    shown("states", &STATES),
+                ]
             }
             View::Classes => vec![shown("classes", &CLASSES), shown("limits", &LIMITS)],
             View::Waits => {

@@ -44,7 +44,8 @@ pub(crate) fn blocker(locks: &Table) -> String {
     let behind: Vec<Row<'_>> = locks.rows().skip(at + 1).take_while(|row| row.get("depth") != Some("0")).collect();
     let longest = behind.iter().filter_map(|row| row.number("waiting")).fold(0.0, f64::max);
     let waits = if row.count("blocking") == 1 { "waits" } else { "wait" };
-    let mut text = format!("{} {waits} behind {}, the longest for {}", row.count("blocking"), client(row), seconds(longest));
+    let mut text =
+        format!("{} {waits} behind {}, the longest for {}", row.count("blocking"), client(row), seconds(longest));
     if let Some(mode) = row.get("blocks_with") {
         text.push_str(&format!("; it has {mode}"));
         if let Some(object) = row.get("blocks_on") {
@@ -137,12 +138,36 @@ mod tests {
 
     #[test]
     fn a_holder_is_told_with_its_tags_and_statement() {
-        let names = ["client_id", "application_name", "database", "user", "held", "idle", "reason", "waiting", "blocking", "tags", "query"];
+        let names = [
+            "client_id",
+            "application_name",
+            "database",
+            "user",
+            "held",
+            "idle",
+            "reason",
+            "waiting",
+            "blocking",
+            "tags",
+            "query",
+        ];
         let holders = table(
             &names,
             &[
                 &["3", "", "shop", "app", "400", "", "active", "0", "0", "", "select 1"],
-                &["17", "billing", "shop", "app", "93.4", "90.1", "idle in transaction", "12", "3", "controller=Report", "update a\nset b = 1"],
+                &[
+                    "17",
+                    "billing",
+                    "shop",
+                    "app",
+                    "93.4",
+                    "90.1",
+                    "idle in transaction",
+                    "12",
+                    "3",
+                    "controller=Report",
+                    "update a\nset b = 1",
+                ],
             ],
         );
         let told = holder(&holders);
@@ -154,13 +179,25 @@ mod tests {
 
     #[test]
     fn the_blocker_with_the_most_behind_it_is_told() {
-        let names = ["depth", "pid", "client_id", "blocking", "waiting", "blocks_with", "blocks_on", "state", "note", "query"];
+        let names =
+            ["depth", "pid", "client_id", "blocking", "waiting", "blocks_with", "blocks_on", "state", "note", "query"];
         let locks = table(
             &names,
             &[
                 &["0", "10", "", "1", "", "", "", "active", "", "a"],
                 &["1", "11", "5", "0", "3", "", "", "active", "", "b"],
-                &["0", "20", "7", "234", "", "ShareLock", "orders", "active", "CREATE INDEX, in the way of 234", "create index on orders (n)"],
+                &[
+                    "0",
+                    "20",
+                    "7",
+                    "234",
+                    "",
+                    "ShareLock",
+                    "orders",
+                    "active",
+                    "CREATE INDEX, in the way of 234",
+                    "create index on orders (n)",
+                ],
                 &["1", "21", "8", "0", "12", "", "", "active", "", "insert"],
             ],
         );
@@ -172,8 +209,14 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([0.42, 7.34, 93.4, 721.0, 12_000.0].map(seconds), ["0.42 s", "7.3 s", "93 s", "12 min", "3 h 20 min"]);
+        assert_eq!(
+            [0.42, 7.34, 93.4, 721.0, 12_000.0].map(seconds),
+            ["0.42 s", "7.3 s", "93 s", "12 min", "3 h 20 min"]
+        );
         assert_eq!([730.0, 12_400.0, 93_200_000.0].map(micros), ["730 µs", "12.4 ms", "93.2 s"]);
-        assert_eq!([0.0, 7.3, 740.0, 12_300.0, 4.5e6, 2e9].map(amount), ["0", "7.3", "740", "12.3 k", "4.5 M", "2.0 G"]);
+        assert_eq!(
+            [0.0, 7.3, 740.0, 12_300.0, 4.5e6, 2e9].map(amount),
+            ["0", "7.3", "740", "12.3 k", "4.5 M", "2.0 G"]
+        );
     }
 }

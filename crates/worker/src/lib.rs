@@ -125,7 +125,7 @@ impl Worker {
             pools: view.pools_shown(now),
             clients: view.clients_shown(look),
             servers: view.servers_shown(now, look),
-            queries: self.queries_shown(look),
+            queries: queries_shown(&self.tables, look),
             lends: self.tables.counts.lends,
             console_logins: self.tables.counts.console_logins,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
@@ -144,14 +144,6 @@ impl Worker {
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
         }
-    }
-
-    fn queries_shown(&self, look: Look) -> Vec<QueryCounts> {
-        if look != Look::Statements {
-            return Vec::new();
-        }
-        let key = |pool| self.tables.pools.get(pool).map(|pool| pool.key.clone());
-        self.tables.caches.statistics.counts(key).collect()
     }
 
     /// Pools whose rows of the board this worker wants read anew each round.
@@ -439,6 +431,14 @@ impl Worker {
             self.follow_up_all(step);
         }
     }
+}
+
+fn queries_shown(tables: &Tables, look: Look) -> Vec<QueryCounts> {
+    if look != Look::Statements {
+        return Vec::new();
+    }
+    let key = |pool| tables.pools.get(pool).map(|pool| pool.key.clone());
+    tables.caches.statistics.counts(key).collect()
 }
 
 impl machine::Machine for Worker {

@@ -61,12 +61,12 @@ pub struct History {
     keys: Keys,
     /// Bytes of the seconds.
     weight: usize,
-    counted: Counted,
+    counted: SinceStart,
 }
 
 /// What was seen since the start, each second once: it never falls.
 #[derive(Debug, Default)]
-struct Counted {
+struct SinceStart {
     until: At,
     looks: u64,
     samples: BTreeMap<&'static str, u64>,

@@ -98,7 +98,7 @@ impl History {
             return Ok(false);
         }
         stored.check()?;
-        let second = Reading { history: self, texts: stored.texts.iter().map(|text| (&**text).into()).collect() }
+        let second = SecondReader { history: self, texts: stored.texts.iter().map(|text| (&**text).into()).collect() }
             .all(&stored)?;
         self.weight += second.weight();
         self.seconds.push_back(second);
@@ -177,12 +177,12 @@ impl Writing<'_> {
 }
 
 /// A second that is being read.
-struct Reading<'h> {
+struct SecondReader<'h> {
     history: &'h mut History,
     texts: Vec<Arc<str>>,
 }
 
-impl Reading<'_> {
+impl SecondReader<'_> {
     fn all(&mut self, stored: &Stored) -> Result<Second, String> {
         let whos: Vec<Who> = stored.whos.iter().map(|who| self.who(who)).collect::<Result<_, _>>()?;
         let who = |place: u32| whos.get(place as usize).cloned().ok_or("there is no such name");

@@ -22,8 +22,8 @@ use machine::upgrade::ServersLeft;
 use machine::{Level, Look, Orders, Settings, Snapshot, Suspension};
 use units::WorkerId;
 
-use super::Steward;
 use super::suspension::{Suspending, unsent};
+use super::{Steward, is_whole};
 use crate::command::Order;
 use crate::console::{Answer, Refusal};
 use crate::plane::{Asker, Loaded, Plane, Wanted};
@@ -255,7 +255,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             return Vec::new();
         }
         let snapshots = self.plane.look(Look::Pools);
-        if !self.is_whole(&snapshots) {
+        if !is_whole(&self.loaded, &snapshots) {
             return Vec::new();
         }
         if self.orders.is_suspended() && self.suspending.is_deserted(&snapshots) {
@@ -297,17 +297,6 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         self.give(|own| *own = orders);
     }
 
-    /// The process that takes our place asks which servers are left here. It asks again if it gets no answer.
-    pub(super) fn tell_servers(&mut self) {
-        let snapshots = self.plane.look(Look::Pools);
-        if !self.is_whole(&snapshots) {
-            return;
-        }
-        if let Some(servers) = servers_left(&mut self.plane, &snapshots) {
-            self.plane.tell_servers(servers);
-        }
-    }
-
     /// A shutdown begins: takes back what is paused or suspended, since nobody could later, and clients are to finish what they have begun.
     pub(super) fn resume_for_shutdown(&mut self) {
         let was_suspended = self.orders.is_suspended();
@@ -319,6 +308,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             self.plane.accept(true);
         }
         self.refuse_waiting("pooler is shutting down", |waiting| waiting.what != Awaited::NoneClosing);
+    }
+}
+
+/// The process that takes our place asks which servers are left here. It asks again if it gets no answer.
+pub(super) fn tell_servers(plane: &mut impl Plane, loaded: &Loaded) {
+    let snapshots = plane.look(Look::Pools);
+    if !is_whole(loaded, &snapshots) {
+        return;
+    }
+    if let Some(servers) = servers_left(plane, &snapshots) {
+        plane.tell_servers(servers);
     }
 }
 

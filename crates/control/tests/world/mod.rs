@@ -363,6 +363,7 @@ fn linked_client() -> ClientSnapshot {
 }
 
 /// Its clock shows 100 s.
+// tidy: a table of all that a worker has
 fn first_worker() -> Snapshot {
     let app = PoolSnapshot {
         clients: ClientCounts { active: 2, waiting: 1, active_cancel_req: 1, waiting_cancel_req: 0 },

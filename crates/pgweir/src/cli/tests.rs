@@ -43,6 +43,7 @@ fn help(line: &str) -> String {
     }
 }
 
+// tidy: a table of lines
 #[test]
 fn a_table_of_lines() {
     let nobody = || Flags { user: Some("nobody".to_owned()), ..Flags::default() };

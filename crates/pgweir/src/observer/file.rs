@@ -40,21 +40,21 @@ const PART: usize = 1 << 18;
 
 /// Which file, and how large both are together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) path: PathBuf,
     pub(super) size_max: u64,
 }
 
 /// The thread that writes. It ends with this.
 pub(super) struct HistoryFile {
-    pub(super) place: Place,
+    pub(super) place: Location,
     seconds: SyncSender<(At, Vec<u8>)>,
 }
 
 impl HistoryFile {
     /// # Errors
     /// There is no thread for it.
-    pub(super) fn open(place: Place, say: impl Fn(Level, String) + Send + 'static) -> io::Result<HistoryFile> {
+    pub(super) fn open(place: Location, say: impl Fn(Level, String) + Send + 'static) -> io::Result<HistoryFile> {
         let (seconds, wanted) = sync_channel(WAITING_MAX);
         let mut writer = Writer { place: place.clone(), say, file: None, failed: None };
         thread::Builder::new().name("history".to_owned()).spawn(move || writer.run(&wanted))?;
@@ -68,7 +68,7 @@ impl HistoryFile {
 }
 
 struct Writer<S> {
-    place: Place,
+    place: Location,
     /// What the log is told.
     say: S,
     file: Option<Open>,

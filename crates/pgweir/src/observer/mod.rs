@@ -29,7 +29,7 @@ use control::ControlEvent;
 use engine::Handle;
 use machine::{Level, Look, Settings};
 
-use file::{HistoryFile, Place, read_back};
+use file::{HistoryFile, Location, read_back};
 use host::{Host, Said};
 use lock_waits::LockWaits;
 pub(crate) use targets::count as connections;
@@ -125,10 +125,10 @@ fn options(config: &Config) -> Options {
 }
 
 /// Where the history is on disk, if it is.
-fn place(config: &Config) -> Option<Place> {
+fn place(config: &Config) -> Option<Location> {
     let own = &config.pooling.global.observing;
     let path = own.observe_file.as_ref().map(PathBuf::from)?;
-    Some(Place { path, size_max: own.observe_file_size.into() })
+    Some(Location { path, size_max: own.observe_file_size.into() })
 }
 
 /// What the thread has.
@@ -208,7 +208,7 @@ impl Lookout {
         }
     }
 
-    fn open_file(&mut self, place: Option<Place>) {
+    fn open_file(&mut self, place: Option<Location>) {
         if self.file.as_ref().map(|file| &file.place) == place.as_ref() {
             return;
         }

@@ -142,7 +142,13 @@ mod tests {
 
     #[test]
     fn an_address_that_is_listened_on_is_one_to_connect_to() {
-        let table = [("*", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5, ::", "10.0.0.5"), ("", "127.0.0.1")];
+        let table = [
+            ("*", "127.0.0.1"),
+            ("0.0.0.0", "127.0.0.1"),
+            ("::", "::1"),
+            ("10.0.0.5, ::", "10.0.0.5"),
+            ("", "127.0.0.1"),
+        ];
         for (listed, expected) in table {
             assert_eq!(reachable(listed), expected);
         }

@@ -129,7 +129,9 @@ mod tests {
         };
         let mut console = Console::new(vec![target]);
         for _ in 0..2 {
-            assert!(matches!(console.ask(vec!["SHOW POOLS".to_owned()]), Heard::Lost(why) if why.contains("127.0.0.1")));
+            assert!(
+                matches!(console.ask(vec!["SHOW POOLS".to_owned()]), Heard::Lost(why) if why.contains("127.0.0.1"))
+            );
         }
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn run(targets: Vec<Target>, screen: Screen, interval: Duration) -> R
     let mut terminal = Taken::begin().map_err(words)?;
     end_by_signals().map_err(words)?;
     let (wants, told) = Console::new(targets).serve();
-    let mut follower = Follower { screen, wants, told, began: Instant::now(), interval, next: Duration::ZERO, asked: Asked::Nothing };
+    let mut follower =
+        Follower { screen, wants, told, began: Instant::now(), interval, next: Duration::ZERO, asked: Asked::Nothing };
     let ran = follower.follow(&mut terminal.terminal);
     drop(terminal);
     ran.map_err(words)
@@ -54,7 +55,9 @@ fn end_by_signals() -> io::Result<()> {
 enum Asked {
     Nothing,
     /// Its answer is awaited; whether it is to be asked again at once, because something else is on the screen now.
-    Questions { again: bool },
+    Questions {
+        again: bool,
+    },
 }
 
 struct Follower {

@@ -155,11 +155,13 @@ pub(super) fn lines(screen: &Screen, shown: &Shown, body: Rect) -> Vec<Text<'sta
 
 /// What the table is, and how much of it is seen.
 fn head(screen: &Screen, shown: &Shown, choice: &Choice, counts: (usize, usize), columns: usize) -> Text<'static> {
-    let by = if screen.view == View::Waits { format!("by {}, {}", shown.name, screen.span) } else { shown.name.clone() };
+    let by =
+        if screen.view == View::Waits { format!("by {}, {}", shown.name, screen.span) } else { shown.name.clone() };
     let (passed, all) = counts;
     let rows = if all == 1 { "1 row".to_owned() } else { format!("{all} rows") };
     let rows = if passed == all { rows } else { format!("{passed} of {rows}") };
-    let filter = if choice.filter.is_empty() { String::new() } else { format!("  filter: {}", one_line(&choice.filter)) };
+    let filter =
+        if choice.filter.is_empty() { String::new() } else { format!("  filter: {}", one_line(&choice.filter)) };
     let left = if choice.left == 0 { String::new() } else { format!("  {} columns to the left", choice.left) };
     Text::styled(fit(&format!("{by}: {rows}{filter}{left}"), columns, Side::Left), Modifier::DIM)
 }

@@ -16,7 +16,9 @@ pub(super) fn lines(screen: &Screen, looking: &Looking, body: Rect) -> Vec<Text<
     let title = looking.subject.title();
     let mut all = match looking.presence {
         Presence::Here => vec![Text::styled(fit(&title, columns, Side::Left), Modifier::BOLD)],
-        Presence::Gone => vec![Text::styled(fit(&format!("{title} is gone; as seen last:"), columns, Side::Left), screen.loud())],
+        Presence::Gone => {
+            vec![Text::styled(fit(&format!("{title} is gone; as seen last:"), columns, Side::Left), screen.loud())]
+        }
     };
     all.extend(looking.parts.iter().flat_map(|part| of_part(part, columns)));
     let first = looking.first.min(all.len().saturating_sub(usize::from(body.height)));

@@ -117,7 +117,9 @@ fn tabs(screen: &Screen, columns: usize) -> Text<'static> {
 fn footer(screen: &Screen, columns: usize) -> Text<'static> {
     let line = |text: &str, style: Style| Text::styled(fit(text, columns, Side::Left), style);
     match (&screen.mode, &screen.notice, &screen.line) {
-        (Mode::Confirming(order, _), ..) => line(&format!("{} y: yes, any other key: no", order.question()), screen.loud()),
+        (Mode::Confirming(order, _), ..) => {
+            line(&format!("{} y: yes, any other key: no", order.question()), screen.loud())
+        }
         (_, Some(notice), _) => line(notice, Style::new().bold()),
         (Mode::Typing(purpose, text), ..) => {
             let name = match purpose {

@@ -80,7 +80,8 @@ fn curve(screen: &Screen, columns: usize) -> Text<'static> {
 }
 
 fn sums(screen: &Screen) -> Sums {
-    let mut sums = Sums { servers: ["active", "idle", "used", "tested", "login"].map(|name| (name, 0)), ..Sums::default() };
+    let mut sums =
+        Sums { servers: ["active", "idle", "used", "tested", "login"].map(|name| (name, 0)), ..Sums::default() };
     let Some(pools) = screen.table("SHOW POOLS") else { return sums };
     // The console's own clients wait for nobody.
     for row in pools.rows().filter(|row| row.get("database") != Some("pgbouncer")) {
@@ -103,7 +104,10 @@ fn clients(screen: &Screen, sums: &Sums, columns: usize) -> Text<'static> {
     let Sums { active, waiting, oldest, pool, .. } = sums;
     let text = match waiting {
         0 => format!("clients: {active} connected, none waits for a server"),
-        _ => format!("clients: {waiting} wait for a server, the oldest for {} in {pool}; {active} others", seconds(*oldest)),
+        _ => format!(
+            "clients: {waiting} wait for a server, the oldest for {} in {pool}; {active} others",
+            seconds(*oldest)
+        ),
     };
     let text = fit(&text, columns, Side::Left);
     if *waiting == 0 { Text::raw(text) } else { Text::styled(text, screen.bad()) }
@@ -151,7 +155,8 @@ fn waits(screen: &Screen, columns: usize, room: usize) -> Vec<Text<'static>> {
     let sql = waits_of("EVENT", "LAST 60s");
     let rows: Vec<_> = screen.table(&sql).into_iter().flat_map(Table::rows).collect();
     let most = rows.iter().filter_map(|row| row.number("samples")).fold(1.0, f64::max);
-    let name_columns = rows.iter().filter_map(|row| row.get("name")).map(width).max().unwrap_or(0).clamp(4, (columns / 2).max(4));
+    let name_columns =
+        rows.iter().filter_map(|row| row.get("name")).map(width).max().unwrap_or(0).clamp(4, (columns / 2).max(4));
     for row in rows.iter().take(room.saturating_sub(1)) {
         let name = fit(row.get("name").unwrap_or("?"), name_columns, Side::Left);
         let part = format!(" {:>5}% ", row.get("percent").unwrap_or("0"));
@@ -173,6 +178,7 @@ fn waits(screen: &Screen, columns: usize, room: usize) -> Vec<Text<'static>> {
 
 /// A bar of at most so many columns; what is there has one at least.
 fn bar(share: f64, columns: usize) -> String {
-    let steps = (1..columns).filter(|step| f64::from(u32::try_from(*step).unwrap_or(u32::MAX)) < share * columns as f64);
+    let steps =
+        (1..columns).filter(|step| f64::from(u32::try_from(*step).unwrap_or(u32::MAX)) < share * columns as f64);
     "█".repeat((steps.count() + 1).min(columns))
 }

@@ -44,7 +44,7 @@ fn writer(path: &Path, size_max: u64) -> (Writer<impl Fn(Level, String)>, Said) 
     let said = Said::default();
     let heard = Rc::clone(&said);
     let say = move |_, text: String| heard.borrow_mut().push(text);
-    (Writer { place: Place { path: path.to_owned(), size_max }, say, file: None, failed: None }, said)
+    (Writer { place: Location { path: path.to_owned(), size_max }, say, file: None, failed: None }, said)
 }
 
 fn write(writer: &mut Writer<impl Fn(Level, String)>, seconds: impl IntoIterator<Item = u64>) {
