@@ -39,6 +39,10 @@ complete -c pgweir -n "__fish_pgweir_needs_command" -a "observe-setup" -d 'Print
 complete -c pgweir -n "__fish_pgweir_needs_command" -a "check" -d 'Say what a file means, and what is wrong with it'
 complete -c pgweir -n "__fish_pgweir_needs_command" -a "import" -d 'Say how pgweir would serve PgBouncer\'s file: what is as before, what is not'
 complete -c pgweir -n "__fish_pgweir_needs_command" -a "health" -d 'Ask a running pgweir whether it takes clients, for health checks'
+complete -c pgweir -n "__fish_pgweir_needs_command" -a "doctor" -d 'Say what is wrong with a pooler and its PostgreSQL, and what mends it'
+complete -c pgweir -n "__fish_pgweir_needs_command" -a "profile" -d 'Draw a flame graph of a running pgweir, or of PostgreSQL\'s backends'
+complete -c pgweir -n "__fish_pgweir_needs_command" -a "top" -d 'Show what goes on in a running pgweir: who waits, for what, behind whom'
+complete -c pgweir -n "__fish_pgweir_needs_command" -a "report" -d 'Show who waited for what, as one HTML page, from a console or a file'
 complete -c pgweir -n "__fish_pgweir_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c pgweir -n "__fish_pgweir_using_subcommand run" -l listen -d 'Where to listen: a port, an address, or both, as in 27450, 10.0.0.5, *:6432 or [::1]:6432; 127.0.0.1:6432 unless said otherwise' -r
 complete -c pgweir -n "__fish_pgweir_using_subcommand run" -l pool-size -d 'How many connections PostgreSQL gets for one database. auto: as many as give the most throughput, found by trying, from 2 to 80, and at most 90 for all databases; SHOW SIZING tells which and why. auto unless said otherwise' -r
@@ -69,12 +73,52 @@ complete -c pgweir -n "__fish_pgweir_using_subcommand check" -s h -l help -d 'Pr
 complete -c pgweir -n "__fish_pgweir_using_subcommand import" -s h -l help -d 'Print help'
 complete -c pgweir -n "__fish_pgweir_using_subcommand health" -l live -d 'It is enough that it lives, though it may take no clients'
 complete -c pgweir -n "__fish_pgweir_using_subcommand health" -s h -l help -d 'Print help'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "run" -d 'Serve PostgreSQL by its URL or by the environment, without a file'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "dev" -d 'Serve a PostgreSQL of its own, for trying things'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "bench" -d 'Rerun the published tests of pooling, on yours or on a PostgreSQL of its own'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "auth-setup" -d 'Print the SQL that lets auth_query look users up, and run it if asked'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "observe-setup" -d 'Print the SQL that lets observe_user see what all backends do, and run it if asked'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "check" -d 'Say what a file means, and what is wrong with it'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "import" -d 'Say how pgweir would serve PgBouncer\'s file: what is as before, what is not'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "health" -d 'Ask a running pgweir whether it takes clients, for health checks'
-complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -l postgres -d 'The PostgreSQL to look at, and one of its databases; the first that the file leads to unless given' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -l replicas -d 'Processes of the pooler with these settings, as pods; 1 unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -l cores -d 'Cores of PostgreSQL\'s machine, if it is another one' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -l client-timeout -d 'After how many seconds the application\'s clients give up' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -l long -d 'Transactions longer than so many seconds are long; 300 unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -l json -d 'Print JSON'
+complete -c pgweir -n "__fish_pgweir_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l pid -d 'The pgweir with this process id' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l pid-file -d 'The pgweir whose process id this file has' -r -F
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l postgres -d 'All backends of the PostgreSQL at this URL, on this machine' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l waiting -d 'With --postgres: those backends that wait for this event at the moment of the sample, as pg_stat_activity has it, such as LWLock:BufferMapping or Lock:tuple; a class alone, such as IO, is any event of it' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l backend -d 'The backend of PostgreSQL with this process id' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l by -d 'perf or gdb; perf where it can be used unless said otherwise, gdb for --waiting' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l seconds -d 'How long; 10 seconds unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l rate -d 'Samples a second: 49 of each process by perf, 2 of all together by gdb, unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l pause-max -d 'How long gdb may stop a process for one sample, in seconds; 2 unless said otherwise. A sample that takes longer ends the profile' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l svg -d 'Where the flame graph goes; profile.svg unless said otherwise, - is stdout' -r -F
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l folded -d 'Write the stacks as text, too, a line each; - is stdout. Without --svg there is no picture then' -r -F
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -l yes -d 'Let gdb stop processes'
+complete -c pgweir -n "__fish_pgweir_using_subcommand profile" -s h -l help -d 'Print help'
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l view -d 'What is shown first: overview, pools, classes, waits, statements, holders, locks, clients' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l table -d 'Which table of the view, by the name that its first line has; of waits: event, statement, pool, blocker, class, "tag NAME"' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l span -d 'Of waits: 15min, LAST 90s, or FROM \'14:03\' TO \'14:04\'; 5 minutes unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l sort -d 'The column with the greatest first' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l filter -d 'Only rows that have this text' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l interval -d 'Seconds between two looks; 1 unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -l once -d 'Print the view as text, and end'
+complete -c pgweir -n "__fish_pgweir_using_subcommand top" -s h -l help -d 'Print help'
+complete -c pgweir -n "__fish_pgweir_using_subcommand report" -l file -d 'The file of observe_file to read instead' -r -F
+complete -c pgweir -n "__fish_pgweir_using_subcommand report" -l from -d 'From when on; five minutes before the end unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand report" -l to -d 'Until when; now unless said otherwise' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand report" -l format -d 'How it is written' -r -f -a "html\t''
+csv\t''
+json\t''"
+complete -c pgweir -n "__fish_pgweir_using_subcommand report" -s o -l out -d 'Where to; standard output unless given' -r -F
+complete -c pgweir -n "__fish_pgweir_using_subcommand report" -s h -l help -d 'Print help'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "run" -d 'Serve PostgreSQL by its URL or by the environment, without a file'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "dev" -d 'Serve a PostgreSQL of its own, for trying things'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "bench" -d 'Rerun the published tests of pooling, on yours or on a PostgreSQL of its own'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "auth-setup" -d 'Print the SQL that lets auth_query look users up, and run it if asked'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "observe-setup" -d 'Print the SQL that lets observe_user see what all backends do, and run it if asked'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "check" -d 'Say what a file means, and what is wrong with it'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "import" -d 'Say how pgweir would serve PgBouncer\'s file: what is as before, what is not'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "health" -d 'Ask a running pgweir whether it takes clients, for health checks'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "doctor" -d 'Say what is wrong with a pooler and its PostgreSQL, and what mends it'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "profile" -d 'Draw a flame graph of a running pgweir, or of PostgreSQL\'s backends'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "top" -d 'Show what goes on in a running pgweir: who waits, for what, behind whom'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "report" -d 'Show who waited for what, as one HTML page, from a console or a file'
+complete -c pgweir -n "__fish_pgweir_using_subcommand help; and not __fish_seen_subcommand_from run dev bench auth-setup observe-setup check import health doctor profile top report help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -83,7 +83,17 @@ impl Scene {
 
     fn log_in(&self, user: &str, password: &str) -> Answer {
         let body = format!("user={user}&password={password}");
-        ask(self.http, "POST", "/login", &[("Origin", &self.origin())], &body)
+        let try_once = || ask(self.http, "POST", "/login", &[("Origin", &self.origin())], &body);
+        // It listens before it knows passwords.
+        let mut answer = try_once();
+        eventually("the pooler has begun", || {
+            let has_begun = answer.status != 503;
+            if !has_begun {
+                answer = try_once();
+            }
+            has_begun
+        });
+        answer
     }
 
     /// The cookie of a session.

@@ -68,6 +68,9 @@ pub struct Wanted {
 
 /// What is shown. `admit`, `table` and `disconnect` may wait, and have a thread for it.
 pub trait Pooler: Send + Sync + 'static {
+    /// Whether it knows passwords already: the page is listened for before anything else has begun.
+    fn has_begun(&self) -> bool;
+
     /// Whether it is the user's password. Takes as long for users who do not exist.
     fn admit(&self, user: &str, password: &[u8]) -> Option<Admitted>;
 

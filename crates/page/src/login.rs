@@ -87,6 +87,9 @@ async fn login(
     if !origin::is_own_change(&headers) {
         return refused(StatusCode::FORBIDDEN, "it was not this page that asked");
     }
+    if !shared.pooler.has_begun() {
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "the pooler has only just started; try again");
+    }
     let Some(_turn) = Turn::take(&shared.door) else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the moment; try again");
     };

@@ -68,6 +68,10 @@ impl Live {
 }
 
 impl Pooler for Live {
+    fn has_begun(&self) -> bool {
+        self.watched.handle().is_some()
+    }
+
     fn admit(&self, user: &str, password: &[u8]) -> Option<Admitted> {
         let settings = self.settings()?;
         let Some(secret) = settings.secrets.get(user) else {

@@ -50,6 +50,10 @@ impl HttpHeaders {
 
     /// `None`: one of them could not be a header.
     pub(crate) fn read(list: &str) -> Option<HttpHeaders> {
+        // A line break would begin another header.
+        if list.contains(char::is_control) {
+            return None;
+        }
         let all = list.split(',').map(str::trim).filter(|one| !one.is_empty());
         let headers = all.map(|one| {
             let (name, value) = one.split_once('=')?;

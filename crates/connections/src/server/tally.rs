@@ -60,7 +60,7 @@ impl Tally {
     }
 
     /// A statement of a Query has ended with this tag.
-    //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-COMMANDCOMPLETE
+    //= pg18 protocol-message-formats#COMMANDCOMPLETE
     #[inline(always)]
     pub fn completed(&mut self, tag: &[u8]) {
         self.rows += rows(tag);
@@ -92,7 +92,7 @@ impl Tally {
         }
         let run_us = self.executed_at.micros_since(self.since.max(query_at));
         self.since = self.executed_at;
-        let bytes = self.executed_bytes - std::mem::replace(&mut self.counted_bytes, self.executed_bytes);
+        let bytes = self.executed_bytes.saturating_sub(std::mem::replace(&mut self.counted_bytes, self.executed_bytes));
         let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
         self.earlier_rows += rows;
         Some(Call { statement: self.executed, rows, bytes, queued_us, run_us, failed: false })
@@ -114,7 +114,7 @@ impl Tally {
         let before = self.take_executed(query_at);
         let run_us = now.micros_since(self.since.max(query_at));
         self.since = now;
-        let bytes = self.bytes - std::mem::replace(&mut self.counted_bytes, self.bytes);
+        let bytes = self.bytes.saturating_sub(std::mem::replace(&mut self.counted_bytes, self.bytes));
         let queued_us = std::mem::take(&mut self.queued_us);
         [before, Some(Call { statement, rows: 0, bytes, queued_us, run_us, failed: true })]
     }
@@ -129,13 +129,15 @@ impl Tally {
         now: Time,
         query_at: Time,
     ) -> Option<Call> {
-        let bytes = std::mem::take(&mut self.bytes);
+        // What was to be counted of an Execute is not always sent: it may be discarded.
+        let bytes = std::mem::take(&mut self.bytes).saturating_sub(std::mem::take(&mut self.counted_bytes));
         if let Some(statement) = query {
+            // Of an Execute that no Sync has followed before this Query.
+            (self.has_executed, self.earlier_rows) = (false, 0);
             let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
             let failed = std::mem::take(&mut self.has_failed);
             return Some(Call { statement, rows, bytes, queued_us, run_us: since_query_us, failed });
         }
-        let bytes = bytes - std::mem::take(&mut self.counted_bytes);
         self.earlier_rows = 0;
         // A batch that has run nothing, or failed, has no call left.
         if !std::mem::take(&mut self.has_executed) {
@@ -190,6 +192,17 @@ mod tests {
         }
         // A server that writes nonsense gets no panic.
         rows(b"SELECT 99999999999999999999999999\0");
+    }
+
+    #[test]
+    fn bytes_that_were_to_be_sent_and_were_not_are_not_missed() {
+        let mut tally = Tally::default();
+        let at = Time(5);
+        assert_eq!(tally.executed(row(1), b"SELECT 1\0", 500, at, at), None);
+        assert!(tally.executed(row(1), b"SELECT 1\0", 500, at, at).is_some());
+        let call = tally.ready(Some(row(2)), 3, at, at).expect("a Query is a call");
+        assert_eq!((call.statement, call.bytes), (row(2), 0));
+        assert_eq!(tally.ready(None, 0, at, at), None, "what came before the Query is over");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Administrator {
 
 /// Orders that are given, with the most frequent more than once. `DB` stands for a database's name, `ID` for a client's id, `VICTIM` for
 /// that of one whose model bears to be cancelled at any time.
-const ORDERS: [&str; 18] = [
+const ORDERS: [&str; 16] = [
     "pause",
     "pause DB",
     "pause DB",
@@ -57,8 +57,6 @@ const ORDERS: [&str; 18] = [
     "enable DB",
     "kill DB",
     "kill_client ID",
-    "kill_query VICTIM",
-    "kill_query VICTIM",
     "reload",
 ];
 
