@@ -96,7 +96,7 @@ def look_at_texts(browser):
     browser.type("onerror")
     browser.until(f"[...document.querySelectorAll('td')].some((cell) => cell.textContent.includes({HOSTILE!r}))", "the name is text")
     browser.press("Escape")
-    browser.run("[...document.querySelectorAll('tr.opens')][0].click()")
+    browser.run(f"[...document.querySelectorAll('tr.opens')].find((row) => row.textContent.includes({HOSTILE!r})).click()")
     browser.until("document.querySelector('pre.sql')?.textContent.includes('<script>')", "the statement is text")
     said = browser.run("document.querySelector('pre.sql').textContent")
     expect("\x1b" not in said and "\u241b" in said and "\u202e" not in said and "U+202E" in said, f"escapes are shown: {said!r}")

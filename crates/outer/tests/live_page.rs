@@ -251,7 +251,7 @@ fn users_of_statistics_see_no_statements_and_disconnect_nobody() {
 fn a_second_of_the_past_names_the_culprit() {
     let scene = scene("past", &[("observe_tags", "controller")]);
     let admin = scene.session("postgres", ADMIN);
-    scene.stage.direct("create table items (id int primary key, n int); insert into items values (7, 0)");
+    let _ = scene.stage.direct("create table items (id int primary key, n int); insert into items values (7, 0)");
     let mut holder = scene.stage.client();
     holder.query("begin").expect("served");
     holder.query("/*controller:imports*/ update items set n = 1 where id = 7").expect("served");

@@ -132,11 +132,13 @@ fn a_hung_postgresql_holds_up_nobody_else() {
         .direct("select string_agg(pid::text, ' ') from pg_stat_activity where application_name = 'pgweir observer'");
     let pid: i32 = pids.parse().expect("there is one observer");
     signal(pid, rustix::process::Signal::STOP);
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(3) {
+    // Whoever asks first waits as long as an answer may take, and nobody after that.
+    let mut patience = Duration::from_secs(4);
+    for _ in 0..5 {
         let asked = Instant::now();
         assert!(show(&stage, "ACTIVITY").iter().any(|row| row["origin"].as_deref() == Some("client")));
-        assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < patience, "{:?}", asked.elapsed());
+        patience = Duration::from_millis(1500);
         run(&mut client, "select 2");
     }
     eventually("it is said", || stage.pooler.log().contains("cannot be asked what its backends do: no answer"));
@@ -185,7 +187,7 @@ fn a_lock_wait_is_one_line_in_the_log() {
     run(&mut idle, "begin; update t set n = 1 where id = 1 /*controller:basket*/");
     let mut waiting = stage.client();
     waiting
-        .send(&frontend::query("update t set n = 'secret'::text::int where id = 1 /*controller:checkout,\nforged:1*/"))
+        .send(&frontend::query("update t set n = 2 where id = 1 and 'secret' <> '' /*controller:checkout,\nforged:1*/"))
         .expect("connected");
     eventually("it is said", || stage.pooler.log().contains("lock wait: client"));
     let log = stage.pooler.log();

@@ -74,7 +74,7 @@ fn stage() -> Stage {
     let postgres = vec![("shared_preload_libraries", "pg_stat_statements"), ("pg_stat_statements.max", "10000")];
     let settings = vec![("pool_mode", "transaction".to_owned())];
     let stage = Stage::set(&Wishes { pool: 3, settings, postgres, ..Wishes::default() });
-    stage.direct("create extension pg_stat_statements");
+    let _ = stage.direct("create extension pg_stat_statements");
     stage
 }
 
@@ -107,7 +107,7 @@ fn is_left_out(text: &str) -> bool {
 fn pgbench_is_counted_as_postgresql_counts_it_in_each_protocol() {
     let stage = stage();
     Pgbench::prepare(&stage, 1);
-    stage.direct("select pg_stat_statements_reset()");
+    let _ = stage.direct("select pg_stat_statements_reset()");
     for protocol in ["simple", "extended", "prepared"] {
         let outcome = Pgbench::run(&stage, &["-M", protocol, "-c", "6", "-t", "50"]).expect("served");
         assert_eq!(outcome.transactions, 300);
@@ -125,7 +125,7 @@ fn pgbench_is_counted_as_postgresql_counts_it_in_each_protocol() {
 #[test]
 fn a_drivers_statements_are_counted_as_postgresql_counts_them() {
     let stage = stage();
-    stage.direct("select pg_stat_statements_reset()");
+    let _ = stage.direct("select pg_stat_statements_reset()");
     let output = Program::python("queries.py").command().arg(stage.url()).output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_alike(&stage, 15);

@@ -16,9 +16,9 @@ const HOSTILE: &str = "名前\u{1b}[2J\u{202e}e\u{301}\n|x";
 #[test]
 fn an_index_before_inserts_is_seen_and_its_builder_ended() {
     let Some(stage) = staged() else { return };
-    stage.direct("create table orders (id int, n int); insert into orders values (1, 0)");
+    let _ = stage.direct("create table orders (id int, n int); insert into orders values (1, 0)");
     // It takes as long as nobody ends it.
-    stage.direct(
+    let _ = stage.direct(
         "create function slow(int) returns int immutable language plpgsql as 'begin perform pg_sleep(60); return $1; end'",
     );
     let mut deploy = named(&stage, "deploy");
@@ -66,7 +66,7 @@ fn an_index_before_inserts_is_seen_and_its_builder_ended() {
 #[test]
 fn a_row_lock_kept_by_one_idle_in_transaction_is_seen_in_a_small_terminal_too() {
     let Some(stage) = staged() else { return };
-    stage.direct("create table items (id int primary key, n int); insert into items values (1, 0)");
+    let _ = stage.direct("create table items (id int primary key, n int); insert into items values (1, 0)");
     let mut idle = named(&stage, "billing");
     let answer = idle.query("begin; update items set n = 1 where id = 1 /* controller='Report' */").expect("connected");
     assert_eq!(answer.errors, []);

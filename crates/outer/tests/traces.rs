@@ -249,7 +249,9 @@ fn a_share_of_transactions_without_a_trace_gets_one() {
     let mut stage = stage(1, &[("otlp_endpoint", &collector.url()), ("trace_sample", "0.1")]);
     let mut client = stage.client();
     for _ in 0..50 {
-        ["begin", "select 1", "commit"].map(|text| ask(&mut client, text));
+        for text in ["begin", "select 1", "commit"] {
+            ask(&mut client, text);
+        }
     }
     // Of fifty transactions five, of three statements each, each with a span of its own and one for the execution.
     let spans = collector.spans(30);

@@ -61,6 +61,7 @@ mod tests {
         let host = ("host", "db.example:9127");
         let own = ("origin", "http://DB.example:9127");
         // The headers, whether such a request may change something, and whether it may see something.
+        #[expect(clippy::type_complexity, reason = "a row says what it is")]
         let table: [(&[(&str, &str)], bool, bool); 14] = [
             (&[host, own], true, false),
             (&[host, own, ("x-pgweir", "1")], true, true),

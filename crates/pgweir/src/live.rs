@@ -25,10 +25,13 @@ const FRESH: Duration = Duration::from_millis(500);
 /// Tables that are kept for that: those of a page's views, with and without statements.
 const TABLES_MAX: usize = 16;
 
+/// By what was asked, and whether with statements: when it was made, and the table.
+type Tables = HashMap<(String, bool), (Instant, Arc<Table>)>;
+
 struct Live {
     watched: Arc<Watched>,
     marks: RandomState,
-    tables: Mutex<HashMap<(String, bool), (Instant, Arc<Table>)>>,
+    tables: Mutex<Tables>,
 }
 
 /// The page's routes.
@@ -45,7 +48,7 @@ impl Live {
         self.marks.hash_one(Mark::of_secret(secret))
     }
 
-    fn tables(&self) -> MutexGuard<'_, HashMap<(String, bool), (Instant, Arc<Table>)>> {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().expect("nothing panics while it holds this lock")
     }
 

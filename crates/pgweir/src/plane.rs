@@ -76,6 +76,7 @@ impl Plane for EnginePlane {
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
+        self.observer.order(&settings.orders);
         self.handle.configure(&settings);
     }
 

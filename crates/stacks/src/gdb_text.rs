@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_table_of_calls() {
-        let table: [(&str, Option<&str>, Option<&str>, Option<u64>); 12] = [
+        type Case = (&'static str, Option<&'static str>, Option<&'static str>, Option<u64>);
+        let table: [Case; 12] = [
             ("#1  0x00005607c750d13e in WaitEventSetWait ()", Some("WaitEventSetWait"), None, Some(0x5607_c750_d13e)),
             ("#4  0x00005607c73b6bbf in ?? ()", None, None, Some(0x5607_c73b_6bbf)),
             ("#0  0x1f in poll () from /lib/libc.so.6", Some("poll"), Some("/lib/libc.so.6"), Some(0x1f)),

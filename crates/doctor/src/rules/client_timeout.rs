@@ -10,7 +10,7 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     let limit = pooler.time("query_wait_timeout");
     let patience = facts.asked.client_timeout;
     let is_endless = limit.is_zero();
-    if !is_endless && !patience.is_some_and(|patience| limit >= patience) {
+    if !is_endless && patience.is_none_or(|patience| limit < patience) {
         return None;
     }
     let patience_words =

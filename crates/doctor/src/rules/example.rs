@@ -111,8 +111,11 @@ pub(super) fn pooler(facts: &mut Facts) -> &mut Pooler {
     facts.pooler.as_mut().expect("the example has one")
 }
 
+/// What is done to the example, and the weight of what is found then.
+pub(super) type Case<'c> = (&'c str, &'c dyn Fn(&mut Facts), Option<Weight>);
+
 /// Holds a rule against the example, spoilt in each of these ways.
-pub(super) fn check(find: fn(&Facts) -> Option<Finding>, table: &[(&str, &dyn Fn(&mut Facts), Option<Weight>)]) {
+pub(super) fn check(find: fn(&Facts) -> Option<Finding>, table: &[Case<'_>]) {
     assert_eq!(find(&healthy()), None, "nothing is wrong with the example");
     for (what, spoil, weight) in table {
         let mut facts = healthy();

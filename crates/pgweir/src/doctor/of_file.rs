@@ -70,8 +70,7 @@ fn secrets(config: &Config, file: &Path) -> Secrets {
     let mut names: Vec<String> = plain.map(|(name, _)| name.clone()).collect();
     let of_users = config.rows.iter().find(|row| row.key == "auth_file").and_then(|row| row.value.clone());
     let of_users = of_users.filter(|name| !name.is_empty() && !names.is_empty());
-    let is_forced =
-        |database: &&std::sync::Arc<Database>| database.password.as_ref().is_some_and(|secret| plain_of(secret));
+    let is_forced = |database: &&std::sync::Arc<Database>| database.password.as_ref().is_some_and(plain_of);
     let forced =
         config.pooling.databases.values().filter(is_forced).map(|database| format!("of database {}", database.name));
     let forced: Vec<String> = forced.collect();

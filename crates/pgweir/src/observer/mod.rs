@@ -27,11 +27,12 @@ use activity::{At, History, join};
 use config::Config;
 use control::ControlEvent;
 use engine::Handle;
-use machine::{Level, Look, Settings};
+use machine::{Level, Look, Orders, Settings};
 
 use file::{HistoryFile, Location, read_back};
 use host::{Host, Said};
 use lock_waits::LockWaits;
+use targets::Wanted;
 pub(crate) use targets::count as connections;
 
 /// How long servers may take until the moment is made without their answers: once a second, and if somebody waits to see it.
@@ -51,6 +52,8 @@ enum Word {
     Said(Said),
     /// Another process looks from now on, or not any more.
     Rest(bool),
+    /// This is ordered at the console.
+    Order(Box<Orders>),
 }
 
 /// The thread, as others see it. It ends with the last of these.
@@ -78,6 +81,8 @@ impl Observer {
             // A sender of its own would keep the thread alive for ever.
             words: words.clone(),
             rests: false,
+            orders: Orders::default(),
+            wanted: Vec::new(),
             lock_waits: LockWaits::default(),
             file: None,
             is_behind: false,
@@ -107,6 +112,11 @@ impl Observer {
     /// Asks no server any more, or asks them again: another process has our place, or is gone.
     pub(crate) fn rest(&self, rests: bool) {
         let _ = self.words.send(Word::Rest(rests));
+    }
+
+    /// After an order no connection of before is left, and none is opened while anything is paused: PostgreSQL may be about to stop.
+    pub(crate) fn order(&self, orders: &Orders) {
+        let _ = self.words.send(Word::Order(Box::new(orders.clone())));
     }
 
     pub(crate) fn history(&self) -> Arc<Mutex<History>> {
@@ -142,6 +152,8 @@ struct Lookout {
     history: Arc<Mutex<History>>,
     words: Sender<Word>,
     rests: bool,
+    orders: Orders,
+    wanted: Vec<Wanted>,
     lock_waits: LockWaits,
     file: Option<HistoryFile>,
     /// It has been said that the disk is.
@@ -172,6 +184,12 @@ impl Lookout {
             Word::Configure(config) => self.configure(&config),
             Word::Said(told) => self.told(told),
             Word::Rest(rests) => self.rests = rests,
+            Word::Order(orders) if *orders == self.orders => {}
+            Word::Order(orders) => {
+                self.orders = *orders;
+                self.hosts.clear();
+                self.find_hosts();
+            }
             // It is looked at already.
             Word::Look => {}
         }
@@ -182,7 +200,12 @@ impl Lookout {
         self.interval = config.pooling.global.observing.observe_interval;
         self.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
         self.open_file(place(config));
-        let wanted = if self.interval.is_some() { targets::of(config) } else { Vec::new() };
+        self.wanted = if self.interval.is_some() { targets::of(config) } else { Vec::new() };
+        self.find_hosts();
+    }
+
+    fn find_hosts(&mut self) {
+        let wanted = if self.orders.pause_anything() { Vec::new() } else { self.wanted.clone() };
         let mut before = std::mem::take(&mut self.hosts);
         for target in wanted {
             let same = before.iter().position(|host| host.is_for(&target));

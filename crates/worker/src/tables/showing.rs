@@ -315,7 +315,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::*;
     use crate::tables::scene::Scene;
@@ -333,9 +333,7 @@ mod tests {
             scene.waiter(oldest + Duration::from_millis(number * 7 % count));
         }
         let view = scene.tables.view();
-        let began = Instant::now();
         let shown = view.clients_shown(Look::Busy);
-        println!("10000 idle and {count} waiting clients: {:?}", began.elapsed());
         let since: Vec<_> = shown.iter().filter_map(|client| client.times.waiting_since).collect();
         let expected = (0..limits::WAITING_SHOWN_MAX as u64).map(|number| oldest + Duration::from_millis(number));
         assert_eq!(since, expected.collect::<Vec<_>>());
