@@ -82,14 +82,17 @@ fn stage() -> Stage {
 fn assert_alike(stage: &Stage, least: usize) {
     // The pooler's own statements are PostgreSQL's alone.
     let mut last = (BTreeMap::new(), BTreeMap::new());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(15);
     eventually("both sides have counted the last answer", || {
+        let is_late = std::time::Instant::now() > deadline;
         let theirs = of_postgresql(stage);
         let mut ours = of_the_pooler(stage);
         // Rows of a cursor that stops early are known to PostgreSQL alone.
-        ours.retain(|text, _| !text.starts_with("declare") && !text.starts_with("fetch"));
+        ours.retain(|text, _| !is_left_out(text) && !is_counted_otherwise(text));
         let of_theirs = ours.keys().map(|text| (text.clone(), theirs.get(text).copied().unwrap_or_default())).collect();
         let without_errors = |counted: &Counted| Counted { errors: 0, ..*counted };
         last = (ours.iter().map(|(text, counted)| (text.clone(), without_errors(counted))).collect(), of_theirs);
+        assert!(!is_late, "{last:?}");
         last.0 == last.1
     });
     assert!(last.0.len() >= least, "{:?}", last.0.keys());
@@ -97,6 +100,12 @@ fn assert_alike(stage: &Stage, least: usize) {
     let missed: Vec<_> = theirs.keys().filter(|text| text.contains("pgbench_") || text.contains("counted")).collect();
     let missed: Vec<_> = missed.into_iter().filter(|text| !last.0.contains_key(*text) && !is_left_out(text)).collect();
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// PostgreSQL 15 does not count the begin and the end of a transaction that are prepared, never sees what the pooler answers itself, and writes GROUP BY
+/// with its numbers.
+fn is_counted_otherwise(text: &str) -> bool {
+    ["begin", "end", "deallocate"].iter().any(|word| text.starts_with(word)) || text.contains("pg_catalog")
 }
 
 fn is_left_out(text: &str) -> bool {
@@ -108,14 +117,15 @@ fn pgbench_is_counted_as_postgresql_counts_it_in_each_protocol() {
     let stage = stage();
     Pgbench::prepare(&stage, 1);
     let _ = stage.direct("select pg_stat_statements_reset()");
+    // A thread of pgbench waits for the answer to a Prepare, so each client has one.
     for protocol in ["simple", "extended", "prepared"] {
-        let outcome = Pgbench::run(&stage, &["-M", protocol, "-c", "6", "-t", "50"]).expect("served");
+        let outcome = Pgbench::run(&stage, &["-M", protocol, "-c", "6", "-j", "6", "-t", "50"]).expect("served");
         assert_eq!(outcome.transactions, 300);
-        let outcome = Pgbench::run(&stage, &["-M", protocol, "-S", "-c", "6", "-t", "50"]).expect("served");
+        let outcome = Pgbench::run(&stage, &["-M", protocol, "-S", "-c", "6", "-j", "6", "-t", "50"]).expect("served");
         assert_eq!(outcome.transactions, 300);
     }
-    // Five statements, BEGIN and END; the SELECT of both scripts is one statement.
-    assert_alike(&stage, 7);
+    // Five statements, the SELECT of both scripts being one, and what pgbench asks at its start.
+    assert_alike(&stage, 6);
     let ours = of_the_pooler(&stage);
     let calls = |text: &str| ours.get(&alike(text)).map(|counted| (counted.calls, counted.rows, counted.errors));
     assert_eq!(calls("SELECT abalance FROM pgbench_accounts WHERE aid = $1"), Some((1800, 1800, 0)));

@@ -8,8 +8,8 @@
 //!
 //! Users in `stats_users` do not see statements, tags and blockers.
 
-use activity::History;
 use activity::history::{Exact, Key, PoolSecond, Second, Span, Who};
+use activity::{History, Tags};
 use jiff::Zoned;
 use machine::Peer;
 use units::PoolKey;
@@ -103,14 +103,16 @@ pub(crate) fn history(history: &History, span: Span, asked: &Asked<'_>) -> Table
         for sample in &second.samples {
             table.write(|row| {
                 let row = begun(row, &time, second, "sample");
-                put_key(row, asked, history.key(sample.key), Some(sample.count));
+                let key = history.key(sample.key);
+                put_key(row, asked, key, &key.who.tags, Some(sample.count));
                 nulls(row, POOL_LEN + ROW_LEN);
             });
         }
         for exact in &second.worst {
             table.write(|row| {
                 let row = begun(row, &time, second, "row");
-                put_key(row, asked, history.key(exact.key), None);
+                // All of them, those of one request too.
+                put_key(row, asked, history.key(exact.key), &exact.tags, None);
                 nulls(row, POOL_LEN);
                 put_exact(row, asked, exact);
             });
@@ -145,8 +147,8 @@ fn put_pool(row: &mut Row<'_>, key: &PoolKey, pool: &PoolSecond) {
     nulls(row, ROW_LEN);
 }
 
-fn put_key(row: &mut Row<'_>, asked: &Asked<'_>, key: &Key, count: Option<u32>) {
-    let Who { database, user, class, tags, statement, .. } = &key.who;
+fn put_key(row: &mut Row<'_>, asked: &Asked<'_>, key: &Key, tags: &Tags, count: Option<u32>) {
+    let Who { database, user, class, statement, .. } = &key.who;
     row.text(database).text(user).text(class).text(&key.class).text(&key.event);
     maybe(row, count.map(int4));
     maybe(row, Some(tags).filter(|tags| asked.is_open && !tags.is_empty()));
