@@ -146,7 +146,7 @@ struct Scene {
 }
 
 fn scene() -> Scene {
-    let stage = Stage::set(&Wishes::default());
+    let stage = Stage::set(&Wishes { settings: vec![("observe_interval", "1".to_owned())], ..Wishes::default() });
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port_of_silent = silent.local_addr().expect("it listens").port();
     let http = [demo::free_port(), demo::free_port()];

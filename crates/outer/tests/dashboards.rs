@@ -268,6 +268,7 @@ impl Load {
             ("fingerprint_max_active", "1000".to_owned()),
             ("fingerprint_limits", "54856474b8f4c0e4:2".to_owned()),
             ("auto_pool_size_max", "8".to_owned()),
+            ("observe_interval", "1".to_owned()),
         ];
         let stage = Stage::set(&Wishes { pool: 3, settings, ..Wishes::default() });
         let (host, port, password) = (stage.cluster.host(), stage.cluster.port(), stage.cluster.password());

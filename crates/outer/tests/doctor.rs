@@ -165,7 +165,7 @@ fn situations(binaries: Option<Binaries>) {
     };
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !is_found() && std::time::Instant::now() < deadline {}
-    assert!(last.is_empty(), "{last}");
+    assert!(last.is_empty(), "{}: {last}", stage.direct("show server_version"));
     drop((holder, waiter, reader, strangers, queue));
 }
 
@@ -182,7 +182,7 @@ fn tables(stage: &Stage) {
          insert into items select n, n from generate_series(1, 10000) n",
         "create table scanned (id int); insert into scanned select generate_series(1, 10000)",
         "do $$ begin for n in 1..100 loop perform count(*) from scanned; end loop; end $$",
-        "set work_mem = '64kB'; select count(*) from (select distinct note, id, customer from orders) as sorted",
+        "set work_mem = '64kB'; select count(*) from (select id from orders order by md5(note || id) offset 0) as sorted",
     ] {
         make(stage, sql);
     }

@@ -21,8 +21,9 @@ fn show(stage: &Stage, what: &str) -> Vec<Shown> {
 }
 
 fn wishes(settings: &[(&'static str, &str)]) -> Wishes {
-    let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-    Wishes { settings, ..Wishes::default() }
+    let mut all = vec![("observe_memory", "67108864".to_owned())];
+    all.extend(settings.iter().map(|(name, value)| (*name, (*value).to_owned())));
+    Wishes { settings: all, ..Wishes::default() }
 }
 
 fn run(client: &mut Client, sql: &str) {

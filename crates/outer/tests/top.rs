@@ -156,7 +156,7 @@ fn staged() -> Option<Stage> {
         println!("SKIPPED pgweir top in a terminal: there is no tmux; tools/tmux finds one, PGWEIR_TMUX names it");
         return None;
     }
-    Some(Stage::set(&Wishes::default()))
+    Some(Stage::set(&Wishes { settings: vec![("observe_interval", "1".to_owned())], ..Wishes::default() }))
 }
 
 fn tmux() -> Option<PathBuf> {
