@@ -1,5 +1,6 @@
 //! What is shipped for Grafana and Prometheus, held against the program under load: every metric and label in the dashboard and in the
 //! alert rules is exported, each alert has its section in the manual, and a real Prometheus evaluates every query.
+// tidy: one line over, for the observer that the dashboard shows
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
