@@ -87,7 +87,7 @@ fn facts(examination: &Examination) -> Result<Facts, String> {
 }
 
 /// The console of a URL, whatever database is named there.
-fn console_of(url: &str) -> Result<Target, String> {
+pub(crate) fn console_of(url: &str) -> Result<Target, String> {
     // `run` takes no URL of a console's for a database to serve, unless it has another name.
     let target = bench::target(&format!("console={url}"))?;
     Ok(Target { database: CONSOLE_DATABASE.to_owned(), ..target })

@@ -15,17 +15,17 @@ use std::time::Duration;
 use ::report::{Heading, Sums};
 use activity::history::{Options, SECONDS_MAX, Span};
 use activity::{At, History};
-use connections::databases::CONSOLE_DATABASE;
 use control::admin::history_table;
 use control::admin::shown::Clock;
 use control::table::TableFormat;
 use control::version;
 use jiff::{Timestamp, Zoned};
-use trials::{Monitor, Target};
+use trials::Monitor;
 
 use crate::cli::{Report, ReportFormat};
+use crate::complain;
+use crate::doctor::console_of;
 use crate::observer::file::read_back;
-use crate::{bench, complain};
 
 /// If only the end is said, or nothing.
 const LENGTH_MS: u64 = 300_000;
@@ -188,13 +188,6 @@ impl Origin {
             Origin::Console(_, name) | Origin::File(_, name) => name.clone(),
         }
     }
-}
-
-/// The console of a URL, whatever database is named there.
-fn console_of(url: &str) -> Result<Target, String> {
-    // `run` takes no URL of a console's for a database to serve, unless it has another name.
-    let target = bench::target(&format!("console={url}"))?;
-    Ok(Target { database: CONSOLE_DATABASE.to_owned(), ..target })
 }
 
 /// What is left of the span.

@@ -117,11 +117,7 @@ impl Monitor {
     /// # Errors
     /// In the server's words.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
-        let answer = self.connection.query(sql).map_err(gone)?;
-        match answer.errors.first() {
-            Some(error) => Err(words(error)),
-            None => Ok(answer.rows),
-        }
+        self.table(sql).map(|(_, rows)| rows)
     }
 
     /// Runs one statement; the names of its columns, and its rows. NULL is `None`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use activity::address_text;
 use auth::Secret;
 use config::Config;
-use connections::databases::{Address, Database, Host};
+use connections::databases::{Address, Database};
 use trials::Target;
 
 use crate::upstream;
@@ -65,18 +65,6 @@ fn target(config: &Config, name: &str, database: &Database, address: &Address) -
         Some(Secret::Plain(password)) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
         _ => None,
     };
-    let host = match &address.host {
-        Host::Unix(folder) => folder.clone(),
-        Host::Ip(ip) => ip.to_string(),
-        Host::Name(name) => name.clone(),
-    };
-    Ok(Target {
-        host,
-        port: address.port,
-        user: user.clone(),
-        password,
-        database: database.dbname.clone().unwrap_or_else(|| name.to_owned()),
-        verifier: None,
-        encryption: upstream::encryption(config)?,
-    })
+    let database = database.dbname.clone().unwrap_or_else(|| name.to_owned());
+    Ok(upstream::at(address, user.clone(), password, database, upstream::encryption(config)?))
 }
