@@ -7,6 +7,7 @@
 //!                          ├─► Between  somebody who ends the TLS of both             (between.rs)
 //!                          ├─► Impostor  a PostgreSQL that says what a test wants    (impostor.rs)
 //!                          ├─► NameServer  says where names of hosts are             (name_server.rs)
+//!                          ├─► Page      the live page, without a browser            (page.rs)
 //!                          ├─► Line     a client's bare connection, and its TLS        (line.rs)
 //!                          └─► Client   a client that can also misbehave              (crate client)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
@@ -27,6 +28,7 @@ pub mod examples;
 mod impostor;
 pub mod line;
 mod name_server;
+pub mod page;
 mod pooler;
 mod program;
 pub mod shown;
@@ -42,3 +44,6 @@ pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};
 pub use tools::{Pgbench, psql, python, run};
+
+/// A row of a table of the console, by its columns' names.
+pub type Row = std::collections::BTreeMap<String, String>;

@@ -1,24 +1,33 @@
-//! Who is at fault? The situations that people have searched for days, each made on a real PostgreSQL: the console names the culprit's tag, statement
-//! and blocker within two samples.
+//! Who is at fault? The situations that people have searched for days, each made on a real PostgreSQL: console, live page and `pgweir top` name the
+//! culprit's tag, statement and blocker within two samples.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use outer::{Client, Stage, Wishes, eventually, frontend};
+use outer::page::Page;
+use outer::{Client, Row, Stage, Wishes, binary, eventually, frontend};
+use serde_json::Value;
 
 /// Two samples, a second apart, and what they take.
 const TWO_SAMPLES: Duration = Duration::from_millis(2800);
 
-fn stage(pool: u32, postgres: Vec<(&'static str, &'static str)>) -> Stage {
-    let settings = vec![("observe_tags", "controller, job".to_owned()), ("workers", "2".to_owned())];
-    Stage::set(&Wishes { pool, max_connections: pool + 20, settings, postgres, ..Wishes::default() })
+/// The page's user has a password; all others are trusted.
+fn stage(pool: u32, postgres: Vec<(&'static str, &'static str)>) -> (Stage, Page) {
+    let http = SocketAddr::from(([127, 0, 0, 1], demo::free_port()));
+    let settings = vec![
+        ("observe_tags", "controller, job".to_owned()),
+        ("workers", "2".to_owned()),
+        ("http_listen", http.to_string()),
+        ("http_page", "1".to_owned()),
+    ];
+    let stage = Stage::set(&Wishes { pool, max_connections: pool + 20, settings, postgres, ..Wishes::default() });
+    let page = Page::of(http, "postgres", stage.cluster.password());
+    (stage, page)
 }
 
-/// A row of the console, by its columns' names.
-type Shown = BTreeMap<String, String>;
-
-fn show(stage: &Stage, what: &str) -> Vec<Shown> {
+fn show(stage: &Stage, what: &str) -> Vec<Row> {
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
     let answer = console.query(&format!("SHOW {what}")).expect("an answer");
     assert!(answer.errors.is_empty(), "{what}: {:?}", answer.errors);
@@ -55,13 +64,46 @@ fn within_two_samples(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn root(stage: &Stage) -> Shown {
+fn root(stage: &Stage) -> Row {
     show(stage, "LOCKS").into_iter().next().unwrap_or_default()
+}
+
+/// A view of `pgweir top`, as text.
+fn top(stage: &Stage, view: &[&str]) -> String {
+    let url = stage.url_of("pgbouncer");
+    let output = Command::new(binary()).args(["top", &url, "--once"]).args(view).output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The page and top show the row of the lock tree that the console shows: who it is, whose, what it runs, and how many it blocks.
+fn assert_shown_elsewhere(stage: &Stage, page: &Page, culprit: &Row) {
+    let told = ["pid", "client_id", "tags", "query", "blocking", "blocked_by", "note"];
+    within_two_samples("SHOW LOCKS of the page", || {
+        let rows = page.show(&format!("LOCKS?column=pid&is={}", culprit["pid"]));
+        rows.iter().any(|row| told.iter().all(|name| row[*name] == culprit[*name]))
+    });
+    let start = |text: &str| text.chars().take(20).collect::<String>();
+    within_two_samples("the locks of top", || {
+        let parts = [&*culprit["pid"], &*culprit["tags"], &*culprit["blocking"], &*start(&culprit["query"])];
+        top(stage, &["--view", "locks"]).lines().any(|line| parts.iter().all(|part| line.contains(part)))
+    });
+}
+
+/// The page and top sum waits of the last seconds under such a name.
+fn assert_summed_elsewhere(stage: &Stage, page: &Page, by: &str, is_it: impl Fn(&str) -> bool) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let answer = page.api(&format!("waits?from={}&to={now}&by={by}", now - 10));
+    let sums: Value = serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("{}", answer.body));
+    let names: Vec<&str> = sums["sums"].as_array().expect("sums").iter().filter_map(|sum| sum["name"].as_str()).collect();
+    assert!(names.iter().any(|name| is_it(name)), "the page, by {by}: {names:?}");
+    let text = top(stage, &["--view", "waits", "--table", by]);
+    assert!(text.lines().any(is_it), "top, by {by}: {text}");
 }
 
 #[test]
 fn create_index_before_234_inserts() {
-    let stage = stage(240, vec![]);
+    let (stage, page) = stage(240, vec![]);
     run(&stage, "create table orders (id int, n int); insert into orders select g, 0 from generate_series(1, 100) g");
     run(
         &stage,
@@ -83,11 +125,15 @@ fn create_index_before_234_inserts() {
     // The samples of the last seconds say so, too, and for how long it was so.
     within_two_samples("SHOW WAITS", || {
         let blockers = show(&stage, "WAITS BY BLOCKER LAST 10s");
-        let is_it = |row: &Shown| row["name"].contains("job=migrate") && row["name"].contains("create index on orders");
+        let is_it = |row: &Row| row["name"].contains("job=migrate") && row["name"].contains("create index on orders");
         blockers.first().is_some_and(|row| is_it(row) && row["max"] == "234")
     });
     let by_tag = show(&stage, "WAITS BY TAG controller LAST 10s");
     assert_eq!(by_tag[0]["name"], "orders");
+    assert_shown_elsewhere(&stage, &page, &root(&stage));
+    assert_summed_elsewhere(&stage, &page, "blocker", |text| {
+        text.contains("job=migrate") && text.contains("create index on orders")
+    });
     assert_counts_agree(&stage);
 }
 
@@ -116,7 +162,7 @@ fn assert_counts_agree(stage: &Stage) {
 
 #[test]
 fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
-    let stage = stage(60, vec![]);
+    let (stage, page) = stage(60, vec![]);
     run(&stage, "create table items (id int primary key, n int); insert into items values (1, 0)");
     let _idle = run(&stage, "begin; update items set n = 1 where id = 1 /*controller:basket,correlation_id:77*/");
     let _others: Vec<Client> =
@@ -130,6 +176,8 @@ fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
     let holder = holders.iter().find(|row| row["blocking"] == "50").expect("it holds a server");
     assert_eq!((holder["reason"].as_str(), holder["pid"].as_str()), ("idle in transaction", culprit["pid"].as_str()));
     assert_eq!(holder["client_id"], culprit["client_id"]);
+    assert_shown_elsewhere(&stage, &page, &culprit);
+    assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("controller=basket"));
     assert_counts_agree(&stage);
     // The culprit is ended by the id that was shown, and all go on.
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
@@ -140,7 +188,7 @@ fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
 
 #[test]
 fn an_alter_table_behind_a_report_with_all_readers_behind_it() {
-    let stage = stage(40, vec![]);
+    let (stage, page) = stage(40, vec![]);
     run(&stage, "create table orders (id int primary key)");
     let _report = begin(&stage, "select pg_sleep(60) from (values (1)) v(x) left join orders on false /*job:report*/");
     eventually("the report runs", || {
@@ -159,6 +207,8 @@ fn an_alter_table_behind_a_report_with_all_readers_behind_it() {
     assert_eq!((reader["depth"].as_str(), reader["blocked_by"].as_str()), ("2", ddl["pid"].as_str()));
     assert_eq!(ddl["blocking"], "20");
     assert!(ddl["note"].starts_with("ALTER TABLE, in the way of 20: SET lock_timeout"), "{ddl:?}");
+    [report, ddl].into_iter().for_each(|culprit| assert_shown_elsewhere(&stage, &page, culprit));
+    assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("job=report"));
     assert_counts_agree(&stage);
 }
 
@@ -190,7 +240,7 @@ fn initialize(stage: &Stage, scale: &str) {
 
 #[test]
 fn eight_hundred_tpc_b_clients_on_scale_1() {
-    let stage = stage(20, vec![("synchronous_commit", "off")]);
+    let (stage, page) = stage(20, vec![("synchronous_commit", "off")]);
     initialize(&stage, "1");
     let _load = Load::begin(&stage, &["-c", "800", "-j", "2", "-T", "60"]);
     let waits = |by: &str| show(&stage, &format!("WAITS {by} LAST 3s"));
@@ -201,7 +251,7 @@ fn eight_hundred_tpc_b_clients_on_scale_1() {
             .is_some_and(|row| row["name"] == "Pool:Server" && row["max"].parse::<u32>().expect("a number") > 600)
     });
     // Of those that have a server, most wait for the one row of branches.
-    let locks = |rows: Vec<Shown>| rows.into_iter().filter(|row| row["name"].starts_with("Lock:")).collect::<Vec<_>>();
+    let locks = |rows: Vec<Row>| rows.into_iter().filter(|row| row["name"].starts_with("Lock:")).collect::<Vec<_>>();
     eventually("they wait for each other", || !locks(waits("BY EVENT")).is_empty());
     eventually("the statement is named", || {
         let statements = waits("BY STATEMENT");
@@ -211,12 +261,15 @@ fn eight_hundred_tpc_b_clients_on_scale_1() {
     eventually("the blocker is named", || {
         waits("BY BLOCKER").iter().any(|row| row["name"].starts_with("postgres/postgres: "))
     });
+    assert_summed_elsewhere(&stage, &page, "event", |text| text.contains("Pool:Server"));
+    assert_summed_elsewhere(&stage, &page, "statement", |text| text.contains("UPDATE pgbench_"));
+    assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("postgres/postgres: "));
 }
 
 #[test]
 fn buffer_mapping_contention() {
     // Hardly any page stays in memory, so that all look for pages to evict.
-    let stage = stage(60, vec![("shared_buffers", "1MB"), ("synchronous_commit", "off")]);
+    let (stage, page) = stage(60, vec![("shared_buffers", "1MB"), ("synchronous_commit", "off")]);
     initialize(&stage, "4");
     let _load = Load::begin(&stage, &["-S", "-c", "50", "-j", "2", "-T", "60"]);
     // What PostgreSQL says, asked often, beside what the samples say of the same time.
@@ -234,11 +287,13 @@ fn buffer_mapping_contention() {
     println!("PostgreSQL: {theirs:?}; samples: {ours:?}");
     let most = most.expect("some waited for a page");
     assert!(ours.iter().any(|row| row["name"] == most), "{most} is not among {ours:?}");
+    assert_summed_elsewhere(&stage, &page, "event", |text| text.contains(&most));
+    assert_summed_elsewhere(&stage, &page, "statement", |text| text.contains("SELECT abalance"));
 }
 
 #[test]
 fn two_hundred_thousand_locks() {
-    let stage = stage(230, vec![("max_locks_per_transaction", "1000"), ("shared_buffers", "256MB")]);
+    let (stage, page) = stage(230, vec![("max_locks_per_transaction", "1000"), ("shared_buffers", "256MB")]);
     run(
         &stage,
         "create table measurements (id int) partition by range (id); \
@@ -263,6 +318,9 @@ fn two_hundred_thousand_locks() {
     took.sort();
     println!("SHOW LOCKS with {locks} locks: {took:?}");
     assert!(took[2] < Duration::from_secs(1), "{took:?}");
+    let rows = show(&stage, "LOCKS");
+    assert_shown_elsewhere(&stage, &page, rows.iter().find(|row| row["tags"] == "job=migrate").expect("it waits"));
+    assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("job=statistics"));
     let counted: u32 = show(&stage, "LOCK_COUNTS")
         .iter()
         .filter(|row| row["mode"] == "AccessShareLock")

@@ -25,7 +25,7 @@ fn pooler(stage: &Stage, hosts: &str, settings: &str, names: Option<&NameServer>
     let mut ini = format!("[databases]\npostgres = host={hosts} port={port} user=postgres password={password}\n");
     ini += &format!("beside = host=127.0.0.1 port={port} user=postgres password={password} dbname=postgres\n");
     ini += "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n";
-    ini += "pool_mode = transaction\nserver_login_retry = 1\nadmin_users = postgres\n";
+    ini += "pool_mode = transaction\nserver_login_retry = 1\nobserve_interval = 0\nadmin_users = postgres\n";
     let own = names.map_or(String::new(), NameServer::resolv_conf);
     if names.is_some() {
         ini += "resolv_conf = {dir}/resolv.conf\n";

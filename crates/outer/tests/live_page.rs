@@ -1,11 +1,12 @@
 //! The live page over a real PostgreSQL: who may see it, what strangers and other pages get, and what a browser shows.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use outer::page::{self, Answered, ask};
 use outer::{Client, Stage, Wishes, eventually};
 
 /// `look-only`, `old-ways`: stored as SCRAM's verifier and as md5.
@@ -45,66 +46,21 @@ fn scene(name: &str, more: &[(&'static str, &str)]) -> Scene {
     Scene { stage: Stage::set(&Wishes { pool: 4, settings, ..Wishes::default() }), http, folder }
 }
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Answer {
-    fn header(&self, name: &str) -> Option<&str> {
-        let is_it = |line: &&str| line.split(':').next().is_some_and(|found| found.eq_ignore_ascii_case(name));
-        self.head.lines().find(is_it).map(|line| line[name.len() + 1..].trim())
-    }
-}
-
-fn ask(http: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    let mut stream = TcpStream::connect(http).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
-    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {http}\r\nConnection: close\r\n");
-    headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
-    if method == "POST" {
-        request += &format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n", body.len());
-    }
-    request += "\r\n";
-    stream.write_all(request.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("it is read");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer, and the end");
-    let answer = String::from_utf8(answer).expect("text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
-}
-
 impl Scene {
     fn origin(&self) -> String {
         format!("http://{}", self.http)
     }
 
-    fn log_in(&self, user: &str, password: &str) -> Answer {
-        let body = format!("user={user}&password={password}");
-        let try_once = || ask(self.http, "POST", "/login", &[("Origin", &self.origin())], &body);
-        // It listens before it knows passwords.
-        let mut answer = try_once();
-        eventually("the pooler has begun", || {
-            let has_begun = answer.status != 503;
-            if !has_begun {
-                answer = try_once();
-            }
-            has_begun
-        });
-        answer
+    fn log_in(&self, user: &str, password: &str) -> Answered {
+        page::log_in(self.http, user, password)
     }
 
-    /// The cookie of a session.
     fn session(&self, user: &str, password: &str) -> String {
-        let answer = self.log_in(user, password);
-        assert_eq!(answer.status, 204, "{} {}", answer.head, answer.body);
-        answer.header("set-cookie").and_then(|cookie| cookie.split(';').next()).expect("a cookie").to_owned()
+        page::session(self.http, user, password)
     }
 
-    fn api(&self, session: &str, path: &str) -> Answer {
-        ask(self.http, "GET", &format!("/api/{path}"), &[("Cookie", session), ("X-Pgweir", "1")], "")
+    fn api(&self, session: &str, path: &str) -> Answered {
+        page::api(self.http, session, path)
     }
 }
 

@@ -66,7 +66,7 @@ fn is_ready(http: u16) -> bool {
         stream.read_to_string(&mut answer)?;
         std::io::Result::Ok(answer)
     };
-    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.0 200 "))
 }
 
 fn signal(process: u32, signal: Signal) {
