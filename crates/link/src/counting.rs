@@ -24,6 +24,14 @@ pub(crate) fn completed(answers: &mut Answers<'_>, tag: &[u8]) {
     }
 }
 
+/// PortalSuspended: an Execute of the client's has stopped at its row limit.
+pub(crate) fn suspended(answers: &mut Answers<'_>) {
+    let server = &*answers.server;
+    if (server.ledger.owner(), server.ledger.front()) == (Some(Answerer::Client), Some(Expect::Execute)) {
+        completed(answers, b"");
+    }
+}
+
 /// The client's ReadyForQuery, which ends the query that was sent so long ago.
 pub(crate) fn ready(answers: &mut Answers<'_>, since_query_us: u64) {
     let server = &mut *answers.server;
@@ -34,11 +42,12 @@ pub(crate) fn ready(answers: &mut Answers<'_>, since_query_us: u64) {
     }
 }
 
-/// An error answers the client, after which the server skips these messages; none: it answers a Query.
+/// An error answers the client, after which the server skips these messages; none: it answers a Query, a FunctionCall or a Sync, whose
+/// commit has failed.
 pub(crate) fn failed(answers: &mut Answers<'_>, skipped: &[Entry]) {
     let transaction = &mut answers.server.transaction;
     if skipped.is_empty() {
-        return transaction.tally.query_failed();
+        return transaction.tally.failed();
     }
     // An error within a batch that the pooler has begun is that of the client's message after it.
     let Some(entry) = skipped.iter().find(|entry| entry.owner == Answerer::Client) else { return };

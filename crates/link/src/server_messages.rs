@@ -340,6 +340,7 @@ fn message_ended(answers: &mut Answers<'_>, message: u8) -> Result<(), Broken> {
         _ => {}
     }
     if message == tag::PORTAL_SUSPENDED {
+        counting::suspended(answers);
         confirming::suspended(answers);
     }
     if let Some(entry) = answers.server.ledger.answered(message)? {

@@ -183,7 +183,12 @@ impl Statistics {
     /// Empties a place. Returns what its tenant was counted to; `None`: it had none.
     fn vacate(&mut self, place: usize) -> Option<(PoolId, CallCounts)> {
         let row = &mut self.rows[place];
-        self.by_fingerprint.remove(&(row.pool, row.fingerprint)).filter(|found| *found == place)?;
+        // An empty place keeps the key of its last tenant, which may live in another place by now.
+        let key = (row.pool, row.fingerprint);
+        if self.by_fingerprint.get(&key) != Some(&place) {
+            return None;
+        }
+        self.by_fingerprint.remove(&key);
         row.tenant = row.tenant.wrapping_add(1);
         row.name = StatementRow::new(place, row.tenant);
         (row.text, row.recent) = (Box::default(), 0);
@@ -362,6 +367,23 @@ mod tests {
         let counts: Vec<QueryCounts> = statistics.counts(key).collect();
         let calls: Vec<_> = counts.iter().map(|row| (row.fingerprint.is_some(), row.counts.calls)).collect();
         assert_eq!(calls, [(true, 0), (true, 0), (false, 1)], "it is counted as one of the others");
+    }
+
+    #[test]
+    fn places_of_a_pool_that_comes_and_goes_are_used_again() {
+        let mut statistics = statistics();
+        for round in 0..1_000_u64 {
+            // Each time others and in another order, so that statements get the places that others have left.
+            let count = 20 + round % 2 * 30;
+            for number in 0..count {
+                run(&mut statistics, 1, &format!("select c{} from t", (number * 7 + round) % 50));
+            }
+            assert_eq!(statistics.counts(key).map(|row| row.counts.calls).sum::<u64>(), count, "round {round}");
+            statistics.forget(PoolId(1));
+            assert_eq!(statistics.counts(key).count(), 0);
+            assert_eq!(statistics.rows.len(), statistics.by_fingerprint.len() + statistics.free.len());
+        }
+        assert_eq!(statistics.rows.len(), 50);
     }
 
     #[test]

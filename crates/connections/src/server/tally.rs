@@ -7,8 +7,8 @@
 //!   any of a batch   ErrorResponse                                    ──► one call that failed
 //! ```
 //!
-//! Knows no clock and no table: each call is returned to be counted. An Execute that stops at its row limit is no call; its time and
-//! bytes belong to the Execute that ends its portal, and its rows are not counted.
+//! Knows no clock and no table: each call is returned to be counted. An Execute that stops at its row limit is a call, of whose rows
+//! nothing is known.
 
 use units::{StatementRow, Time};
 
@@ -42,7 +42,7 @@ pub struct Tally {
     has_executed: bool,
     /// Rows of earlier Executes of the same batch.
     earlier_rows: u64,
-    /// The Query being answered has failed.
+    /// The Query being answered has failed, or the commit at the Sync after the Execute that ended last.
     has_failed: bool,
 }
 
@@ -50,7 +50,8 @@ impl Tally {
     /// A session has got the server, for which it has waited so long.
     #[inline(always)]
     pub fn begin(&mut self, queued_us: u64) {
-        self.queued_us = queued_us;
+        // The session before may have gone in the midst of an answer.
+        *self = Tally { queued_us, ..Tally::default() };
     }
 
     /// So many bytes of an answer were sent to the client.
@@ -104,8 +105,8 @@ impl Tally {
         self.rows + self.earlier_rows
     }
 
-    /// The Query being answered has failed.
-    pub fn query_failed(&mut self) {
+    /// What ReadyForQuery will end has failed: a Query, or the commit of the Execute that ended last.
+    pub fn failed(&mut self) {
         self.has_failed = true;
     }
 
@@ -131,11 +132,11 @@ impl Tally {
     ) -> Option<Call> {
         // What was to be counted of an Execute is not always sent: it may be discarded.
         let bytes = std::mem::take(&mut self.bytes).saturating_sub(std::mem::take(&mut self.counted_bytes));
+        let failed = std::mem::take(&mut self.has_failed);
         if let Some(statement) = query {
             // Of an Execute that no Sync has followed before this Query.
             (self.has_executed, self.earlier_rows) = (false, 0);
             let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
-            let failed = std::mem::take(&mut self.has_failed);
             return Some(Call { statement, rows, bytes, queued_us, run_us: since_query_us, failed });
         }
         self.earlier_rows = 0;
@@ -145,7 +146,7 @@ impl Tally {
         }
         let run_us = if self.since > query_at { now.micros_since(self.since) } else { since_query_us };
         let (rows, queued_us) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.queued_us));
-        Some(Call { statement: self.executed, rows, bytes, queued_us, run_us, failed: false })
+        Some(Call { statement: self.executed, rows, bytes, queued_us, run_us, failed })
     }
 }
 
@@ -240,10 +241,38 @@ mod tests {
     fn a_query_that_fails_is_one_call_with_what_it_had_returned() {
         let mut tally = Tally::default();
         tally.completed(b"SELECT 2\0");
-        tally.query_failed();
+        tally.failed();
         let call = tally.ready(Some(row(3)), 10, Time(20), Time(10)).expect("a Query is a call");
         assert_eq!((call.rows, call.failed, call.run_us), (2, true, 10));
         let next = tally.ready(Some(row(3)), 10, Time(30), Time(20)).expect("a Query is a call");
         assert_eq!((next.rows, next.failed), (0, false));
+    }
+
+    #[test]
+    fn a_commit_that_fails_is_charged_to_its_execute_and_not_to_the_next_query() {
+        let mut tally = Tally::default();
+        let at = Time(5);
+        assert_eq!(tally.executed(row(1), b"INSERT 0 1\0", 0, at, at), None);
+        tally.failed();
+        let call = tally.ready(None, 3, at, at).expect("an Execute is a call");
+        assert_eq!((call.statement, call.failed), (row(1), true));
+        // A Sync without an Execute, and a FunctionCall, have no call.
+        tally.failed();
+        assert_eq!(tally.ready(None, 3, at, at), None);
+        let next = tally.ready(Some(row(2)), 3, at, at).expect("a Query is a call");
+        assert_eq!((next.statement, next.failed), (row(2), false));
+    }
+
+    #[test]
+    fn an_answer_that_nobody_waited_for_is_not_charged_to_the_next_session() {
+        let mut tally = Tally::default();
+        let at = Time(5);
+        tally.begin(1);
+        tally.sent(1_000_000);
+        tally.completed(b"SELECT 1000\0");
+        tally.failed();
+        tally.begin(2);
+        let call = tally.ready(Some(row(2)), 3, at, at).expect("a Query is a call");
+        assert_eq!((call.rows, call.bytes, call.queued_us, call.failed), (0, 0, 2, false));
     }
 }
