@@ -6,8 +6,9 @@
 //!   Snapshot   servers ─── link ─── clients ┘
 //! ```
 //!
-//! A reading is older than the snapshots by some milliseconds. A session that has had its server for less than that was not the one that
-//! PostgreSQL told of: the row is its server's then, without a client.
+//! A reading is older than the snapshots: by some milliseconds, or by seconds where a host may rest. A session that has had its server for less
+//! than that was not the one that PostgreSQL told of: both have a row of their own then. A pid means a backend of a host only together with its
+//! age: a name may stand for several machines, and pids come again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use connections::databases::{Address, Host as HostName};
 use machine::snapshot::{PoolSnapshot, ServerSnapshot};
 use machine::{Settings, Snapshot};
-use observe::{Backend, Blocking, Lock};
+use observe::{Backend, Blocking, Lock, PREPARED_PID};
 use units::ConnId;
 
 use crate::moment::{At, Host, LockCounts, Moment, Origin, Pool, Row, View};
@@ -69,30 +70,37 @@ pub fn address_text(address: &Address) -> String {
 pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &Settings) -> Moment {
     let mut sessions = sessions(snapshots, settings);
     let mut moment = Moment { at, pools: pools(snapshots, settings), ..Moment::default() };
-    let mut servers: BTreeMap<(String, i32), &ServerSnapshot> = BTreeMap::new();
-    for server in snapshots.iter().flat_map(|snapshot| &snapshot.servers) {
-        servers.insert((address_text(&server.address), server.remote_pid), server);
+    let mut servers: BTreeMap<(String, i32), (&ServerSnapshot, Duration)> = BTreeMap::new();
+    let ago = |snapshot: &Snapshot, server: &ServerSnapshot| snapshot.now.since(server.times.connected_at);
+    for (snapshot, server) in snapshots.iter().flat_map(|snapshot| snapshot.servers.iter().map(move |server| (snapshot, server))) {
+        servers.insert((address_text(&server.host), server.remote_pid), (server, ago(snapshot, server)));
     }
     for reading in readings {
         let host = u16::try_from(moment.hosts.len()).expect("fewer hosts than that are configured");
         let (seen, answer) = host_of(&reading);
         let age = answer.age;
         for backend in answer.backends.into_iter().filter(|backend| !is_at_rest(backend, &seen.blocking)) {
-            let server = servers.remove(&(reading.address.to_string(), backend.pid));
-            let session = server.and_then(|server| sessions.remove(&server.link?.conn));
-            // It has come after the question was asked.
-            let session = session.filter(|session| session.times.transaction.is_none_or(|lasted| lasted >= age));
+            let name = (reading.address.to_string(), backend.pid);
+            let is_it = servers.get(&name).is_some_and(|(_, connected)| is_as_old(&backend, age, *connected));
+            let server = servers.remove(&name).filter(|_| is_it).map(|(server, _)| server);
+            let conn = server.and_then(|server| Some(server.link?.conn));
+            let was_there = |session: &&Session| session.times.has_server_since().is_none_or(|since| since >= age);
+            let conn = conn.filter(|conn| sessions.get(conn).as_ref().is_some_and(was_there));
+            let session = conn.and_then(|conn| sessions.remove(&conn));
             let origin = match (&session, server) {
                 (Some(_), _) => Origin::Client,
                 (None, Some(_)) => Origin::Server,
                 (None, None) => Origin::Stranger,
             };
             let tags = Tags::of(backend.query.as_deref().unwrap_or_default().as_bytes());
-            let (waiter, behind) =
-                (seen.blocking.waiter(backend.pid).cloned(), seen.blocking.count_behind(backend.pid));
+            // Locks may have been read at another time.
+            let waits = backend.state.is_none() || backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock");
+            let waiter = seen.blocking.waiter(backend.pid).filter(|_| waits).cloned();
+            let behind = seen.blocking.count_behind(backend.pid);
             let row = Row { host: Some(host), backend: Some(Arc::new(backend)), session, origin, tags, waiter, behind };
             moment.rows.push(row);
         }
+        moment.rows.extend(prepared(host, &seen.blocking));
         moment.hosts.push(seen);
     }
     // Those that wait, and those whose host has not answered.
@@ -107,6 +115,29 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
         (std::cmp::Reverse(waiting), row.host, row.pid())
     });
     moment
+}
+
+/// Whether a backend's age, and that of a connection of the pooler's, are of one connection. A role without rights is told no ages.
+fn is_as_old(backend: &Backend, reading_age: Duration, connected: Duration) -> bool {
+    let Some(age) = backend.ages.backend else { return true };
+    let age = age + reading_age;
+    age <= connected + CLOCKS_DIFFER && connected <= age + STARTS_WITHIN
+}
+
+/// A backend's age is counted by PostgreSQL, and a reading's from before its question.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(3);
+/// A backend starts when its connection is accepted, which a busy server does late.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What holds the locks of transactions that were prepared and not ended: no backend has them.
+//= pg18 view-pg-prepared-xacts
+fn prepared(host: u16, blocking: &Blocking) -> Option<Row> {
+    let behind = blocking.count_behind(PREPARED_PID);
+    let kind = Some("prepared transaction".to_owned());
+    let backend = Backend { pid: PREPARED_PID, kind, ..Backend::default() };
+    let (backend, tags) = (Some(Arc::new(backend)), Tags::default());
+    let row = Row { host: Some(host), backend, session: None, origin: Origin::Stranger, tags, waiter: None, behind };
+    (behind > 0).then_some(row)
 }
 
 /// A process of PostgreSQL's own that does nothing for anybody now, such as the checkpointer.

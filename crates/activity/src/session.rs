@@ -52,6 +52,16 @@ pub struct Times {
     pub kept: Option<Duration>,
 }
 
+impl Times {
+    /// For how long it has had its server; `None`: it has none.
+    pub(crate) fn has_server_since(&self) -> Option<Duration> {
+        if self.waiting.is_some() {
+            return None;
+        }
+        self.transaction.max(self.kept).or(Some(self.connected))
+    }
+}
+
 impl Session {
     /// `None`: it has no server, and waits for none.
     pub(crate) fn of(client: &ClientSnapshot, snapshot: &Snapshot, settings: &Settings) -> Option<Session> {

@@ -11,19 +11,20 @@
 //! the tree begins with the one of its backends that has waited longest.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use observe::{Blocking, LockMode, Waiter};
 
-use crate::moment::Moment;
+use crate::moment::{Moment, Row};
 use crate::statement::{Ddl, ddl};
 
 /// One line of the tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Branch<'m> {
     /// Its place in [`Moment::hosts`].
     pub host: u16,
     pub pid: i32,
+    pub row: Option<&'m Row>,
     /// 0: it waits for no lock.
     pub depth: usize,
     /// The one that it stands behind in the tree.
@@ -45,7 +46,9 @@ pub fn tree(moment: &Moment) -> Vec<Branch<'_>> {
     let mut branches = Vec::new();
     for host in 0..moment.hosts.len() {
         let host = u16::try_from(host).expect("as many as there are places");
-        Walk { moment, host, seen: BTreeSet::new(), branches: &mut branches }.all();
+        let rows = moment.rows.iter().filter(|row| row.host == Some(host));
+        let rows = rows.filter_map(|row| Some((row.pid()?, row))).collect();
+        Walk { moment, host, rows, seen: BTreeSet::new(), branches: &mut branches }.all();
     }
     branches
 }
@@ -53,6 +56,8 @@ pub fn tree(moment: &Moment) -> Vec<Branch<'_>> {
 struct Walk<'m, 'b> {
     moment: &'m Moment,
     host: u16,
+    /// Of this host, by pid.
+    rows: BTreeMap<i32, &'m Row>,
     seen: BTreeSet<i32>,
     branches: &'b mut Vec<Branch<'m>>,
 }
@@ -105,17 +110,18 @@ impl<'m> Walk<'m, '_> {
         let directly = || blocking.behind(pid).filter_map(|next| blocking.waiter(next));
         let modes = directly().flat_map(|waiter| &waiter.blockers).filter(|blocker| blocker.pid == pid);
         let on = directly().next().map(|waiter| waiter.object.name.as_deref().unwrap_or(&waiter.object.kind));
-        let statement = self.moment.row(self.host, pid).and_then(|row| row.statement());
+        let row = self.rows.get(&pid).copied();
         Branch {
             host: self.host,
             pid,
+            row,
             depth,
             behind,
             waits: blocking.waiter(pid),
             blocks_with: modes.map(|blocker| blocker.mode).max(),
             on,
             count: blocking.count_behind(pid),
-            ddl: statement.and_then(ddl),
+            ddl: row.and_then(Row::statement).and_then(ddl),
         }
     }
 }
@@ -128,7 +134,7 @@ mod tests {
     use observe::{Backend, Lock, Object};
 
     use super::*;
-    use crate::moment::{Host, Origin, Row};
+    use crate::moment::{Host, Origin};
     use crate::tags::Tags;
 
     /// Each: pid, statement, and its locks as `mode table` or `mode table ms`.

@@ -31,7 +31,7 @@ fn metrics_of_the_world() {
     let different: BTreeSet<&str> = series.iter().copied().collect();
     assert_eq!(series.len(), different.len(), "each series once");
     assert!(text.contains("pgbouncer_pools_client_active_connections{database=\"app\",user=\"app_owner\"} "));
-    assert!(text.contains("pgweir_blocked_backends{server=\"127.0.0.1:5432\"} 2\n"), "{text}");
+    assert!(text.contains("pgweir_blocked_backends{server=\"db.example:5432\"} 2\n"), "{text}");
     // Statements and tags are for administrators at the console.
     for private in ["select", "orders", "carts"] {
         assert!(!text.contains(private), "{private}: {text}");

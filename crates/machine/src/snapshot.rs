@@ -469,6 +469,9 @@ pub struct ServerSnapshot {
     pub key: PoolKey,
     /// `active`, `idle`, `used`, `tested`, `new` (logging in), `active_cancel`, `being_canceled`.
     pub state: &'static str,
+    /// What it was opened to, as the database's entry has it.
+    pub host: Arc<Address>,
+    /// What it is connected to: of a name, the address that was found.
     pub address: Arc<Address>,
     /// Our end of a TCP connection that stands.
     pub local: Option<SocketAddr>,

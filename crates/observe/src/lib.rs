@@ -19,4 +19,4 @@ mod reading;
 pub use backend::{Ages, Backend, State, WaitEvent};
 pub use blocking::{Blocker, Blocking, Waiter};
 pub use lock::{Lock, LockMode, Object};
-pub use reading::{ACTIVITY, COUNTS, Counts, LOCKS, Row, backends, counts, locks};
+pub use reading::{ACTIVITY, COUNTS, Counts, LOCKS, PREPARED_PID, Row, backends, counts, locks};

@@ -27,7 +27,7 @@ pub const LOCKS: &str = "\
 WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks), \
 contended AS (SELECT DISTINCT locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid \
 FROM locks WHERE NOT granted) \
-SELECT l.pid, a.leader_pid, l.locktype, \
+SELECT coalesce(l.pid, 0), a.leader_pid, l.locktype, \
 (l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid)::text, \
 CASE WHEN l.database IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())) \
 THEN l.relation::pg_catalog.regclass::text END, \
@@ -38,8 +38,11 @@ AND coalesce(l.transactionid::text, '') = coalesce(c.transactionid::text, '') \
 AND coalesce(l.virtualxid, '') = coalesce(c.virtualxid, '') AND l.database IS NOT DISTINCT FROM c.database \
 AND l.page IS NOT DISTINCT FROM c.page AND l.tuple IS NOT DISTINCT FROM c.tuple \
 AND l.classid IS NOT DISTINCT FROM c.classid AND l.objsubid IS NOT DISTINCT FROM c.objsubid \
-LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid \
-WHERE l.pid IS NOT NULL";
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid";
+
+/// As whose the locks of prepared transactions are told, which no process has: as by `pg_blocking_pids`.
+//= pg18 functions-info#FUNCTIONS-INFO-SESSION
+pub const PREPARED_PID: i32 = 0;
 
 /// How many locks there are, in the columns that [`counts`] reads: the last row has no mode, but how many things are locked in the shared
 /// table, and for how many it has room. Tuples and pages of one relation are one thing here: few are locked at a time.

@@ -1,7 +1,7 @@
 //! A moment as it is kept.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,11 +159,9 @@ impl Second {
 fn counted<'m>(moment: &'m Moment, options: &Options) -> Vec<Counted<'m>> {
     let chains = chains(moment);
     let who = |row: &Row| who(row, options);
-    let blockers: BTreeMap<Place, Who> = chains
-        .iter()
-        .map(|((host, _), chain)| (*host, chain.root))
-        .filter_map(|place| Some((place, who(moment.row(place.0, place.1)?))))
-        .collect();
+    let roots: BTreeSet<Place> = chains.iter().map(|((host, _), chain)| (*host, chain.root)).collect();
+    let blockers: BTreeMap<Place, Who> =
+        roots.into_iter().filter_map(|place| Some((place, who(moment.row(place.0, place.1)?)))).collect();
     let mut counted = Vec::new();
     for row in &moment.rows {
         let Some((class, event)) = row.wait() else { continue };

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-mod observed;
+pub(crate) mod observed;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -407,6 +407,7 @@ fn first_worker() -> Snapshot {
         pool: PoolId(0),
         key: key("app", "app_owner"),
         state: "active",
+        host: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
         address: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
         local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
         times: ServerTimes { connected_at: Time(10_000_000), request_at: Time(99_900_000) },
@@ -462,6 +463,7 @@ fn second_worker() -> Snapshot {
         pool: PoolId(2),
         key: key("made_on_demand", "alice"),
         state: "idle",
+        host: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
         address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
         local: None,
         times: ServerTimes { connected_at: Time(5_000_000), request_at: Time(6_000_000) },

@@ -241,6 +241,7 @@ impl View<'_> {
             pool: pool.id,
             key: pool.key.clone(),
             state: server_state(server, stale),
+            host: Arc::clone(&server.identity.host),
             address: Arc::clone(&server.identity.address),
             times: ServerTimes { connected_at: server.identity.connected_at, request_at: server.transaction.query_at },
             link: server

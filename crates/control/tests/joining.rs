@@ -1,0 +1,69 @@
+//! Which backend is whose, where names, pids and times could mislead.
+
+mod world;
+
+use std::time::Duration;
+
+use activity::{Moment, Origin, Row, tree};
+use machine::Settings;
+use observe::{Backend, LockMode};
+use world::World;
+use world::observed::{answer, at_host, lock, moment};
+
+fn joined(change: impl FnOnce(&mut activity::Answer)) -> Moment {
+    let snapshots = at_host(&World::new().snapshots);
+    let mut answer = answer();
+    change(&mut answer);
+    moment(answer, &snapshots, &Settings::default())
+}
+
+fn row(moment: &Moment, pid: i32) -> &Row {
+    moment.row(0, pid).unwrap_or_else(|| panic!("{pid}: {moment:?}"))
+}
+
+#[test]
+fn a_server_behind_a_name_is_the_poolers() {
+    let moment = joined(|_| {});
+    assert_eq!(row(&moment, 815).origin, Origin::Client);
+    assert_eq!(row(&moment, 900).origin, Origin::Stranger);
+}
+
+#[test]
+fn a_pid_that_has_come_again_on_another_machine_is_a_strangers() {
+    for age in [10, 1000] {
+        let moment = joined(|answer| answer.backends[0].ages.backend = Some(Duration::from_secs(age)));
+        assert_eq!(row(&moment, 815).origin, Origin::Stranger, "{age} s");
+        assert!(moment.rows.iter().any(|row| row.host.is_none() && row.origin == Origin::Client), "its client is there");
+    }
+    let moment = joined(|answer| answer.backends[0].ages.backend = None);
+    assert_eq!(row(&moment, 815).origin, Origin::Client, "a role without rights is told no age");
+}
+
+#[test]
+fn a_session_that_came_after_the_question_has_a_row_of_its_own() {
+    let at_once = joined(|_| {});
+    let late = joined(|answer| {
+        answer.age = Duration::from_secs(80);
+        answer.backends[0].ages.backend = Some(Duration::from_secs(10));
+    });
+    assert_eq!(row(&late, 815).origin, Origin::Server);
+    let clients = |moment: &Moment| moment.rows.iter().filter(|row| row.session.is_some()).count();
+    assert_eq!(clients(&late), clients(&at_once), "nobody is lost");
+}
+
+#[test]
+fn a_lock_that_is_not_waited_for_any_more_is_not_the_rows() {
+    assert!(row(&joined(|_| {}), 901).waiter.is_some());
+    let gone = joined(|answer| answer.backends[2].wait = None);
+    assert!(row(&gone, 901).waiter.is_none());
+}
+
+/// Their locks have no process, and block as others do.
+#[test]
+fn a_prepared_transaction_is_named_as_the_blocker() {
+    let moment = joined(|answer| answer.locks[0] = lock(observe::PREPARED_PID, LockMode::AccessShare, None));
+    let kind = |row: &Row| row.backend.as_deref().and_then(|backend: &Backend| backend.kind.clone());
+    assert_eq!(kind(row(&moment, 0)).as_deref(), Some("prepared transaction"));
+    let branches = tree(&moment);
+    assert_eq!((branches[0].pid, branches[0].count, branches[1].pid), (0, 2, 900));
+}
