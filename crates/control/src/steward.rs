@@ -346,7 +346,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     fn show(&mut self, shown: &Shown, admin: bool) -> Answer {
         let seen = self.seen(shown.show);
-        self.with_input(&seen, admin, |input| shown.table(input).map_or(Answer::Help, Answer::Rows))
+        self.with_input(&seen, admin, |input| match shown.excess(&input.now) {
+            Some(words) => Answer::Refused(Refusal::Words(words)),
+            None => shown.table(input).map_or(Answer::Help, Answer::Rows),
+        })
     }
 
     /// What a `SHOW` has, for whoever may see it and draws it: sums that fall and rise again would look like a restart.
@@ -359,7 +362,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         if seen.detail != Detail::Nothing && !is_whole(&self.loaded, &seen.snapshots) {
             return None;
         }
-        self.with_input(&seen, admin, |input| shown.table(input))
+        self.with_input(&seen, admin, |input| shown.excess(&input.now).is_none().then(|| shown.table(input)).flatten())
     }
 
     fn seen(&mut self, show: Show) -> Seen {

@@ -53,7 +53,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 }
 
 fn values(input: &ShowInput<'_>, moment: &Moment, branch: &Branch<'_>) -> Vec<Value> {
-    let row = moment.row(branch.host, branch.pid);
+    let row = branch.row;
     let session = row.and_then(|row| row.session.as_ref());
     let (database, user) = row.map(names).unwrap_or_default();
     let ages = row.and_then(|row| row.backend.as_ref()).map(|backend| backend.ages).unwrap_or_default();

@@ -74,7 +74,10 @@ pub(super) fn span(now: &Zoned, during: &During) -> Span {
     let from = from.unwrap_or_else(|| before(during.last.unwrap_or(LAST_SECONDS)));
     // From a time with a length: so long after it.
     match (&during.from, &during.to, during.last) {
-        (Some(_), None, Some(last)) => Span { from, to: At(from.0.saturating_add(last.saturating_mul(1000))) },
+        // The last second is one of them.
+        (Some(_), None, Some(last)) => {
+            Span { from, to: At(from.0.saturating_add(last.saturating_sub(1).saturating_mul(1000))) }
+        }
         _ => Span { from, to },
     }
 }

@@ -14,6 +14,9 @@ use crate::pattern::Pattern;
 use crate::show_input::ShowInput;
 use crate::table::{Table, TableFormat};
 
+/// SHOW HISTORY is written whole before it is sent: a second has some hundred rows at most.
+const HISTORY_SECONDS_MAX: u64 = 600;
+
 /// A SHOW with all that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
@@ -113,6 +116,15 @@ impl Shown {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Why it is not shown, if it asks for too much.
+    pub(crate) fn excess(&self, now: &Zoned) -> Option<String> {
+        let span = show_waits::span(now, &self.during);
+        let seconds = span.to.second().saturating_sub(span.from.second());
+        let is_too_long = self.show == Show::History && seconds > HISTORY_SECONDS_MAX;
+        let words = format!("SHOW HISTORY shows {} min at a time: FROM, TO and LAST say which", HISTORY_SECONDS_MAX / 60);
+        is_too_long.then_some(words)
     }
 
     /// The table; `None` for SHOW HELP.
@@ -251,6 +263,19 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(Shown::parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_history_is_shown_in_parts_and_a_length_has_so_many_seconds() {
+        let now: Zoned = "2026-11-26T14:03:20+01:00[Europe/Berlin]".parse().expect("a time");
+        let excess = |text| Shown::parse(text).expect("a table").excess(&now).is_some();
+        assert!(!excess(" history") && !excess(" history last 10min") && !excess(" waits last 1h"));
+        assert!(excess(" history last 1h") && excess(" history from '13:00' to '13:11'"));
+        for (text, seconds) in [(" waits last 30s", 30), (" waits from '14:00' last 30s", 30), (" waits last 1", 1)] {
+            let span = show_waits::span(&now, &Shown::parse(text).expect("a table").during);
+            // Both ends are seconds of it.
+            assert_eq!(span.to.second() - span.from.second() + 1, seconds, "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! A table as CSV or JSON, in one column of text: for whoever takes it out of a console with any client.
 //!
-//! Promises that texts of clients stay texts: in CSV they are quoted, and one that a spreadsheet would take for a formula has a `'` before it.
+//! Promises that texts of clients stay texts: in CSV they are quoted, what a terminal would obey is written as `\x1b`, and one that a spreadsheet
+//! would take for a formula has a `'` before it.
 //= rfc4180#section-2
 //= rfc8259#section-7
 
@@ -80,9 +81,20 @@ fn field(value: Option<&str>, column: &Column) -> String {
         Some(value) if column.kind != Type::Text => value.to_owned(),
         Some(value) => {
             let guard = if value.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-            format!("\"{guard}{}\"", value.replace('"', "\"\""))
+            format!("\"{guard}{}\"", visible(value).replace('"', "\"\""))
         }
     }
+}
+
+/// What a terminal would obey, as `\x1b`; lines stay lines.
+fn visible(value: &str) -> String {
+    value.chars().fold(String::with_capacity(value.len()), |mut out, char| {
+        match char.is_control() && !matches!(char, '\n' | '\t') {
+            true => write!(out, "\\x{:02x}", u32::from(char)).expect("a string takes all"),
+            false => out.push(char),
+        }
+        out
+    })
 }
 
 fn string(out: &mut String, value: &str) {
@@ -115,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_table_as_csv() {
-        let expected = ["name,n", "\"'=cmd()\",-1", "\"a \"\"b\"\",\n\u{1b}[31m<b>\\\",", ",2"];
+        let expected = ["name,n", "\"'=cmd()\",-1", "\"a \"\"b\"\",\n\\x1b[31m<b>\\\",", ",2"];
         assert_eq!(rows(&table().in_format(TableFormat::Csv)), expected);
     }
 

@@ -75,13 +75,20 @@ type Display = Terminal<CrosstermBackend<io::Stdout>>;
 
 impl Follower {
     fn follow(&mut self, terminal: &mut Display) -> io::Result<()> {
+        // It is drawn when something has come, a key or an answer, and for its clock.
+        let mut drawn_at = None;
         loop {
-            self.hear();
+            let has_news = self.hear();
             self.ask();
-            terminal.draw(|frame| draw(&self.screen, frame))?;
+            let second = self.began.elapsed().as_secs();
+            if has_news || drawn_at != Some(second) {
+                terminal.draw(|frame| draw(&self.screen, frame))?;
+                drawn_at = Some(second);
+            }
             if !event::poll(TICK)? {
                 continue;
             }
+            drawn_at = None;
             // All keys that are there, before it is drawn again.
             while event::poll(Duration::ZERO)? {
                 let Event::Key(key) = event::read()? else { continue };
@@ -97,8 +104,11 @@ impl Follower {
         }
     }
 
-    fn hear(&mut self) {
+    /// Whether anything was heard.
+    fn hear(&mut self) -> bool {
+        let mut has_heard = false;
         while let Ok(heard) = self.told.try_recv() {
+            has_heard = true;
             let now = self.began.elapsed();
             let is_order = matches!(heard, Heard::Done(..));
             self.screen.take(heard, now);
@@ -112,6 +122,7 @@ impl Follower {
             }
             self.asked = Asked::Nothing;
         }
+        has_heard
     }
 
     fn ask_at_once(&mut self) {
