@@ -72,7 +72,9 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
     let mut moment = Moment { at, pools: pools(snapshots, settings), ..Moment::default() };
     let mut servers: BTreeMap<(String, i32), (&ServerSnapshot, Duration)> = BTreeMap::new();
     let ago = |snapshot: &Snapshot, server: &ServerSnapshot| snapshot.now.since(server.times.connected_at);
-    for (snapshot, server) in snapshots.iter().flat_map(|snapshot| snapshot.servers.iter().map(move |server| (snapshot, server))) {
+    for (snapshot, server) in
+        snapshots.iter().flat_map(|snapshot| snapshot.servers.iter().map(move |server| (snapshot, server)))
+    {
         servers.insert((address_text(&server.host), server.remote_pid), (server, ago(snapshot, server)));
     }
     for reading in readings {

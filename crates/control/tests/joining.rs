@@ -33,7 +33,10 @@ fn a_pid_that_has_come_again_on_another_machine_is_a_strangers() {
     for age in [10, 1000] {
         let moment = joined(|answer| answer.backends[0].ages.backend = Some(Duration::from_secs(age)));
         assert_eq!(row(&moment, 815).origin, Origin::Stranger, "{age} s");
-        assert!(moment.rows.iter().any(|row| row.host.is_none() && row.origin == Origin::Client), "its client is there");
+        assert!(
+            moment.rows.iter().any(|row| row.host.is_none() && row.origin == Origin::Client),
+            "its client is there"
+        );
     }
     let moment = joined(|answer| answer.backends[0].ages.backend = None);
     assert_eq!(row(&moment, 815).origin, Origin::Client, "a role without rights is told no age");

@@ -123,7 +123,8 @@ impl Shown {
         let span = show_waits::span(now, &self.during);
         let seconds = span.to.second().saturating_sub(span.from.second());
         let is_too_long = self.show == Show::History && seconds > HISTORY_SECONDS_MAX;
-        let words = format!("SHOW HISTORY shows {} min at a time: FROM, TO and LAST say which", HISTORY_SECONDS_MAX / 60);
+        let words =
+            format!("SHOW HISTORY shows {} min at a time: FROM, TO and LAST say which", HISTORY_SECONDS_MAX / 60);
         is_too_long.then_some(words)
     }
 
