@@ -95,7 +95,8 @@ fn assert_summed_elsewhere(stage: &Stage, page: &Page, by: &str, is_it: impl Fn(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let answer = page.api(&format!("waits?from={}&to={now}&by={by}", now - 10));
     let sums: Value = serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("{}", answer.body));
-    let names: Vec<&str> = sums["sums"].as_array().expect("sums").iter().filter_map(|sum| sum["name"].as_str()).collect();
+    let names: Vec<&str> =
+        sums["sums"].as_array().expect("sums").iter().filter_map(|sum| sum["name"].as_str()).collect();
     assert!(names.iter().any(|name| is_it(name)), "the page, by {by}: {names:?}");
     let text = top(stage, &["--view", "waits", "--table", by]);
     assert!(text.lines().any(is_it), "top, by {by}: {text}");
