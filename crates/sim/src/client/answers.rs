@@ -111,6 +111,7 @@ impl Client {
         let may_strike = self.cancels.seen < self.cancels.sent || self.overdue;
         let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
         self.cancels.seen += u32::from(has_struck);
+        census.cancels.obeyed += u64::from(has_struck && !self.habits.cancels && !self.overdue);
         self.talk.twin.compare(self.who.number, message, body)?;
         if self.talk.twin.has_all_ready() {
             self.work.setting = false;
