@@ -56,6 +56,8 @@ pub(crate) enum Happening {
     Reload,
     /// An administrator gives an order.
     Order,
+    /// An administrator orders that a query is cancelled.
+    KillQuery,
     /// What is paused or disabled is so no more.
     Relief,
     /// A second later: whoever waits has a server to wait for. When it was.

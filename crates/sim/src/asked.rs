@@ -96,6 +96,11 @@ impl Units {
         aim.unit == number || in_its_place
     }
 
+    /// The client whose unit a cancel was for; `None`: it is the pooler's own, or not answered yet.
+    pub(crate) fn client_of(&self, aim: &Aim) -> Option<u32> {
+        self.get(aim.unit)?.client
+    }
+
     /// The server takes a message that was sent at that moment.
     pub(crate) fn take(&mut self, sent_at: u64) -> bool {
         if self.kept.back().is_some_and(|unit| unit.end.is_none()) {

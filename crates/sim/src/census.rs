@@ -104,6 +104,8 @@ census! {
         wrong = "cancels_wrong",
         /// By an administrator's KILL_QUERY.
         ordered = "cancels_ordered",
+        /// Those of them that a client has seen that sends no CancelRequests itself.
+        obeyed = "cancels_obeyed",
         cut = "cancels_cut",
         /// Queries that query_timeout has cancelled.
         overdue = "overdue",

@@ -18,6 +18,8 @@ pub struct Orders {
     pub are_given: bool,
     /// Whoever gives them has a console all the time.
     pub operator_stays: bool,
+    /// Besides the other orders, one query after the other is cancelled.
+    pub cancels_often: bool,
     /// Something that changes what the pooler does.
     pub changes: bool,
     /// Servers were closed that listened for clients.
@@ -34,7 +36,8 @@ pub struct Orders {
 impl Orders {
     fn draw(seed: u64) -> Orders {
         let mut random = stream(seed, b"operator");
-        Orders { are_given: random.chance(200), operator_stays: random.chance(800), ..Orders::default() }
+        let (are_given, operator_stays) = (random.chance(200), random.chance(800));
+        Orders { are_given, operator_stays, cancels_often: are_given && random.chance(400), ..Orders::default() }
     }
 }
 
@@ -158,6 +161,12 @@ impl Promises {
         }
         let mut random = stream(self.seed ^ u64::from(process.unsigned_abs()) << 32, b"longkeys");
         random.range(4, Secret::LEN_MAX as u64) as usize
+    }
+
+    /// Whether an administrator may cancel what a client runs, though it sends no CancelRequests.
+    pub(crate) fn may_be_cancelled(&self, client: u32) -> bool {
+        let mut random = stream(self.seed ^ u64::from(client) << 32, b"victims ");
+        self.orders.are_given && random.chance(300)
     }
 
     /// The wrong bit in a cancel's secret, if a client sends such a cancel now.

@@ -1,4 +1,9 @@
-//! I4: a cancel interrupts only a query of the key's owner, or one whose owner is gone.
+//! I4: a cancel interrupts only a query of the key's owner, or one whose owner is gone; and one that an administrator has ordered only a
+//! query of the client that was named.
+//!
+//! No client is interrupted more often than it has asked for itself, and than it was ordered for it while it had a request. A later
+//! request of the same client may be interrupted instead: a CancelRequest names a process, not a query. Whoever had the server when the
+//! cancel was sent must be whom it interrupts.
 //!
 //! A cancel because of `query_timeout` is for the first unit whose answer the pooler has not read. That unit must have
 //! lasted for `query_timeout` when the cancel was sent. A later unit that the client had sent by then may be
@@ -23,13 +28,26 @@ pub(crate) fn is_overdue(plan: &Plan, process: &Process, aim: Option<Aim>) -> bo
     global.pools.pool_fidelity != Fidelity::Classic && was_late
 }
 
-/// A cancel is about to interrupt what this process does for a client; `link` is the client's connection.
-pub(crate) fn check(process: &Process, (client, visitor): (u32, Visitor), link: Option<&Link>) -> Result<(), Finding> {
+/// A cancel with this aim is about to interrupt what this process does for a client; `link` is the client's connection.
+pub(crate) fn check(
+    plan: &Plan,
+    (process, aim): (&Process, Option<Aim>),
+    (client, visitor): (u32, Visitor),
+    link: Option<&Link>,
+) -> Result<(), Finding> {
     // A client whose connection was closed, even if it does not know yet, needs no answer any more.
     let closed = link.is_none_or(|link| link.pooler.closed);
-    if !visitor.gone && !closed && visitor.struck > visitor.cancels {
-        let (number, cancels) = (process.number(), visitor.cancels);
+    if visitor.gone || closed {
+        return Ok(());
+    }
+    let (number, cancels) = (process.number(), visitor.cancels);
+    if visitor.struck > cancels {
         return Err((4, format!("a cancel strikes client {client} on server {number}, which asked for {cancels}")));
     }
-    Ok(())
+    // Where limits are checked, a server's unit may bear the mark of its last client, though it is the pooler's own.
+    let target = aim.filter(|_| !plan.is_limited()).and_then(|aim| process.units.client_of(&aim));
+    match target.filter(|target| *target != client) {
+        Some(target) => Err((4, format!("a cancel for client {target} strikes client {client} on server {number}"))),
+        None => Ok(()),
+    }
 }

@@ -96,14 +96,14 @@ impl Client {
         if self.losses.is_lost || self.is_loss(message, body, facts, plan) {
             return self.after_loss(message, body, census);
         }
-        self.answer(message, body, census)
+        self.answer(message, body, plan, census)
     }
 
     /// A message that the twin must send as well.
-    fn answer(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
+    fn answer(&mut self, message: u8, body: &[u8], plan: &Plan, census: &mut Census) -> Result<(), Finding> {
         let refused = match hurry::refusal(message, body) {
             Some(detail) => {
-                self.judge_refusal(&detail, census)?;
+                self.judge_refusal(&detail, plan, census)?;
                 true
             }
             None => false,
@@ -111,6 +111,7 @@ impl Client {
         let may_strike = self.cancels.seen < self.cancels.sent || self.overdue;
         let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
         self.cancels.seen += u32::from(has_struck);
+        census.cancels.obeyed += u64::from(has_struck && !self.habits.cancels && !self.overdue);
         self.talk.twin.compare(self.who.number, message, body)?;
         if self.talk.twin.has_all_ready() {
             self.work.setting = false;
@@ -120,9 +121,12 @@ impl Client {
     }
 
     /// Checks a refusal while it waited: in time, and with a reason?
-    fn judge_refusal(&self, detail: &str, census: &mut Census) -> Result<(), Finding> {
+    fn judge_refusal(&self, detail: &str, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
         let may_be = self.talk.twin.status() == Status::Idle && !self.talk.twin.is_at_work();
-        match hurry::judge(detail, self.talk.deadline_ms()).filter(|_| may_be) {
+        let deadline_ms = self.talk.deadline_ms();
+        // It cannot have waited for longer than an answer has been owed.
+        let passed_at = self.debt.since.unwrap_or(0) + u64::from(deadline_ms) * 1_000;
+        match hurry::judge(detail, deadline_ms, plan.is_spared(passed_at)).filter(|_| may_be) {
             Some(Refused::Late) => census.cancels.late += 1,
             Some(Refused::Hasty) => census.cancels.hasty += 1,
             None => {

@@ -2,6 +2,7 @@
 //!
 //! Instead of a twin it has the desk: each answer must come as the desk gave it, byte for byte and in order.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use machine::{Manner, Question};
@@ -10,7 +11,6 @@ use wire::backend::tag;
 use wire::frontend::{self, Bind, Execute, Parse};
 
 use super::compare::show;
-use super::socket::Socket;
 use super::turn::Turn;
 use super::{Circumstances, Wants};
 use crate::course::Finding;
@@ -94,7 +94,7 @@ pub struct Console {
     answers: Vec<u8>,
     answers_at: usize,
     /// What the desk is yet to be asked, in order.
-    to_ask: VecDeque<(&'static str, Kind)>,
+    to_ask: VecDeque<(Cow<'static, str>, Kind)>,
     /// What the desk is asked just now.
     asked: Option<Kind>,
     /// It reads nothing before this time.
@@ -117,8 +117,8 @@ impl Console {
         let wanted = self.to_ask.pop_front();
         let kind = Kind::of(&question.manner);
         self.asked = Some(kind);
-        let is_it = |(text, wanted): (&str, Kind)| text.as_bytes() == question.text && wanted == kind;
-        let found = wanted.is_some_and(is_it) && question.admin == self.admin;
+        let is_it = |(text, wanted): &(Cow<'_, str>, Kind)| text.as_bytes() == question.text && *wanted == kind;
+        let found = wanted.as_ref().is_some_and(is_it) && question.admin == self.admin;
         if !found && !hostile {
             return Err((11, format!("client {number} asks {wanted:?}, the desk heard {question:?}")));
         }
@@ -224,7 +224,7 @@ impl Console {
         }
         let count = if deaf { DEAF_QUESTIONS } else { turn.random.skewed(1, 5) };
         for _ in 0..count {
-            self.ask(&mut turn.talk.socket, deaf, turn.plan.promises.orders.are_given, turn.random);
+            self.ask(turn, deaf, facts.victim);
         }
         turn.work.units -= 1;
         let think = turn.random.skewed(100, turn.plan.manners.think_max.max(20_000));
@@ -232,13 +232,15 @@ impl Console {
         wants.again.get_or_insert(think);
     }
 
-    fn ask(&mut self, socket: &mut Socket, deaf: bool, orders: bool, random: &mut Random) {
-        let out = socket.outbox();
-        let text = match random.below(40) {
+    /// `victim`: whose query it may order to be cancelled.
+    fn ask(&mut self, turn: &mut Turn<'_>, deaf: bool, victim: Option<i32>) {
+        let (orders, random) = (turn.plan.promises.orders.are_given, &mut *turn.random);
+        let out = turn.talk.socket.outbox();
+        let text: Cow<'static, str> = match random.below(40) {
             0 | 13..=18 if !deaf => {
                 let text = *random.pick(&QUESTIONS);
                 self.owed.push_back(Owed::Batch(ConsoleStage::Parsed));
-                self.to_ask.extend([(text, Kind::Describe), (text, Kind::Execute)]);
+                self.to_ask.extend([(text.into(), Kind::Describe), (text.into(), Kind::Execute)]);
                 Parse { name: b"", query: text.as_bytes(), types: Parse::NO_TYPES }.encode(out);
                 Bind::encode(out, b"", b"", []);
                 Execute { portal: b"", rows_max: 0 }.encode(out);
@@ -249,16 +251,17 @@ impl Console {
                 return frontend::encode_sync(out);
             }
             2 => return frontend::encode_copy_done(out),
-            3 if self.stops && self.admin => "shutdown wait_for_servers",
-            4 if self.stops && self.admin => "shutdown wait_for_clients",
-            _ if deaf => QUESTIONS[1],
+            3 if self.stops && self.admin => "shutdown wait_for_servers".into(),
+            4 if self.stops && self.admin => "shutdown wait_for_clients".into(),
+            _ if deaf => QUESTIONS[1].into(),
             // KILL is rare: it ends everybody's work.
-            5 if orders => ORDERS[6],
-            6..=12 if orders => random.pick(&ORDERS[..6]),
-            _ => *random.pick(&QUESTIONS),
+            5 if orders => ORDERS[6].into(),
+            6..=12 if orders => (*random.pick(&ORDERS[..6])).into(),
+            19..=22 if let Some(id) = victim => format!("kill_query {id}").into(),
+            _ => (*random.pick(&QUESTIONS)).into(),
         };
+        frontend::Query { text: text.as_bytes() }.encode(out);
         self.owed.push_back(Owed::Answer);
         self.to_ask.push_back((text, Kind::Query));
-        frontend::Query { text: text.as_bytes() }.encode(out);
     }
 }

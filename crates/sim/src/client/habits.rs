@@ -8,6 +8,8 @@ use crate::random::Random;
 pub struct Habits {
     /// Sends CancelRequests. Such a client sends one unit at a time.
     pub cancels: bool,
+    /// Sends CancelRequests, or an administrator may cancel what it runs. Such a client sends one unit at a time, too.
+    pub may_be_cancelled: bool,
     /// Reads and writes so many bytes at a time; 0: as many as there are.
     pub pace: usize,
     /// Closes after so many bytes were sent, in order or by a reset.
@@ -29,8 +31,10 @@ pub struct Habits {
 impl Habits {
     pub(super) fn draw(number: u32, plan: &Plan, random: &mut Random) -> Habits {
         let manners = &plan.manners;
+        let cancels = random.chance(manners.cancellers);
         Habits {
-            cancels: random.chance(manners.cancellers),
+            cancels,
+            may_be_cancelled: cancels || plan.promises.may_be_cancelled(number),
             pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
             vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),
             vanishes_orderly: random.chance(500),

@@ -38,8 +38,9 @@ pub(super) enum Refused {
     Hasty,
 }
 
-/// When a client with this deadline was refused; `None`: without a reason.
-pub(super) fn judge(detail: &str, deadline_ms: u32) -> Option<Refused> {
+/// When a client with this deadline was refused; `None`: without a reason. `spared`: the deadline passed when timeouts ended nothing,
+/// because of SUSPEND: it is refused for it afterwards.
+pub(super) fn judge(detail: &str, deadline_ms: u32, spared: bool) -> Option<Refused> {
     let number = |name: &str| {
         let word = detail.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         word.and_then(|word| word.parse::<u64>().ok())
@@ -48,7 +49,7 @@ pub(super) fn judge(detail: &str, deadline_ms: u32) -> Option<Refused> {
     if deadline != u64::from(deadline_ms) || deadline == 0 {
         return None;
     }
-    if waited >= deadline && waited <= deadline + SLACK_MS {
+    if waited >= deadline && (spared || waited <= deadline + SLACK_MS) {
         return Some(Refused::Late);
     }
     // It may have waited at a limit before. Both times are rounded down to milliseconds.
@@ -63,10 +64,12 @@ mod tests {
 
     #[test]
     fn a_refusal_comes_in_time_or_when_the_time_is_over() {
-        assert_eq!(judge("waited_ms=50 deadline_ms=50", 50), Some(Refused::Late));
-        assert_eq!(judge("waited_ms=151 deadline_ms=50", 50), None);
-        assert_eq!(judge("waited_ms=10 expected_wait_ms=39 deadline_ms=50", 50), Some(Refused::Hasty));
-        assert_eq!(judge("waited_ms=10 expected_wait_ms=38 deadline_ms=50", 50), None);
-        assert_eq!(judge("waited_ms=50 deadline_ms=50", 40), None);
+        assert_eq!(judge("waited_ms=151 deadline_ms=50", 50, true), Some(Refused::Late));
+        assert_eq!(judge("waited_ms=49 deadline_ms=50", 50, true), None);
+        assert_eq!(judge("waited_ms=50 deadline_ms=50", 50, false), Some(Refused::Late));
+        assert_eq!(judge("waited_ms=151 deadline_ms=50", 50, false), None);
+        assert_eq!(judge("waited_ms=10 expected_wait_ms=39 deadline_ms=50", 50, false), Some(Refused::Hasty));
+        assert_eq!(judge("waited_ms=10 expected_wait_ms=38 deadline_ms=50", 50, false), None);
+        assert_eq!(judge("waited_ms=50 deadline_ms=50", 40, false), None);
     }
 }

@@ -81,6 +81,8 @@ pub struct Circumstances {
     /// When a worker last panicked.
     pub fault_at: Option<u64>,
     pub closing_time: bool,
+    /// The id of a client whose query an administrator may cancel, for a console.
+    pub victim: Option<i32>,
 }
 
 /// Its CancelRequests.
@@ -159,7 +161,7 @@ impl Client {
         let (overdue, deadline_ms) = (plan.cancels_overdue(who.mode), hurry::draw(number, plan, who.mode));
         let defaults = plan.databases[who.database].defaults;
         let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, defaults);
-        let may_be_struck = habits.cancels || overdue || deadline_ms > 0;
+        let may_be_struck = habits.may_be_cancelled || overdue || deadline_ms > 0;
         Client {
             link,
             who,

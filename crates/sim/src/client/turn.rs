@@ -26,6 +26,9 @@ const TEXTS: [&str; 7] = [
     "select 12 900",
 ];
 
+/// The longest statement of clients whose queries are often cancelled, at least.
+const CANCELLED_US: u64 = 50_000;
+
 /// A pipeline sends no more while so much is owed or unsent.
 const OWED_LEN_MAX: usize = 40_000;
 
@@ -271,7 +274,10 @@ impl Turn<'_> {
     }
 
     fn sleep(&mut self) {
-        let micros = self.random.skewed(1, self.plan.manners.sleep_max);
+        let is_cancelled_often = self.plan.promises.orders.cancels_often && self.habits.may_be_cancelled;
+        let sleep_max = self.plan.manners.sleep_max;
+        // A cancel takes some milliseconds to come.
+        let micros = self.random.skewed(1, if is_cancelled_often { sleep_max.max(CANCELLED_US) } else { sleep_max });
         if self.random.chance(300) {
             let text = self.talk.marked(&format!("select pg_sleep({micros})"));
             self.talk.one(&text);

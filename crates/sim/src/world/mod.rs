@@ -141,6 +141,7 @@ impl World {
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),
             Happening::Order => orders::order(self),
+            Happening::KillQuery => orders::kill_query(self),
             Happening::Relief => orders::relieve(self),
             Happening::Relieved(since) => orders::check_relieved(self, since),
             Happening::Review => orders::review(self),
@@ -267,6 +268,9 @@ fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
     }
     if course.plan.promises.orders.are_given {
         course.after(10_000, Happening::Order);
+    }
+    if course.plan.promises.orders.cancels_often {
+        course.after(10_000, Happening::KillQuery);
     }
     // The coordinator has deadlines from its first round on.
     let first = course.now() + 1;

@@ -19,6 +19,7 @@ use super::World;
 use crate::agenda::Happening;
 use crate::desk::{REVIEW_US, Served};
 use crate::link::Peer;
+use crate::process::Process;
 use crate::random::Random;
 use control::Asker;
 use machine::mail::Place;
@@ -40,8 +41,8 @@ impl Administrator {
 }
 
 /// Orders that are given, with the most frequent more than once. `DB` stands for a database's name, `ID` for a client's id, `VICTIM` for
-/// that of one whose model bears to be cancelled at any time.
-const ORDERS: [&str; 16] = [
+/// that of one that has a request, and that an administrator may cancel.
+const ORDERS: [&str; 18] = [
     "pause",
     "pause DB",
     "pause DB",
@@ -57,8 +58,19 @@ const ORDERS: [&str; 16] = [
     "enable DB",
     "kill DB",
     "kill_client ID",
+    "kill_query VICTIM",
+    "kill_query VICTIM",
     "reload",
 ];
+
+/// The longest time between two KILL_QUERY where one query after the other is cancelled.
+const KILLS_US: u64 = 20_000;
+
+/// How long a cancel mostly takes.
+const CANCEL_US: u64 = 3_000;
+
+/// An id that no client has.
+const NOBODY: i32 = -1;
 
 /// How long something stays paused or disabled, at most.
 const PAUSED_MAX_US: u64 = 2_000_000;
@@ -91,6 +103,18 @@ pub(super) fn order(world: &mut World) {
         let until = if random.chance(500) { random.skewed(1_000, PAUSED_MAX_US) } else { PAUSED_MAX_US };
         world.course.after(until, Happening::Relief);
     }
+}
+
+/// Orders that one query is cancelled, one that a cancel will find running if there is any, and plans the next such order.
+pub(super) fn kill_query(world: &mut World) {
+    if !world.course.is_working() {
+        return;
+    }
+    if let Some(id) = pick(world, runs_on).or_else(|| pick(world, may_be_cancelled)) {
+        serve_order(world, &format!("kill_query {id}"));
+    }
+    let pause = world.orders.random.skewed(100, KILLS_US);
+    world.course.after(pause, Happening::KillQuery);
 }
 
 /// Takes back all that keeps clients from being served.
@@ -132,36 +156,52 @@ pub(super) fn check_relieved(world: &mut World, since: u64) {
     }
 }
 
-/// An order with a database and a client that are there.
+/// An order with a database and a client that are there. If no such client is there, the order is for nobody: any other one may not be
+/// ready for it.
 fn filled(world: &mut World, order: &str) -> String {
     let database = world.orders.random.pick(&world.course.plan.databases).name.clone();
-    let pick = |world: &mut World, is_meant: &dyn Fn(&World, &ClientSnapshot) -> bool| {
-        let clients = snapshots(world, Look::Connections).flat_map(|shown| shown.clients);
-        let ids: Vec<i32> = clients.filter(|client| is_meant(world, client)).map(|client| client.serial.0).collect();
-        if ids.is_empty() { 1 } else { *world.orders.random.pick(&ids) }
-    };
     let id = match order {
-        _ if order.contains("ID") => pick(world, &|_, _| true),
-        _ if order.contains("VICTIM") => pick(world, &bears_cancels),
-        _ => 0,
+        _ if order.contains("ID") => pick(world, |_, _| true),
+        _ if order.contains("VICTIM") => pick(world, may_be_cancelled),
+        _ => None,
     };
-    let text = order.replace("DB", &format!("\"{database}\""));
-    text.replace("ID", &id.to_string()).replace("VICTIM", &id.to_string())
+    let id = id.unwrap_or(NOBODY).to_string();
+    order.replace("DB", &format!("\"{database}\"")).replace("ID", &id).replace("VICTIM", &id)
 }
 
-/// Whether the model of this client is ready for a cancel, and has a request that one would end.
-fn bears_cancels(world: &World, shown: &ClientSnapshot) -> bool {
+/// The id of one of these clients, if there is any.
+fn pick(world: &mut World, is_meant: impl Fn(&World, &ClientSnapshot) -> bool) -> Option<i32> {
+    let clients = snapshots(world, Look::Connections).flat_map(|shown| shown.clients);
+    let ids: Vec<i32> = clients.filter(|client| is_meant(world, client)).map(|client| client.serial.0).collect();
+    (!ids.is_empty()).then(|| *world.orders.random.pick(&ids))
+}
+
+/// Whether an administrator may cancel what this client runs, and it has a request that a cancel would end.
+fn may_be_cancelled(world: &World, shown: &ClientSnapshot) -> bool {
     let client = client_of(world, WorkerId(shown.conn.owner()), shown.conn);
     let client = client.and_then(|(_, number)| world.crowd.find(number));
     let replicates = shown.ties.replication.is_some();
     !replicates
         && shown.doing.has_request
-        && client.is_some_and(|client| client.habits.cancels && !client.is_at_console())
+        && client.is_some_and(|client| client.habits.may_be_cancelled && !client.is_at_console())
+}
+
+/// Whether, besides, PostgreSQL needs so long for what this client runs that a cancel comes in time.
+fn runs_on(world: &World, shown: &ClientSnapshot) -> bool {
+    let until = world.course.now() + CANCEL_US;
+    let client = client_of(world, WorkerId(shown.conn.owner()), shown.conn).map(|(_, number)| number);
+    let is_its = |process: &Process| process.backend.client() == client && process.is_busy(until);
+    may_be_cancelled(world, shown) && world.postgres.iter().any(is_its)
+}
+
+/// The id of a client whose query a console may order to be cancelled, sometimes.
+pub(super) fn victim(world: &mut World) -> Option<i32> {
+    let is_now = world.course.plan.promises.orders.are_given && world.orders.random.chance(300);
+    if is_now { pick(world, may_be_cancelled) } else { None }
 }
 
 fn serve_order(world: &mut World, text: &str) {
     note_order(world, text);
-    world.orders.at = world.course.now();
     let question =
         Question { text: text.as_bytes().to_vec(), manner: Manner::Query, user: "operator".into(), admin: true };
     let shown: Vec<_> = snapshots(world, Look::Connections).collect();
@@ -173,8 +213,13 @@ fn serve_order(world: &mut World, text: &str) {
 /// What an order may do to clients from now on.
 pub(super) fn note_order(world: &mut World, text: &str) {
     let text = text.trim().to_ascii_lowercase();
-    let ordered = &mut world.course.plan.promises.orders;
     let of = |word: &str| text.split([' ', ';']).next() == Some(word);
+    // KILL_QUERY is for one client, and as if this client had sent a CancelRequest.
+    if of("kill_query") {
+        return;
+    }
+    world.orders.at = world.course.now();
+    let ordered = &mut world.course.plan.promises.orders;
     ordered.changes |= !of("show");
     ordered.pauses |= of("pause") || of("kill") || of("reconnect");
     ordered.kills |= of("kill");
@@ -208,14 +253,25 @@ pub(super) fn end_clients_and_queries(
         order_one(world, worker, ToWorker::KillClient { conn, serial });
     }
     for (worker, conn, serial) in cancelled {
-        if let Some((index, number)) = client_of(world, worker, conn)
-            && let Some(client) = world.crowd.at_mut(index, number)
-        {
-            let cancels = client.expect_cancel();
-            world.crowd.note_cancels(number, cancels);
-            world.course.census.cancels.ordered += 1;
-        }
+        world.course.census.cancels.ordered += 1;
         order_one(world, worker, ToWorker::KillQuery { conn, serial });
+    }
+}
+
+/// KILL_QUERY is about to reach the worker. If the client has a request now, one cancel may strike this request, or a later one of the
+/// same client: that is for the pooler to say when it cancels a server's work. If it has none, nothing may happen to it (I4).
+pub(super) fn expect_cancel(world: &mut World, conn: ConnId, serial: Serial) {
+    let worker = WorkerId(conn.owner());
+    let Some(shown) = world.pooler.machines.worker(worker.0) else { return };
+    let mut clients = shown.snapshot(Time(world.course.now()), Look::Connections).clients.into_iter();
+    if !clients.any(|client| client.conn == conn && client.serial == serial && client.doing.has_request) {
+        return;
+    }
+    if let Some((index, number)) = client_of(world, worker, conn)
+        && let Some(client) = world.crowd.at_mut(index, number)
+    {
+        let cancels = client.expect_cancel();
+        world.crowd.note_cancels(number, cancels);
     }
 }
 

@@ -12,7 +12,7 @@ use super::{World, orders, siblings};
 use crate::agenda::Happening;
 use crate::backend::Progress;
 use crate::checks::i04_cancels;
-use crate::client::Circumstances;
+use crate::client::{Circumstances, Client};
 use crate::desk::Open;
 use crate::link::{Leaving, LinkId, Peer, ProcessName};
 use crate::process::{Process, Start};
@@ -33,12 +33,15 @@ impl World {
     }
 
     pub(super) fn client_awakes(&mut self, index: u32, number: u32) {
+        let is_at_console = self.crowd.at(index, number).is_some_and(Client::is_at_console);
+        let victim = if is_at_console { orders::victim(self) } else { None };
         let World { course, pooler, crowd, .. } = self;
         let facts = Circumstances {
             now: course.now(),
             trouble_at: course.trouble_at(),
             fault_at: course.fault_at(),
             closing_time: !course.is_working(),
+            victim,
         };
         let Some(client) = crowd.at_mut(index, number) else { return };
         let id = client.link;
@@ -278,7 +281,7 @@ impl World {
                 course.census.cancels.overdue += 1;
             } else if let Some(visitor) = crowd.note_struck(client) {
                 let link = crowd.find(client).and_then(|client| pooler.network.get(client.link));
-                course.judge(i04_cancels::check(&process, (client, visitor), link));
+                course.judge(i04_cancels::check(&course.plan, (&process, aim), (client, visitor), link));
             }
         }
         let written = self.pooler.network.written(process.link);
@@ -323,7 +326,6 @@ impl World {
             return orders::reviewed(self, served, &answered);
         }
         if open.is_by_an_admin() {
-            self.orders.at = self.course.now();
             orders::note_order(self, &open.text());
         }
         self.answer(&open);

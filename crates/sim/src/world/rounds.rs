@@ -4,12 +4,12 @@
 //! then the end of the round, twice if the first one had actions. After each event all actions are carried out in
 //! order, as in the engine, on model sockets and model mailboxes.
 
-use machine::{Action, Actions, Event, Hangup, Mail, Secured, Source, ToCoordinator};
+use machine::{Action, Actions, Event, Hangup, Mail, Secured, Source, ToCoordinator, ToWorker};
 use units::{ConnId, Kind};
 
 use super::hosts::Manner;
 use super::panics::{self, AtStake};
-use super::{World, siblings};
+use super::{World, orders, siblings};
 use crate::agenda::Happening;
 use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes};
 use crate::course::Finding;
@@ -73,6 +73,9 @@ impl World {
         while let Some(letter) = self.pooler.machines.node_mut(node).next_letter(self.course.now()) {
             self.adopting = letter.carrying;
             self.checks.strangers.arrived(node, &letter);
+            if let Mail::ToWorker(_, ToWorker::KillQuery { conn, serial }) = letter.mail {
+                orders::expect_cancel(self, conn, serial);
+            }
             let event =
                 if letter.returned { Event::Returned(letter.mail.into_returned()) } else { Event::Mail(letter.mail) };
             self.step(node, event, &[]);
