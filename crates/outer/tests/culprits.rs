@@ -2,6 +2,7 @@
 //! culprit's tag, statement and blocker within two samples.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -90,6 +91,17 @@ fn assert_shown_elsewhere(stage: &Stage, page: &Page, culprit: &Row) {
     });
 }
 
+/// `PGWEIR_PICTURES=docs/guide` makes the pictures of the guide "Why is it slow?" anew, where there is a Chromium.
+fn draw(stage: &Stage, page: &Page, (view, words): (&str, &str), name: &str) {
+    let named = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let Some((folder, chromium)) = named("PGWEIR_PICTURES").zip(named("PGWEIR_CHROMIUM")) else { return };
+    // Tests run in the folder of their crate.
+    let file = format!("{}/../../{folder}/{name}.png", env!("CARGO_MANIFEST_DIR"));
+    let url = format!("http://{}", page.http);
+    let arguments = [&chromium, &url, "postgres", stage.cluster.password(), view, words, &file];
+    outer::python("picture.py", &arguments).unwrap_or_else(|why| panic!("{why}"));
+}
+
 /// The page and top sum waits of the last minute under such a name.
 fn assert_summed_elsewhere(stage: &Stage, page: &Page, by: &str, is_it: impl Fn(&str) -> bool) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
@@ -131,6 +143,7 @@ fn create_index_before_234_inserts() {
     });
     let by_tag = show(&stage, "WAITS BY TAG controller LAST 10s");
     assert_eq!(by_tag[0]["name"], "orders");
+    draw(&stage, &page, ("locks", "CREATE INDEX CONCURRENTLY"), "slow-create-index");
     assert_shown_elsewhere(&stage, &page, &root(&stage));
     assert_summed_elsewhere(&stage, &page, "blocker", |text| {
         text.contains("job=migrate") && text.contains("create index on orders")
@@ -177,6 +190,7 @@ fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
     let holder = holders.iter().find(|row| row["blocking"] == "50").expect("it holds a server");
     assert_eq!((holder["reason"].as_str(), holder["pid"].as_str()), ("idle in transaction", culprit["pid"].as_str()));
     assert_eq!(holder["client_id"], culprit["client_id"]);
+    draw(&stage, &page, ("locks", "idle in transaction"), "slow-idle-in-transaction");
     assert_shown_elsewhere(&stage, &page, &culprit);
     assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("controller=basket"));
     assert_counts_agree(&stage);
@@ -208,6 +222,7 @@ fn an_alter_table_behind_a_report_with_all_readers_behind_it() {
     assert_eq!((reader["depth"].as_str(), reader["blocked_by"].as_str()), ("2", ddl["pid"].as_str()));
     assert_eq!(ddl["blocking"], "20");
     assert!(ddl["note"].starts_with("ALTER TABLE, in the way of 20: SET lock_timeout"), "{ddl:?}");
+    draw(&stage, &page, ("locks", "lock_timeout"), "slow-alter-table");
     [report, ddl].into_iter().for_each(|culprit| assert_shown_elsewhere(&stage, &page, culprit));
     assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("job=report"));
     assert_counts_agree(&stage);
@@ -262,6 +277,7 @@ fn eight_hundred_tpc_b_clients_on_scale_1() {
     eventually("the blocker is named", || {
         waits("BY BLOCKER").iter().any(|row| row["name"].starts_with("postgres/postgres: "))
     });
+    draw(&stage, &page, ("now", "UPDATE pgbench_"), "slow-one-row");
     assert_summed_elsewhere(&stage, &page, "event", |text| text.contains("Pool:Server"));
     assert_summed_elsewhere(&stage, &page, "statement", |text| text.contains("UPDATE pgbench_"));
     assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("postgres/postgres: "));
@@ -332,6 +348,7 @@ fn two_hundred_thousand_locks() {
     took.sort();
     println!("SHOW LOCKS with {locks} locks: {took:?}");
     assert!(took[2] < Duration::from_secs(1), "{took:?}");
+    draw(&stage, &page, ("holders", "job=statistics"), "slow-many-locks");
     let rows = show(&stage, "LOCKS");
     assert_shown_elsewhere(&stage, &page, rows.iter().find(|row| row["tags"] == "job=migrate").expect("it waits"));
     assert_summed_elsewhere(&stage, &page, "blocker", |text| text.contains("job=statistics"));
