@@ -44,9 +44,9 @@ pub enum ControlEvent {
     Signal(Signal),
     /// Metrics are scraped.
     Scraped(metrics::Format, Sender<String>),
-    /// Somebody who is not at the console wants what a `SHOW` has, as an administrator or not. No answer: it is none, or not every worker
-    /// has answered.
-    Looked { text: String, admin: bool, to: Sender<Table> },
+    /// Somebody who is not at the console wants what a `SHOW` has, as an administrator or not. `None`: there is none for such rights. No
+    /// answer: not every worker has answered.
+    Looked { text: String, admin: bool, to: Sender<Option<Table>> },
     /// And that this client is disconnected, by its number. The answer is why not.
     ClientKilled { client: String, to: Sender<Result<(), String>> },
     /// A sign of life is due.
@@ -233,7 +233,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 // Without a page, whoever waits for it is told so. It may have given up.
                 let _ = self.metrics(format).map(|page| to.send(page));
             }
-            ControlEvent::Looked { text, admin, to } => _ = self.table(&text, admin).map(|table| to.send(table)),
+            ControlEvent::Looked { text, admin, to } => self.look(&text, admin, &to),
             ControlEvent::ClientKilled { client, to } => _ = to.send(orders::kill_client(&mut self.plane, &client)),
             ControlEvent::LifeAsked => self.plane.show_life(),
             ControlEvent::Changed(file) => {
@@ -353,16 +353,20 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     /// What a `SHOW` has, for whoever may see it and draws it: sums that fall and rise again would look like a restart.
-    fn table(&mut self, text: &str, admin: bool) -> Option<Table> {
-        let Some(Command::Show(shown)) = Command::parse(text) else { return None };
-        if !admin && !shown.show.is_for_stats_users() {
-            return None;
-        }
-        let seen = self.seen(shown.show);
-        if seen.detail != Detail::Nothing && !is_whole(&self.loaded, &seen.snapshots) {
-            return None;
-        }
-        self.with_input(&seen, admin, |input| shown.excess(&input.now).is_none().then(|| shown.table(input)).flatten())
+    fn look(&mut self, text: &str, admin: bool, to: &Sender<Option<Table>>) {
+        let table = match Command::parse(text) {
+            Some(Command::Show(shown)) if admin || shown.show.is_for_stats_users() => {
+                let seen = self.seen(shown.show);
+                if seen.detail != Detail::Nothing && !is_whole(&self.loaded, &seen.snapshots) {
+                    return;
+                }
+                let is_short = |input: &ShowInput<'_>| shown.excess(&input.now).is_none();
+                self.with_input(&seen, admin, |input| if is_short(input) { shown.table(input) } else { None })
+            }
+            _ => None,
+        };
+        // Whoever has asked may be gone.
+        let _ = to.send(table);
     }
 
     fn seen(&mut self, show: Show) -> Seen {

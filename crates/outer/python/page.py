@@ -54,6 +54,27 @@ def expect(true, what):
         raise SystemExit(f"not so: {what}")
 
 
+def log_in_without_scripts(browser, url, user, password):
+    """The form alone: as it is until its script has come."""
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(f"{url}/login")
+    expect(browser.run("document.querySelector('#login button').disabled"), "without its script the form cannot be sent")
+    for name, text in (("user", user), ("password", password)):
+        browser.run(f"document.querySelector('[name={name}]').focus()")
+        browser.type(text)
+    browser.press("Enter", text="\r")
+    # A form that is sent all the same is sent in a body.
+    browser.rest(0.5)
+    browser.run("document.getElementById('login').submit()")
+    browser.rest(1)
+    expect(not [asked for asked in browser.requests() if "password" in asked], "no password is in an address")
+    expect("password" not in browser.run("location.href"), "no password is in the address")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    browser.call("Network.clearBrowserCookies")
+    # It was refused, as it should be: that is an answer of 403, which browsers complain about.
+    browser.events = []
+
+
 def log_in(browser, url, user, password):
     browser.open(f"{url}/")
     browser.until("location.pathname === '/login' && document.activeElement?.name === 'user'", "the login asks for a name")
@@ -108,6 +129,13 @@ def look_at_locks(browser):
     browser.run("location.hash = 'locks'")
     browser.until("document.querySelectorAll('.tree .tree, .tree ul li').length >= 2", "two wait in the tree")
     first = browser.run("document.querySelector('.tree > li > .node').innerText")
+    # Focus and selection outlast what is drawn again each second.
+    browser.run("document.querySelector('.tree a').focus(); getSelection().selectAllChildren(document.querySelector('.tree .sql'))")
+    chosen = browser.run("getSelection().toString()")
+    browser.rest(3.5)
+    expect(browser.run("document.activeElement.matches('.tree a')"), "the focus stays")
+    expect(chosen and browser.run("getSelection().toString()") == chosen, "the selection stays")
+    browser.run("getSelection().removeAllRanges()")
     expect("idle in transaction" in first and "controller=imports" in first and "behind it" in first, f"the culprit is first: {first}")
 
 
@@ -127,6 +155,18 @@ def click_on_a_moment(browser):
     browser.until(f"location.hash !== '{before}'")
     browser.press("Escape")
     browser.until("location.hash === '#now'")
+
+
+def go_about(browser):
+    """Charts go with their view, the link past the navigation keeps the view, and no address breaks the page."""
+    browser.run("location.hash = 'holders'")
+    browser.until("document.querySelector('nav [aria-current]')?.hash === '#holders'")
+    browser.until("uPlot.sync('hour').plots.length === 0", "charts that are not shown are gone")
+    browser.run("document.querySelector('.skip').click()")
+    browser.rest(0.3)
+    expect(browser.run("location.hash") == "#holders" and browser.run("document.activeElement.id") == "view", "the view has the focus, and stays")
+    browser.run("location.hash = 'client/%'")
+    browser.until("document.querySelector('main').innerText.includes('not connected any more')")
 
 
 def keys(browser):
@@ -150,12 +190,14 @@ def main(chromium, url, user, password, pooler, folder):
     with Browser(chromium) as browser:
         browser.size(1440, 900)
         browser.theme("light")
+        log_in_without_scripts(browser, url, user, password)
         log_in(browser, url, user, password)
         # The refused login is an answer of 401, which browsers complain about.
         browser.events = [event for event in browser.events if "401" not in str(event)]
         click_on_a_moment(browser)
         look_at_locks(browser)
         look_at_texts(browser)
+        go_about(browser)
         keys(browser)
         show_all(browser, folder)
         foreign = [asked for asked in browser.requests() if not asked.startswith((url, "data:", "about:"))]

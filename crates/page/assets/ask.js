@@ -22,7 +22,7 @@ export async function ask(path, query = {}) {
   return (await answered(answer)).json();
 }
 
-// A table of SHOW; null where this user has none of that name, or the pooler has no time for it.
+// A table of SHOW; null where this user has none of that name. That the pooler has no time for it is an error.
 export const table = (name, query = {}) => ask(`show/${name}`, query);
 
 // The rows of a table as objects.
@@ -30,6 +30,12 @@ export function objects(shown) {
   if (!shown) return [];
   return shown.rows.map((row) => Object.fromEntries(shown.columns.map((column, at) => [column.name, row[at]])));
 }
+
+// Where the pooler knows of nothing, there is nothing; any other refusal is one.
+export const orElse = (nothing) => (error) => {
+  if (error instanceof Refused && error.status === 404) return nothing;
+  throw error;
+};
 
 export async function order(path, fields) {
   await answered(await fetch(`/api/${path}`, { method: "POST", headers: OWN, body: new URLSearchParams(fields) }));

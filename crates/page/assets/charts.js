@@ -60,8 +60,19 @@ export class Chart {
     this.plotted = el("div", { class: "plot" });
     this.element = el("figure", { class: "chart" },
       el("figcaption", {}, el("h2", {}, title), hint ? el("span", { class: "hint" }, hint) : null), this.plotted, this.legend);
-    new ResizeObserver(() => this.fit()).observe(this.plotted);
-    addEventListener("pgweir-theme", () => this.make());
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.plotted);
+    this.remake = () => this.make();
+    addEventListener("pgweir-theme", this.remake);
+  }
+
+  // What is outside of the element knows it no more: the window, and the other charts, whose cursor it shares.
+  close() {
+    this.observer.disconnect();
+    removeEventListener("pgweir-theme", this.remake);
+    this.plot?.destroy();
+    this.plot = null;
+    this.closed = true;
   }
 
   fit() {
@@ -72,7 +83,7 @@ export class Chart {
 
   make() {
     const width = this.plotted.clientWidth;
-    if (width === 0 || this.series.length === 0) return;
+    if (this.closed || width === 0 || this.series.length === 0) return;
     this.plot?.destroy();
     const axis = {
       stroke: () => css("--muted"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false },

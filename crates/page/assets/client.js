@@ -1,8 +1,8 @@
 // One client: what it is, what it does, and what it did in the last hour.
 
-import { ask, objects, order, table } from "./ask.js";
+import { ask, objects, order, orElse, table } from "./ask.js";
 import { colourOf } from "./charts.js";
-import { chip, code, el, empty, fill } from "./draw.js";
+import { chip, code, el, empty, fill, redraw } from "./draw.js";
 import { aged, clock, lasted, line, statement, visible } from "./words.js";
 import { Table } from "./table.js";
 
@@ -37,9 +37,9 @@ export function client({ me, rest, sure }) {
   }
 
   function drawFacts(connected, busy) {
+    end.disabled = !connected;
     if (!connected) {
-      end.disabled = true;
-      return fill(facts, empty("This client is not connected any more.", "What it did is below, as long as it is in the hour."));
+      return redraw(facts, empty("This client is not connected any more.", "What it did is below, as long as it is in the hour."));
     }
     const all = [
       ["State", busy?.state ?? connected.state], ["Pool", `${connected.database} / ${connected.user}`], ["Class", connected.class],
@@ -50,7 +50,7 @@ export function client({ me, rest, sure }) {
       ["In its transaction", busy?.transaction_age ? aged(busy.transaction_age) : null], ["Backend", busy?.pid], ["Blocked by", busy?.blocked_by],
       ["Behind it", busy?.blocking], ["Keeps its server for", busy?.keeps], ["Tags", busy?.tags],
     ];
-    fill(facts, el("dl", { class: "facts" }, all.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, line(value))))),
+    redraw(facts, el("dl", { class: "facts" }, all.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, line(value))))),
       busy?.query ? el("pre", { class: "sql" }, visible(busy.query)) : null);
   }
 
@@ -73,7 +73,7 @@ export function client({ me, rest, sure }) {
     period: 2000,
     async tick() {
       const [connected, busy, seen] = await Promise.all([
-        table("CLIENTS", { column: "id", is: number }), table("ACTIVITY", { column: "client_id", is: number }), ask(`client/${number}`).catch(() => ({ runs: [] }))]);
+        table("CLIENTS", { column: "id", is: number }), table("ACTIVITY", { column: "client_id", is: number }), ask(`client/${number}`).catch(orElse({ runs: [] }))]);
       drawFacts(objects(connected)[0], objects(busy)[0]);
       drawLife(seen);
     },

@@ -1,6 +1,6 @@
 // Statements, holders and clients: tables that the pooler filters and orders.
 
-import { ask, objects, table } from "./ask.js";
+import { ask, objects, orElse, table } from "./ask.js";
 import { colourOf } from "./charts.js";
 import { chip, code, el, empty, fill } from "./draw.js";
 import { aged, lasted, line, number, statement } from "./words.js";
@@ -22,7 +22,7 @@ async function show(list, name, make = (row) => row) {
 export function statements({ me }) {
   const tick = async () => {
     const to = Math.floor(Date.now() / 1000) + 5;
-    const sums = me.admin && me.interval !== 0 ? await ask("waits", { from: to - 300, to, by: "statement" }).catch(() => null) : null;
+    const sums = me.admin && me.interval !== 0 ? await ask("waits", { from: to - 300, to, by: "statement" }).catch(orElse(null)) : null;
     const most = Math.max(1, ...(sums?.sums ?? []).map((sum) => sum.samples));
     waited.show((sums?.sums ?? []).slice(0, 25).map((sum) => ({ ...sum, looks: sums.looks, scale: most })));
     const counted = await show(queries, "QUERIES");

@@ -1,7 +1,7 @@
 // Who waits for a lock behind whom, drawn as trees: the one in everybody's way first.
 
 import { objects, table } from "./ask.js";
-import { code, el, empty, fill } from "./draw.js";
+import { code, el, empty, fill, redraw } from "./draw.js";
 import { aged, line, number, statement } from "./words.js";
 import { Table } from "./table.js";
 
@@ -27,9 +27,9 @@ export function locks({ me }) {
     none: () => empty("Locks have not been counted yet.", "They are counted once a minute, and when somebody waits."),
   });
 
-  function draw(rows) {
+  function draw(rows, cut) {
     if (rows.length === 0) {
-      fill(trees, me.interval === 0
+      redraw(trees, me.interval === 0
         ? empty("Nobody looks.", "With ", code("observe_interval = 0"), " locks are not read.")
         : empty("Nobody waits for a lock.", "Who does appears here within a second or two, below the one in the way."));
       return;
@@ -43,7 +43,7 @@ export function locks({ me }) {
       (path.at(-1)?.children ?? roots).push(node);
       path.push(node);
     }
-    fill(trees, el("ul", { class: "tree" }, roots.map(drawNode)));
+    redraw(trees, el("ul", { class: "tree" }, roots.map(drawNode)), cut);
   }
 
   function drawNode(node) {
@@ -54,7 +54,7 @@ export function locks({ me }) {
       opened.add(key);
       tick();
     };
-    return el("li", {}, described(row), children.length === 0 ? null : el("ul", {}, shown.map(drawNode),
+    return el("li", { "data-key": key }, described(row), children.length === 0 ? null : el("ul", {}, shown.map(drawNode),
       all ? null : el("li", {}, el("button", { type: "button", onclick: open }, `${number(children.length - FEW)} more`))));
   }
 
@@ -77,10 +77,9 @@ export function locks({ me }) {
 
   async function tick() {
     const [tree, counted] = await Promise.all([table("LOCKS", { rows: 500 }), table("LOCK_COUNTS")]);
-    draw(objects(tree));
-    countTable.show(objects(counted));
     const cut = tree && tree.fitting > tree.rows.length ? el("p", { class: "count" }, `${number(tree.rows.length)} of ${number(tree.fitting)} are drawn.`) : null;
-    if (cut) trees.append(cut);
+    draw(objects(tree), cut);
+    countTable.show(objects(counted));
     fill(counts, el("div", { class: "heading" }, el("h2", {}, "Locks held")), countTable.element);
   }
 

@@ -3,10 +3,12 @@
 const form = document.getElementById("login");
 const message = document.getElementById("message");
 document.getElementById("plain").hidden = isSecureContext;
+const button = form.querySelector("button");
+// Until here a browser would have sent the form by itself: the button, and Enter with it, did nothing.
+button.disabled = false;
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const button = form.querySelector("button");
   button.disabled = true;
   message.textContent = "";
   try {

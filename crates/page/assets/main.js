@@ -29,7 +29,16 @@ let turn = 0;
 // `#client/17` is the view `client` of `17`.
 function read() {
   const [name, rest = ""] = location.hash.slice(1).split("/");
-  return [VIEWS.find((one) => one.name === name) ?? VIEWS[0], decodeURIComponent(rest)];
+  return [VIEWS.find((one) => one.name === name) ?? VIEWS[0], decoded(rest)];
+}
+
+// Anybody may write an address, and a lone `%` in it.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
 }
 
 function open() {
@@ -115,6 +124,11 @@ if (me) {
   at("theme").addEventListener("click", () => globalThis.pgweirSwitchTheme());
   at("keys").addEventListener("click", help);
   at("leave").addEventListener("click", logout);
+  // The hash says which view is shown: the link to it must leave it as it is.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    at("view").focus();
+  });
   addEventListener("hashchange", open);
   document.addEventListener("visibilitychange", () => !document.hidden && tick());
   open();

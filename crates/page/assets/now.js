@@ -1,8 +1,8 @@
 // Now, and any second of the last hour: what is waited for, how much is done, who waits behind whom.
 
-import { ask, objects, table } from "./ask.js";
+import { ask, objects, orElse, table } from "./ask.js";
 import { Chart, colourOf, inOrder, meaningOf, withGaps } from "./charts.js";
-import { chip, code, el, empty, fill } from "./draw.js";
+import { chip, code, el, empty, fill, redraw } from "./draw.js";
 import { bytes, clock, lasted, line, number, statement } from "./words.js";
 import { Table } from "./table.js";
 
@@ -19,6 +19,7 @@ export function now({ me, rest }) {
   const done = new Chart({ title: "Transactions", unit: " /s", height: small, choice });
   const queue = new Chart({ title: "Queue", height: small, choice });
   const servers = new Chart({ title: "Servers", height: small, choice, stacked: true });
+  const all = [waits, done, queue, servers];
   const figures = el("section", { class: "figures", "aria-label": "Figures" });
   const moment = el("section", { class: "card" });
   const rules = el("div", { class: "grid two" });
@@ -28,6 +29,7 @@ export function now({ me, rest }) {
     el("div", { class: "grid three" }, done.element, queue.element, servers.element));
   const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, spans)),
     figures, missing, charts, el("div", { class: "grid" }, moment), rules);
+  const head = el("div", { class: "heading" });
   const groups = groupTable();
   const worst = worstTable();
   const pools = poolTable();
@@ -36,12 +38,12 @@ export function now({ me, rest }) {
   function choose(at) {
     choice.at = at;
     history.replaceState(null, "", at === null ? "#now" : `#now/${at}`);
-    for (const chart of [waits, done, queue, servers]) chart.plot?.redraw(false);
+    for (const chart of all) chart.plot?.redraw(false);
     return drawMoment();
   }
 
   function drawSpans() {
-    fill(spans, SPANS.map(([seconds, name]) => el("button", {
+    redraw(spans, SPANS.map(([seconds, name]) => el("button", {
       type: "button", "aria-pressed": String(seconds === span),
       onclick: () => {
         span = seconds;
@@ -112,13 +114,13 @@ export function now({ me, rest }) {
     const of = (name) => hour[name][Math.max(index, 0)];
     const figure = (name, much, unit = "", alarm = false) =>
       el("div", { class: alarm ? "figure alarm" : "figure" }, el("div", { class: "name" }, name), el("div", { class: "much" }, much, unit ? el("small", {}, ` ${unit}`) : null));
-    const all = of("servers_active") + of("servers_idle") + of("servers_login");
-    fill(figures,
+    const opened = of("servers_active") + of("servers_idle") + of("servers_login");
+    redraw(figures,
       figure("Transactions", number(of("transactions")), "/s"),
       figure("Waiting clients", number(of("waiting")), "", of("waiting") > 0 && of("longest_wait_ms") > 1000),
       figure("Longest wait", of("waiting") > 0 ? lasted(of("longest_wait_ms")) : "–", "", of("longest_wait_ms") > 1000),
       figure("Mean wait", lasted(of("wait_us") / 1000)),
-      figure("Busy servers", number(of("servers_active")), `of ${number(all)}`),
+      figure("Busy servers", number(of("servers_active")), `of ${number(opened)}`),
       figure("To clients", bytes(of("bytes_out")), "/s"));
   }
 
@@ -126,9 +128,9 @@ export function now({ me, rest }) {
     drawFigures();
     const at = choice.at ?? hour?.at.at(-1);
     if (!at) return fill(moment, me.interval === 0 ? null : empty("Nothing has been seen yet."));
-    const seen = await ask("moment", { at }).catch(() => null);
+    const seen = await ask("moment", { at }).catch(orElse(null));
     const live = choice.at === null;
-    const head = el("div", { class: "heading" },
+    redraw(head,
       el("h2", {}, live ? "This second" : `At ${clock(at)}`),
       el("span", { class: "hint" }, live ? `${clock(at)} · click into a chart for another one` : "who waited, for what, and behind whom"),
       live ? null : el("span", { class: "push" },
@@ -149,7 +151,7 @@ export function now({ me, rest }) {
 
   async function drawRules() {
     const [classes, sizing] = await Promise.all([table("CLASSES"), table("SIZING")]);
-    fill(rules, classesCard(objects(classes)), sizingCard(objects(sizing)));
+    redraw(rules, classesCard(objects(classes)), sizingCard(objects(sizing)));
   }
 
   let round = 0;
@@ -160,6 +162,9 @@ export function now({ me, rest }) {
       drawCharts();
       if (choice.at === null || round === 0) await drawMoment();
       if (round++ % 5 === 0) await drawRules();
+    },
+    close() {
+      for (const chart of all) chart.close();
     },
     key(event) {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

@@ -1,6 +1,6 @@
 // Tables: a head that orders, rows that open, a filter that the pooler applies. Of many rows the first hundreds are drawn.
 
-import { el, fill } from "./draw.js";
+import { el, redraw } from "./draw.js";
 import { line, number } from "./words.js";
 
 // columns: { key, title, number, draw(row) → node or text, wide, hide: "phone" }
@@ -45,28 +45,21 @@ export class Table {
       };
       return el("th", attributes, el("button", { type: "button", onclick: choose }, column.title));
     };
-    fill(this.head, el("tr", {}, this.columns.map(cell)));
+    redraw(this.head, el("tr", {}, this.columns.map(cell)));
   }
 
   show(rows, { total = rows.length, fitting = rows.length } = {}) {
-    const seen = new Map([...this.body.children].map((row) => [row.dataset.key, row]));
-    fill(this.body, rows.map((row) => {
-      const key = row.key ?? "";
-      const drawn = el("tr", { "data-key": key },
+    redraw(this.body, rows.map((row) => {
+      const opens = this.open && {
+        class: "opens", tabindex: 0, onclick: () => this.open(row), onkeydown: (event) => event.key === "Enter" && this.open(row),
+      };
+      return el("tr", { "data-key": row.key, ...opens },
         this.columns.map((column) => el("td", { class: classes(column), "data-title": column.title }, column.draw ? column.draw(row) : plain(row[column.key], column))));
-      if (this.open) {
-        drawn.classList.add("opens");
-        drawn.tabIndex = 0;
-        drawn.addEventListener("click", () => this.open(row));
-        drawn.addEventListener("keydown", (event) => event.key === "Enter" && this.open(row));
-      }
-      if (key && seen.get(key) === document.activeElement) queueMicrotask(() => drawn.focus({ preventScroll: true }));
-      return drawn;
     }));
     const of = fitting < total ? ` of ${number(total)}` : "";
     this.foot.textContent = rows.length < fitting ? `${number(rows.length)} shown, ${number(fitting)} fit${of}` : `${number(fitting)}${of}`;
     this.grid.hidden = rows.length === 0;
-    fill(this.missing, rows.length === 0 ? this.none?.(total) : null);
+    redraw(this.missing, rows.length === 0 ? this.none?.(total) : null);
   }
 }
 

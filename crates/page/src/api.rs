@@ -9,14 +9,15 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Router, response::IntoResponse as _};
+use monitor::Peer;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{json, refused, written};
 use crate::rows::{Rows, Wish};
-use crate::{About, Rights, Said, Shared, Wanted, login, origin, past};
+use crate::{About, Given, Rights, Said, Shared, Wanted, login, origin, past};
 
-/// Characters of a table's name: letters and `_`.
-const NAME_LEN_MAX: usize = 32;
+/// The tables that views show. Others are the console's alone.
+const TABLES: [&str; 8] = ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SIZING"];
 
 /// Bytes of an order: a client's number.
 const BODY_LEN_MAX: usize = 256;
@@ -46,7 +47,8 @@ impl FromRequestParts<Shared> for Asker {
         if !origin::is_own_question(&parts.headers) {
             return Err(refused(StatusCode::FORBIDDEN, "it was not this page that asked"));
         }
-        match login::who(shared, &parts.headers) {
+        let from = parts.extensions.get::<Peer>().and_then(|peer| peer.address);
+        match login::who(shared, &parts.headers, from) {
             Some((user, rights)) => Ok(Asker { user, rights }),
             None => Err(refused(StatusCode::UNAUTHORIZED, "log in first")),
         }
@@ -107,10 +109,10 @@ async fn waits(State(shared): State<Shared>, asker: Asker, Query(Part { from, to
     made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such sum"))
 }
 
-/// On a thread: an hour of many pools takes some milliseconds.
+/// On a thread: an hour of many pools takes some milliseconds. Whoever comes meanwhile waits for a turn without a thread, and without the lock.
 async fn seen(shared: &Shared, make: impl FnOnce(&History) -> Option<String> + Send + 'static) -> Option<Response> {
     let history = shared.pooler.history()?;
-    let made = shared.makers.have(move || make(&history.lock().expect("nothing panics while it holds this lock")));
+    let made = shared.past.have(move || make(&history.lock().expect("nothing panics while it holds this lock")));
     made.await.flatten().map(|text| json(StatusCode::OK, text))
 }
 
@@ -120,19 +122,28 @@ async fn show(
     Path(table): Path<String>,
     Query(wish): Query<Wish>,
 ) -> Response {
-    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if table.len() > NAME_LEN_MAX || !is_name(&table) {
-        return refused(StatusCode::NOT_FOUND, "this is no name of a table");
+    if !TABLES.contains(&&*table) {
+        return refused(StatusCode::NOT_FOUND, "no view shows such a table");
     }
     let (pooler, wanted) = (Arc::clone(&shared.pooler), Wanted { table, rights: asker.rights });
     let made = shared.makers.have(move || {
         let mut rows = Rows::new(wish);
-        pooler.table(&wanted, &mut rows)?;
-        rows.end();
-        Some(written(&rows))
+        let given = pooler.table(&wanted, &mut rows);
+        shown(given, rows)
     });
-    // That a view has nothing to show is no error.
-    made.await.flatten().unwrap_or_else(|| json(StatusCode::OK, "null".to_owned()))
+    made.await.unwrap_or_else(|| refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"))
+}
+
+fn shown(given: Given, mut rows: Rows) -> Response {
+    match given {
+        Given::Rows => {
+            rows.end();
+            written(&rows)
+        }
+        // That a view has nothing to show is no error.
+        Given::Nothing => json(StatusCode::OK, "null".to_owned()),
+        Given::NotInTime => refused(StatusCode::SERVICE_UNAVAILABLE, "the pooler has not answered in time"),
+    }
 }
 
 #[derive(Deserialize)]
@@ -161,5 +172,19 @@ async fn disconnect(
         Some(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         Some(Err(why)) => refused(StatusCode::CONFLICT, &why),
         None => refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty table would say that nobody waits.
+    #[test]
+    fn a_table_that_is_not_there_in_time_is_no_empty_one() {
+        let status = |given| shown(given, Rows::new(Wish::default())).status();
+        assert_eq!(status(Given::Rows), StatusCode::OK);
+        assert_eq!(status(Given::Nothing), StatusCode::OK);
+        assert_eq!(status(Given::NotInTime), StatusCode::SERVICE_UNAVAILABLE);
     }
 }

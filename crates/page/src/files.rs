@@ -4,11 +4,12 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
+use monitor::Peer;
 
 use crate::{Shared, login};
 
@@ -55,8 +56,8 @@ pub(crate) fn routes() -> Router<Shared> {
     routes.route("/", get(page)).route("/login", get(form))
 }
 
-async fn page(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    match login::who(&shared, &headers) {
+async fn page(State(shared): State<Shared>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
+    match login::who(&shared, &headers, peer.address) {
         Some(_) => html(PAGE),
         None => login::elsewhere("/login"),
     }

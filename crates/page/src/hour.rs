@@ -57,15 +57,19 @@ impl Hour {
     /// Takes what was seen since the last time.
     pub(crate) fn take(&mut self, history: &History) {
         let newest = history.seconds().next_back().map_or(At(0), |second| second.at);
-        // A clock that was set back.
-        while self.seconds.back().is_some_and(|last| last.at > newest) {
+        // A clock that was set back, or another moment of the same second: history keeps one of a second, the last.
+        let is_replaced = |last: &Figures| {
+            let kept = history.second(last.at).filter(|kept| kept.at.second() == last.at.second());
+            last.at > newest || kept.is_some_and(|kept| kept.at != last.at)
+        };
+        while self.seconds.back().is_some_and(is_replaced) {
             self.seconds.pop_back();
         }
         let known = self.seconds.back().map_or(At(0), |last| last.at);
         let mut before: Option<&Second> = None;
         let from = At(known.0);
         for second in history.within(Span { from, to: newest }) {
-            if second.at > known {
+            if second.at.second() > known.second() {
                 self.push(before, second);
             }
             before = Some(second);
@@ -254,6 +258,28 @@ mod tests {
         history.push(moment(150, 5, 1));
         each.take(&history);
         assert_eq!(parsed(&each, 140)["at"], serde_json::json!([141, 142, 143, 144, 145, 146, 147, 148, 149, 150]));
+    }
+
+    #[test]
+    fn another_moment_of_the_same_second_takes_the_place_of_the_first() {
+        let (mut history, mut hour) = (History::default(), Hour::default());
+        let at = |ms: u64, transactions: u64, waiting: u32| {
+            let moment = moment(0, transactions, waiting);
+            Arc::new(Moment { at: At(ms), ..Arc::unwrap_or_clone(moment) })
+        };
+        for (ms, transactions, waiting) in
+            [(100_000, 0, 0), (101_100, 110, 1), (101_900, 190, 2), (101_300, 130, 3), (102_300, 230, 0)]
+        {
+            history.push(at(ms, transactions, waiting));
+            hour.take(&history);
+        }
+        let json = parsed(&hour, 0);
+        assert_eq!(json["at"], serde_json::json!([100, 101, 102]));
+        assert_eq!(json["transactions"], serde_json::json!([0.0, 100.0, 100.0]));
+        assert_eq!(json["waiting"], serde_json::json!([0.0, 3.0, 0.0]));
+        let mut once = Hour::default();
+        once.take(&history);
+        assert_eq!(once.json(0), hour.json(0));
     }
 
     #[test]

@@ -66,16 +66,26 @@ pub struct Wanted {
     pub rights: Rights,
 }
 
+/// What has become of a question for a table.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    Rows,
+    /// There is no such table for such rights.
+    Nothing,
+    /// It is not to be had in time: what it would have is not known.
+    NotInTime,
+}
+
 /// What is shown. `admit`, `table` and `disconnect` may wait, and have a thread for it.
 pub trait Pooler: Send + Sync + 'static {
     /// Whether it knows passwords already: the page is listened for before anything else has begun.
     fn has_begun(&self) -> bool;
 
-    /// Whether it is the user's password. Takes as long for users who do not exist.
-    fn admit(&self, user: &str, password: &[u8]) -> Option<Admitted>;
+    /// Whether it is the user's password, and the user may come from there. Takes about as long for users who do not exist.
+    fn admit(&self, user: &str, password: &[u8], from: Option<IpAddr>) -> Option<Admitted>;
 
-    /// Gives rows to `rows`. `None`: there is no such table for such rights, or it is not to be had in time.
-    fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Option<()>;
+    /// Gives rows to `rows`.
+    fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Given;
 
     /// Disconnects a client, by its number in SHOW CLIENTS.
     ///
@@ -89,8 +99,8 @@ pub trait Pooler: Send + Sync + 'static {
     /// What was seen in the last hour, as soon as there is something that looks.
     fn history(&self) -> Option<Arc<Mutex<History>>>;
 
-    /// What the user may now; `None`: nothing any more, or the password has changed.
-    fn rights(&self, user: &str, mark: u64) -> Option<Rights>;
+    /// What the user may now, from there; `None`: nothing any more, or the password has changed.
+    fn rights(&self, user: &str, mark: u64, from: Option<IpAddr>) -> Option<Rights>;
 
     /// What is true until the end: words for the page's head.
     fn about(&self) -> About;
@@ -122,6 +132,8 @@ struct Shared {
     sessions: Arc<Mutex<Sessions>>,
     door: Arc<login::Door>,
     makers: Makers,
+    /// One at a time looks into the hour: those who add to it, and the console, wait for one at most.
+    past: Makers,
 }
 
 /// The page's routes.
@@ -132,6 +144,7 @@ pub fn router(pooler: Arc<dyn Pooler>) -> Router {
         sessions: Arc::default(),
         door: Arc::new(login::Door::new()),
         makers: Makers::default(),
+        past: Makers::of(1),
     };
     files::routes()
         .merge(login::routes())

@@ -4,12 +4,13 @@
 //! looked at at a time, since that may take long, and few wait for their turn: whoever tries many pays for it by `attempts.rs` and disturbs nobody but
 //! others who log in.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use axum::extract::{DefaultBodyLimit, Extension, Form, State};
-use axum::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, COOKIE, HOST, LOCATION, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
@@ -22,7 +23,7 @@ use crate::attempts::Attempts;
 use crate::sessions::{self, Name};
 use crate::{Admitted, Rights, Said, Shared, origin};
 
-/// The cookie's name.
+/// How the cookie's name begins.
 const COOKIE_NAME: &str = "pgweir";
 
 /// Bytes of a login's body: a name and a password.
@@ -93,12 +94,12 @@ async fn login(
     let Some(_turn) = Turn::take(&shared.door) else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the moment; try again");
     };
-    if let Err(wait) = shared.door.attempts().begin(peer.address, Instant::now()) {
+    if let Err(wait) = shared.door.attempts().begin(peer.address, &user, Instant::now()) {
         return too_soon(wait);
     }
     let (pooler, name, from) = (shared.pooler.clone(), user.clone(), peer.address);
     let admitted = shared.door.one.have(move || {
-        let admitted = pooler.admit(&name, password.as_bytes());
+        let admitted = pooler.admit(&name, password.as_bytes(), from);
         match admitted {
             Some(_) => pooler.tell(Said::LoggedIn { user: &name, from }),
             None => {
@@ -111,13 +112,13 @@ async fn login(
     let Some(Admitted { mark, .. }) = admitted.await.flatten() else {
         return refused(StatusCode::UNAUTHORIZED, "wrong name or password, or no right to the console");
     };
-    shared.door.attempts().succeeded(peer.address);
+    shared.door.attempts().succeeded(peer.address, &user);
     let mut id: Name = [0; 32];
     if rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()) != Ok(id.len()) {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "the system has no random bytes");
     }
     sessions(&shared).begin(id, user, mark, Instant::now());
-    with_cookie(&sessions::written(&id), "", origin::is_encrypted(&headers))
+    with_cookie(&sessions::written(&id), "", &headers)
 }
 
 async fn logout(State(shared): State<Shared>, headers: HeaderMap) -> Response {
@@ -127,12 +128,22 @@ async fn logout(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     if let Some(name) = cookie(&headers) {
         sessions(&shared).end(&name);
     }
-    with_cookie("", "; Max-Age=0", origin::is_encrypted(&headers))
+    with_cookie("", "; Max-Age=0", &headers)
 }
 
-fn with_cookie(value: &str, age: &str, encrypted: bool) -> Response {
-    let secure = if encrypted { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={value}; HttpOnly; SameSite=Strict; Path=/{age}{secure}");
+/// A browser sends the cookies of a host name to all its ports. With the port in its name, the page at one leaves alone whoever has logged in at another.
+fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    match host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(port) => format!("{COOKIE_NAME}-{port}"),
+        None => COOKIE_NAME.to_owned(),
+    }
+}
+
+fn with_cookie(value: &str, age: &str, asked: &HeaderMap) -> Response {
+    let secure = if origin::is_encrypted(asked) { "; Secure" } else { "" };
+    let name = cookie_name(asked);
+    let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/{age}{secure}");
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     headers.insert(SET_COOKIE, cookie.parse().expect("hexadecimal digits and words"));
@@ -154,20 +165,21 @@ fn sessions(shared: &Shared) -> MutexGuard<'_, sessions::Sessions> {
 
 /// The name of a session that a request carries.
 fn cookie(headers: &HeaderMap) -> Option<Name> {
+    let its_name = cookie_name(headers);
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE_NAME).and_then(|(_, value)| sessions::read(value))
+    pairs.find(|(name, _)| *name == its_name).and_then(|(_, value)| sessions::read(value))
 }
 
 /// Who asks, and what they may at this moment. `None`: nobody who has logged in.
-pub(crate) fn who(shared: &Shared, headers: &HeaderMap) -> Option<(String, Rights)> {
+pub(crate) fn who(shared: &Shared, headers: &HeaderMap, from: Option<IpAddr>) -> Option<(String, Rights)> {
     let name = cookie(headers)?;
     let (user, mark) = {
         let mut sessions = sessions(shared);
         let session = sessions.used(&name, Instant::now())?;
         (session.user.clone(), session.mark)
     };
-    let rights = shared.pooler.rights(&user, mark);
+    let rights = shared.pooler.rights(&user, mark, from);
     if rights.is_none() {
         sessions(shared).end(&name);
     }
@@ -181,4 +193,30 @@ pub(crate) fn elsewhere(path: &'static str) -> Response {
     response.headers_mut().insert(LOCATION, HeaderValue::from_static(path));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_port_of_a_host_has_a_cookie_of_its_own() {
+        let table = [
+            ("db1:9127", "pgweir-9127"),
+            ("db1", "pgweir"),
+            ("[::1]:9128", "pgweir-9128"),
+            ("[::1]", "pgweir"),
+            ("db1:x; Path", "pgweir"),
+        ];
+        for (host, name) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().expect("a value"));
+            assert_eq!(cookie_name(&headers), name, "{host}");
+            let other = format!("pgweir-1={}", "0".repeat(64));
+            headers.insert(COOKIE, other.parse().expect("a value"));
+            assert_eq!(cookie(&headers), None, "{host}: it is another port's");
+            headers.insert(COOKIE, format!("{other}; {name}={}", "1".repeat(64)).parse().expect("a value"));
+            assert_eq!(cookie(&headers), Some([0x11; 32]), "{host}");
+        }
+    }
 }

@@ -99,8 +99,8 @@ impl One {
             transaction: exact.transaction.map(|age| age.as_millis()),
             idle: exact.idle.map(|age| age.as_millis()),
             query: exact.query.map(|age| age.as_millis()),
-            blocker: exact.blocker,
-            root: exact.root,
+            blocker: exact.blocker.filter(|_| rights == Rights::Admin),
+            root: exact.root.filter(|_| rights == Rights::Admin),
             behind_it: exact.behind,
         }
     }

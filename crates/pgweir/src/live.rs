@@ -1,32 +1,28 @@
 //! The live page's view of this process: passwords, tables, and what was seen in the last hour.
 //!
-//! Promises that browsers are no load that grows with them: a table is made once for all who ask within half a second. Passwords are those of auth_file.
+//! Promises that browsers are no load that grows with them: a table is made once for all who ask within half a second, and for all who ask while it is
+//! being made. Passwords are those of auth_file; where auth_hba_file decides about the console, its lines say who may come from where.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 
 use activity::History;
 use auth::{Mark, Secret, Verifier, verify_plain};
 use axum::Router;
+use connections::databases::CONSOLE_DATABASE;
 use control::table::{Table, Type};
 use machine::{Level, Settings};
-use page::{About, Admitted, Column, Pooler, Rights, Rows, Said, Wanted};
+use page::{About, Admitted, Column, Given, Pooler, Rights, Rows, Said, Wanted};
+use settings::AuthType;
 use units::names::shown;
 
-use crate::watched::Watched;
+use crate::watched::{self, NotInTime, Watched};
 
-/// For how long a table is given again.
-const FRESH: Duration = Duration::from_millis(500);
-
-/// Tables that are kept for that: those of a page's views, with and without statements.
-const TABLES_MAX: usize = 16;
-
-/// By what was asked, and whether with statements: when it was made, and the table.
-type Tables = HashMap<(String, bool), (Instant, Arc<Table>)>;
+/// By what was asked, and whether with statements: the table, or that there is none. The page asks for few, so these are few.
+type Tables = HashMap<(String, bool), Arc<watched::Page<Option<Arc<Table>>>>>;
 
 struct Live {
     watched: Arc<Watched>,
@@ -52,21 +48,14 @@ impl Live {
         self.tables.lock().expect("nothing panics while it holds this lock")
     }
 
-    fn fresh(&self, text: String, admin: bool) -> Option<Arc<Table>> {
-        let of = (text, admin);
-        {
+    fn fresh(&self, text: String, admin: bool) -> Result<Option<Arc<Table>>, NotInTime> {
+        let page = {
             let mut tables = self.tables();
-            tables.retain(|_, (since, _)| since.elapsed() < FRESH);
-            if let Some((_, table)) = tables.get(&of) {
-                return Some(Arc::clone(table));
-            }
-        }
-        let table = Arc::new(self.watched.table(of.0.clone(), admin)?);
-        let mut tables = self.tables();
-        if tables.len() < TABLES_MAX {
-            tables.insert(of, (Instant::now(), Arc::clone(&table)));
-        }
-        Some(table)
+            tables.retain(|_, page| page.is_used());
+            Arc::clone(tables.entry((text.clone(), admin)).or_default())
+        };
+        let make = || self.watched.table(text, admin).ok().map(|table| table.map(Arc::new));
+        page.get(watched::PATIENCE, make).ok_or(NotInTime)
     }
 }
 
@@ -75,28 +64,33 @@ impl Pooler for Live {
         self.watched.handle().is_some()
     }
 
-    fn admit(&self, user: &str, password: &[u8]) -> Option<Admitted> {
+    fn admit(&self, user: &str, password: &[u8], from: Option<IpAddr>) -> Option<Admitted> {
         let settings = self.settings()?;
-        let Some(secret) = settings.secrets.get(user) else {
+        let secret = settings.secrets.get(user);
+        if !matches!(secret, Some(Secret::Scram(_))) {
             // As long as for a user with a verifier.
             let nobody = Verifier::mock(&[0; 32], user.as_bytes(), settings.global.login.scram_iterations);
             let _ = verify_plain(&Secret::Scram(nobody), user, password);
-            return None;
-        };
+        }
+        let secret = secret?;
         let is_right = verify_plain(secret, user, password);
-        let rights = rights(&settings, user)?;
+        let rights = rights(&settings, user, from)?;
         is_right.then(|| Admitted { rights, mark: self.mark(secret) })
     }
 
-    fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Option<()> {
-        let table = self.fresh(format!("SHOW {}", wanted.table), wanted.rights == Rights::Admin)?;
+    fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Given {
+        let table = match self.fresh(format!("SHOW {}", wanted.table), wanted.rights == Rights::Admin) {
+            Ok(Some(table)) => table,
+            Ok(None) => return Given::Nothing,
+            Err(NotInTime) => return Given::NotInTime,
+        };
         let column = |column: &control::table::Column| Column {
             name: column.name,
             number: matches!(column.kind, Type::Int4 | Type::Int8 | Type::Numeric),
         };
         rows.begin(table.columns.iter().map(column).collect());
         table.rows().for_each(|row| rows.push(&row));
-        Some(())
+        Given::Rows
     }
 
     fn disconnect(&self, client: &str) -> Result<(), String> {
@@ -129,10 +123,10 @@ impl Pooler for Live {
         self.watched.history().cloned()
     }
 
-    fn rights(&self, user: &str, mark: u64) -> Option<Rights> {
+    fn rights(&self, user: &str, mark: u64, from: Option<IpAddr>) -> Option<Rights> {
         let settings = self.settings()?;
         let secret = settings.secrets.get(user)?;
-        (self.mark(secret) == mark).then(|| rights(&settings, user)).flatten()
+        (self.mark(secret) == mark).then(|| rights(&settings, user, from)).flatten()
     }
 
     fn about(&self) -> About {
@@ -143,10 +137,68 @@ impl Pooler for Live {
     }
 }
 
-fn rights(settings: &Settings, user: &str) -> Option<Rights> {
+fn rights(settings: &Settings, user: &str, from: Option<IpAddr>) -> Option<Rights> {
     let console = &settings.global.console;
+    if !may_come(settings, user, from) {
+        return None;
+    }
     if console.admin_users.contains(user) {
         return Some(Rights::Admin);
     }
     console.stats_users.contains(user).then_some(Rights::Stats)
+}
+
+/// Whether the rules let the user come to the console from there. How they want it proved is another matter: here it is by the password of auth_file,
+/// so a line that wants a certificate besides lets nobody in.
+fn may_come(settings: &Settings, user: &str, from: Option<IpAddr>) -> bool {
+    if settings.auth_type(CONSOLE_DATABASE) != AuthType::Hba {
+        return true;
+    }
+    let connection = hba::Connection {
+        database: CONSOLE_DATABASE,
+        user,
+        address: from.map(|address| address.to_canonical()),
+        // It has come without TLS, at least for the last part of its way.
+        encryption: hba::Encryption::None,
+        is_replication: false,
+    };
+    settings.hba.first(&connection).is_some_and(|rule| {
+        !matches!(rule.method, hba::Method::Reject | hba::Method::Unsupported(_) | hba::Method::Cert)
+            && rule.options.client_cert.is_none()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_the_console_count_for_the_page() {
+        let mut settings = Settings::default();
+        settings.global.console.admin_users = ["ann", "bob", "cid", "eve"].into_iter().map(Into::into).collect();
+        let ruled = |settings: &mut Settings, lines: &str| {
+            let read = hba::read_rules("hba", &[], &|_| Ok(lines.as_bytes().to_vec()));
+            settings.hba = Arc::new(read.expect("good lines"));
+        };
+        let lines = "local pgbouncer ann peer\nhost pgbouncer bob 10.0.0.0/8 reject\nhost pgbouncer bob all trust\n\
+                     hostssl pgbouncer cid all cert\nhostssl all cid all scram-sha-256\nhost shop eve all trust\n";
+        ruled(&mut settings, lines);
+        let here = Some(IpAddr::from([127, 0, 0, 1]));
+        let there = Some(IpAddr::from([10, 1, 2, 3]));
+        let mapped = Some("::ffff:10.1.2.3".parse().expect("an address"));
+        assert_eq!(rights(&settings, "eve", there), Some(Rights::Admin), "nobody asks the rules");
+        settings.global.login.auth_type = AuthType::Hba;
+        let table = [
+            ("ann", None, true),
+            ("ann", here, false),
+            ("bob", here, true),
+            ("bob", there, false),
+            ("bob", mapped, false),
+            ("cid", here, false),
+            ("eve", here, false),
+        ];
+        for (user, from, may) in table {
+            assert_eq!(rights(&settings, user, from).is_some(), may, "{user} from {from:?}");
+        }
+    }
 }

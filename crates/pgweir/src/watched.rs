@@ -12,32 +12,32 @@ use control::table::Table;
 use engine::Handle;
 
 /// How long the control plane may take.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
-/// For how long a page of metrics is given again. Whoever scrapes, and however many do, workers are looked at twice a second at most.
+/// For how long a page is given again. Whoever asks for it, and however many do, workers are looked at twice a second at most.
 const FRESH: Duration = Duration::from_millis(500);
 
 /// Clients that wait for a page that is being made. Others are told at once that it is not to be had: a wait has a thread.
 const WAITING_MAX: usize = 8;
 
-/// The page in one format: made by one client at a time, for all who ask meanwhile.
+/// What takes time to make, as metrics in one format: made by one client at a time, for all who ask meanwhile.
 #[derive(Default)]
-struct Page {
-    state: Mutex<PageState>,
+pub(crate) struct Page<T> {
+    state: Mutex<PageState<T>>,
     made: Condvar,
 }
 
 #[derive(Default)]
-struct PageState {
+struct PageState<T> {
     /// The last page, or that there was none, and since when.
-    last: Option<(Instant, Option<Arc<str>>)>,
+    last: Option<(Instant, Option<T>)>,
     is_being_made: bool,
     waiting: usize,
 }
 
-impl Page {
+impl<T: Clone> Page<T> {
     /// The last page if it is fresh, else the next one. `None`: it cannot be had, or not within `patience`, or too many wait for it.
-    fn get(&self, patience: Duration, make: impl FnOnce() -> Option<Arc<str>>) -> Option<Arc<str>> {
+    pub(crate) fn get(&self, patience: Duration, make: impl FnOnce() -> Option<T>) -> Option<T> {
         let mut state = self.state();
         if let Some(page) = state.fresh() {
             return page;
@@ -63,16 +63,27 @@ impl Page {
         page
     }
 
-    fn state(&self) -> MutexGuard<'_, PageState> {
+    /// Whether somebody has use for what is kept.
+    pub(crate) fn is_used(&self) -> bool {
+        let state = self.state();
+        state.is_being_made || state.waiting > 0 || state.fresh().is_some()
+    }
+
+    fn state(&self) -> MutexGuard<'_, PageState<T>> {
         self.state.lock().expect("nothing panics while it holds this lock")
     }
 }
 
-impl PageState {
-    fn fresh(&self) -> Option<Option<Arc<str>>> {
+impl<T: Clone> PageState<T> {
+    #[expect(clippy::option_option, reason = "that there is none may be fresh, too")]
+    fn fresh(&self) -> Option<Option<T>> {
         self.last.as_ref().filter(|(since, _)| since.elapsed() < FRESH).map(|(_, page)| page.clone())
     }
 }
+
+/// The control plane has not answered, or not every worker.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotInTime;
 
 /// The control plane, as soon as there is one: it is listened before anything else is begun, so that an address that is in use is told to whoever
 /// has started us.
@@ -81,8 +92,8 @@ pub(crate) struct Watched {
     plane: OnceLock<(Sender<ControlEvent>, Arc<AtomicBool>)>,
     handle: OnceLock<Handle>,
     history: OnceLock<Arc<Mutex<History>>>,
-    text: Page,
-    openmetrics: Page,
+    text: Page<Arc<str>>,
+    openmetrics: Page<Arc<str>>,
 }
 
 impl Watched {
@@ -105,9 +116,9 @@ impl Watched {
         self.handle.get()
     }
 
-    /// What a `SHOW` has. `None`: there is none of these words for such rights, or it is not to be had in time.
-    pub(crate) fn table(&self, text: String, admin: bool) -> Option<Table> {
-        self.ask(|to| ControlEvent::Looked { text, admin, to })
+    /// What a `SHOW` has; `Ok(None)`: there is none of these words for such rights.
+    pub(crate) fn table(&self, text: String, admin: bool) -> Result<Option<Table>, NotInTime> {
+        self.ask(|to| ControlEvent::Looked { text, admin, to }).ok_or(NotInTime)
     }
 
     /// Disconnects a client. `None`: whether it has been is not to be had in time.
@@ -158,6 +169,27 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_is_none_is_told_from_one_that_is_late() {
+        let watched = Watched::default();
+        assert!(matches!(watched.table("SHOW POOLS".to_owned(), true), Err(NotInTime)));
+        let (control, events) = channel();
+        watched.begin(control, Arc::default());
+        let plane = thread::spawn(move || {
+            for event in events {
+                match event {
+                    ControlEvent::Looked { admin: false, to, .. } => to.send(None).expect("it waits"),
+                    ControlEvent::Looked { to, .. } => drop(to),
+                    other => panic!("only that is asked: {other:?}"),
+                }
+            }
+        });
+        assert!(matches!(watched.table("SHOW FDS".to_owned(), false), Ok(None)));
+        assert!(matches!(watched.table("SHOW POOLS".to_owned(), true), Err(NotInTime)));
+        drop(watched);
+        plane.join().expect("it has not panicked");
+    }
+
+    #[test]
     fn a_page_is_given_again_in_its_own_format() {
         let watched = Watched::default();
         let (control, events) = channel();
@@ -191,7 +223,7 @@ mod tests {
                 Some(Arc::from("page"))
             };
             let first = scope.spawn(move || page.get(PATIENCE, make));
-            let until = |is_so: &dyn Fn(&PageState) -> bool| {
+            let until = |is_so: &dyn Fn(&PageState<Arc<str>>) -> bool| {
                 while !is_so(&page.state()) {
                     thread::yield_now();
                 }

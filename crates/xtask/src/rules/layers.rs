@@ -51,6 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "units",
             "auth",
+            "hba",
             "settings",
             "connections",
             "machine",
