@@ -46,11 +46,15 @@ pub struct DatabaseFigures {
     pub name: String,
     /// Of its oldest row that is not frozen, in transactions.
     pub frozen_age: u64,
+    /// Of its oldest multixact, in multixacts.
+    pub multixact_age: u64,
     pub temp_files: u64,
     /// In bytes.
     pub temp_bytes: u64,
     /// For how long its statistics have been counted; `None`: since it was made.
     pub counted_for: Option<Duration>,
+    /// For how long the server has counted anything: this database's statistics are not older.
+    pub counted_at_most: Option<Duration>,
 }
 
 /// A row of pg_stat_user_tables, with what autovacuum would make of it.
@@ -124,6 +128,8 @@ pub struct Snapshots {
     pub slots: Vec<Slot>,
     pub prepared: Vec<PreparedTransaction>,
     pub standbys: Vec<Standby>,
+    /// Backends that run VACUUM: others do not heed their snapshots.
+    pub vacuums: BTreeSet<i32>,
 }
 
 //= pg18 view-pg-replication-slots
@@ -189,9 +195,14 @@ impl Postgres {
     //= pg18 runtime-config-connection#GUC-SUPERUSER-RESERVED-CONNECTIONS
     #[must_use]
     pub fn connections_max(&self) -> Option<u64> {
+        u64::try_from(self.number("max_connections")? - self.reserved()).ok()
+    }
+
+    /// Connections of `max_connections` that are for superusers, or for `pg_use_reserved_connections`.
+    #[must_use]
+    pub fn reserved(&self) -> i64 {
         let reserved = ["superuser_reserved_connections", "reserved_connections"];
-        let reserved: i64 = reserved.into_iter().filter_map(|name| self.number(name)).sum();
-        u64::try_from(self.number("max_connections")? - reserved).ok()
+        reserved.into_iter().filter_map(|name| self.number(name)).sum()
     }
 
     /// Backends of clients. The kind of another role's is not told without `pg_monitor`, but that it is somebody's.
@@ -206,5 +217,13 @@ impl Postgres {
     #[must_use]
     pub fn own_database(&self) -> Option<&DatabaseFigures> {
         self.databases.iter().find(|database| database.name == self.identity.database)
+    }
+
+    /// For how many days its statistics have been counted, or a few more. A day at least: the first hours of a server say little. `None`: not known.
+    #[must_use]
+    pub fn days_counted(&self) -> Option<f64> {
+        let own = self.own_database()?;
+        let time = own.counted_for.or(own.counted_at_most)?;
+        Some((time.as_secs_f64() / 86_400.0).max(1.0))
     }
 }

@@ -150,6 +150,7 @@ mod tests {
             address: Arc::new(Address { host: Host::Unix("/tmp".to_owned()), port: 5432 }),
             backend_pid: 1,
             text: Box::default(),
+            rules: None,
             has_failed: false,
         }
     }

@@ -16,6 +16,7 @@ pub(crate) fn tell(
     (queued_us, opened_us, ran_us): (u64, Option<u64>, u64),
 ) {
     let Some(origin) = asked.trace.take() else { return };
+    let rules = answers.caches.reader.rules(&answers.server.kept.parameters);
     // It left, and nobody reads its trace.
     let Some((conn, session)) = &answers.session else { return };
     let server = &answers.server;
@@ -34,6 +35,7 @@ pub(crate) fn tell(
         address: Arc::clone(&server.identity.address),
         backend_pid: server.backend.pid,
         text: asked.text.clone(),
+        rules,
         has_failed: server.transaction.answer_failed,
     })));
 }

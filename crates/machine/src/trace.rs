@@ -12,6 +12,7 @@ use std::sync::Arc;
 use connections::databases::Address;
 use connections::server::TraceOrigin;
 use queueing::classes::ClassId;
+use sql::Rules;
 use units::{ConnId, PoolKey, Time};
 
 use crate::observe::About;
@@ -38,6 +39,8 @@ pub struct TracedStatement {
     pub backend_pid: i32,
     /// Its beginning, with whatever constants it has; empty if it is not known.
     pub text: Box<[u8]>,
+    /// How its session reads it; `None`: not for certain, so that nobody knows where its constants begin and end.
+    pub rules: Option<Rules>,
     /// It was answered by an error.
     pub has_failed: bool,
 }

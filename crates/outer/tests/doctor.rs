@@ -216,6 +216,7 @@ fn where_all_is_well_nothing_is_found() {
         let settings = vec![("query_wait_timeout", "20".to_owned())];
         let stage = set(binaries, &Wishes { pool: 2, settings, postgres: WELL.to_vec(), ..Wishes::default() });
         make(&stage, "create table orders (id int primary key); insert into orders select generate_series(1, 100)");
+        alike(&stage);
         let mut client = stage.client();
         run(&mut client, "select count(*) from orders");
         let report = both(&stage, &["--cores", "4", "--client-timeout", "30"]);
@@ -226,6 +227,31 @@ fn where_all_is_well_nothing_is_found() {
             "{looked}"
         );
     }
+}
+
+/// Indexes that look the same and are not, and some that cannot be dropped alone.
+fn alike(stage: &Stage) {
+    make(
+        stage,
+        "create table later (id int); create unique index later_now on later (id); \
+         alter table later add unique (id) deferrable",
+    );
+    if stage.direct("show server_version_num").trim().parse::<u32>().expect("a number") >= 150_000 {
+        make(
+            stage,
+            "create table nothing (id int); create unique index nothing_often on nothing (id); \
+             create unique index nothing_once on nothing (id) nulls not distinct",
+        );
+    }
+    make(
+        stage,
+        "create table parts (id int, note text) partition by range (id); \
+         create table parts_1 partition of parts for values from (0) to (100000); \
+         insert into parts select n, md5(n::text) from generate_series(1, 60000) n; \
+         create index on parts (note, id); create index on parts (note, id); analyze parts",
+    );
+    let size = "select min(relpages) * 8 from pg_class where relispartition and relkind = 'i'";
+    assert!(stage.direct(size).trim().parse::<u32>().expect("kB") >= 1024, "large enough to be told of");
 }
 
 #[test]

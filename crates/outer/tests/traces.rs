@@ -205,6 +205,12 @@ fn spans_stand_below_their_clients_and_have_the_times_that_these_measured() {
     assert!(sum <= measured && measured - sum < Duration::from_millis(50), "{sum:?} of {measured:?}");
     assert_eq!(execute.attributes["db.query.text"], "select pg_sleep(?), ?", "no constants, no comment");
     assert_eq!(execute.attributes["server.address"], "127.0.0.1");
+    // Where a backslash is no character like others, a constant ends later.
+    ask(&mut waiter, "set standard_conforming_strings = off");
+    ask(&mut waiter, &format!(r"select 'it\'s secret' {}", comment(TRACE)));
+    let spans = collector.spans(1);
+    assert_eq!(spans[0].attributes["db.query.text"], "select ?", "{spans:?}");
+    ask(&mut waiter, "set standard_conforming_strings = on");
     // An error fails its span, and a hostile comment begins no trace.
     for hostile in
         ["traceparent='00-xx'", "traceparent='00-%00%0a'", "traceparent", "traceparent=''", "traceparent='\u{e9}'"]

@@ -36,13 +36,19 @@ pg_has_role('pg_monitor', 'USAGE') AS sees_all, pg_is_in_recovery() AS is_standb
 const SETTINGS: &str = "SELECT name, reset_val FROM pg_settings WHERE name IN ('max_connections', \
 'superuser_reserved_connections', 'reserved_connections', 'idle_in_transaction_session_timeout', 'statement_timeout', \
 'transaction_timeout', 'lock_timeout', 'log_lock_waits', 'log_temp_files', 'work_mem', 'autovacuum', 'track_counts', \
-'autovacuum_max_workers', 'autovacuum_freeze_max_age', 'vacuum_failsafe_age', 'password_encryption', 'ssl', 'deadlock_timeout', \
-'max_slot_wal_keep_size', 'idle_replication_slot_timeout')";
+'autovacuum_max_workers', 'autovacuum_freeze_max_age', 'vacuum_failsafe_age', 'autovacuum_multixact_freeze_max_age', \
+'vacuum_multixact_failsafe_age', 'autovacuum_vacuum_cost_limit', 'vacuum_cost_limit', 'autovacuum_vacuum_cost_delay', \
+'vacuum_cost_delay', 'password_encryption', 'ssl', 'deadlock_timeout', \
+'max_slot_wal_keep_size', 'idle_replication_slot_timeout', 'pg_stat_statements.track_utility')";
 
 const ROLE_SETTINGS: &str = "SELECT DISTINCT split_part(unnest(setconfig), '=', 1) AS name FROM pg_db_role_setting";
 
-const DATABASES: &str = "SELECT d.datname, age(d.datfrozenxid) AS frozen_age, s.temp_files, s.temp_bytes, \
-extract(epoch FROM clock_timestamp() - s.stats_reset) AS counted_for \
+/// Before PostgreSQL 15 each database has the time at which its statistics began; since then only one whose statistics were reset. Those of the whole
+/// server have it always, and begin anew when all statistics are lost.
+const DATABASES: &str = "SELECT d.datname, age(d.datfrozenxid) AS frozen_age, mxid_age(d.datminmxid) AS multixact_age, s.temp_files, s.temp_bytes, \
+extract(epoch FROM clock_timestamp() - s.stats_reset) AS counted_for, \
+(SELECT extract(epoch FROM clock_timestamp() - least(a.stats_reset, b.stats_reset, w.stats_reset)) \
+FROM pg_stat_archiver a, pg_stat_bgwriter b, pg_stat_wal w) AS counted_at_most \
 FROM pg_database d LEFT JOIN pg_stat_database s ON s.datid = d.oid WHERE d.datallowconn";
 
 /// With the number of dead rows at which autovacuum comes. The parameter of PostgreSQL 18 is not there before.
@@ -65,19 +71,24 @@ extract(epoch FROM clock_timestamp() - greatest(last_vacuum, last_autovacuum)) A
 coalesce(idx_scan, 0) AS idx_scan \
 FROM (SELECT * FROM dead UNION SELECT * FROM scanned) AS chosen ORDER BY 1, 2";
 
-/// No constraint, no replica identity and no CLUSTER needs them.
+/// No constraint, no replica identity and no CLUSTER needs them. Parts of an index of a partitioned table are left out: they cannot be dropped alone.
+//= pg18 sql-alterindex
 const UNUSED: &str = "\
 SELECT s.schemaname, s.relname, s.indexrelname, c.relpages::bigint * current_setting('block_size')::bigint AS size, \
 t.n_tup_ins + t.n_tup_upd + t.n_tup_del AS writes \
 FROM pg_stat_user_indexes s JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = s.indexrelid \
 JOIN pg_stat_user_tables t ON t.relid = s.relid \
 WHERE s.idx_scan = 0 AND NOT i.indisunique AND NOT i.indisreplident AND NOT i.indisclustered AND NOT i.indisexclusion \
+AND NOT c.relispartition \
 AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = s.indexrelid) \
 ORDER BY c.relpages DESC LIMIT 50";
 
-/// Of two that are equal but for uniqueness, the one that no constraint needs; else the younger one.
+/// Of two that are equal but for uniqueness, the one that no constraint needs; else the younger one. A unique one only if the other takes the same
+/// rows, at the same time: `indnullsnotdistinct` is there since PostgreSQL 15. Parts of an index of a partitioned table cannot be dropped alone.
+//= pg18 catalog-pg-index
 const DUPLICATES: &str = "\
-WITH indexes AS (SELECT i.*, c.relname AS name, c.relam, c.relpages, \
+WITH indexes AS (SELECT i.*, c.relname AS name, c.relam, c.relpages, c.relispartition, \
+to_jsonb(i) ->> 'indnullsnotdistinct' AS nulls, \
 EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid) AS is_needed \
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid \
 JOIN pg_namespace n ON n.oid = t.relnamespace \
@@ -88,7 +99,8 @@ FROM indexes x JOIN indexes y ON x.indrelid = y.indrelid AND x.indexrelid <> y.i
 JOIN pg_class t ON t.oid = x.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace \
 WHERE NOT y.is_needed AND NOT y.indisreplident AND x.indnkeyatts = y.indnkeyatts AND x.indkey::text = y.indkey::text AND x.indclass::text = y.indclass::text \
 AND x.indcollation::text = y.indcollation::text AND x.indoption::text = y.indoption::text \
-AND (NOT y.indisunique OR x.indisunique) \
+AND NOT y.relispartition \
+AND (NOT y.indisunique OR (x.indisunique AND x.indimmediate = y.indimmediate AND x.nulls IS NOT DISTINCT FROM y.nulls)) \
 AND (x.is_needed OR (x.indisunique AND NOT y.indisunique) OR x.indexrelid < y.indexrelid) \
 AND CASE WHEN x.indexprs IS NULL AND y.indexprs IS NULL AND x.indpred IS NULL AND y.indpred IS NULL THEN true \
 ELSE pg_get_expr(x.indexprs, x.indrelid) IS NOT DISTINCT FROM pg_get_expr(y.indexprs, y.indrelid) \
@@ -116,6 +128,8 @@ const PREPARED: &str = "SELECT gid, owner, extract(epoch FROM clock_timestamp() 
 const STANDBYS: &str =
     "SELECT application_name, age(backend_xmin) AS xmin_age FROM pg_stat_replication WHERE backend_xmin IS NOT NULL";
 
+const VACUUMS: &str = "SELECT pid FROM pg_stat_progress_vacuum";
+
 const EXTENSION: &str = "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace \
 WHERE e.extname = 'pg_stat_statements'";
 
@@ -130,6 +144,13 @@ pub fn postgres(place: String, ask: &mut Ask<'_>, unseen: &mut Vec<Unseen>) -> R
             what: "backends of other roles, their statements, standbys".to_owned(),
             why: format!("the role {} has not the rights of pg_monitor", identity.role),
             mend: Some(format!("GRANT pg_monitor TO {};", quoted(&identity.role))),
+        });
+    }
+    if identity.is_standby {
+        unseen.push(Unseen {
+            what: "tables, indexes, autovacuum, the age of rows".to_owned(),
+            why: "this server is a standby, and what mends them is done on the primary".to_owned(),
+            mend: Some("pgweir doctor --postgres 'postgres://USER@PRIMARY/DATABASE'".to_owned()),
         });
     }
     let mut read = Postgres { identity, ..Postgres::default() };
@@ -152,6 +173,9 @@ pub fn postgres(place: String, ask: &mut Ask<'_>, unseen: &mut Vec<Unseen>) -> R
         slots: part(ask, unseen, "replication slots", SLOTS, |answer| answer.all(slot)),
         prepared: part(ask, unseen, "prepared transactions", PREPARED, |answer| answer.all(prepared)),
         standbys: part(ask, unseen, "standbys", STANDBYS, |answer| answer.all(standby)),
+        vacuums: part(ask, unseen, "vacuums under way", VACUUMS, |answer| {
+            answer.cells().map(|row| row.number("pid")).collect()
+        }),
     };
     read.statements = statements(ask, unseen);
     Ok(read)
@@ -174,9 +198,11 @@ fn database(row: Cells<'_>) -> DatabaseFigures {
     DatabaseFigures {
         name: row.text("datname"),
         frozen_age: row.number("frozen_age"),
+        multixact_age: row.number("multixact_age"),
         temp_files: row.number("temp_files"),
         temp_bytes: row.number("temp_bytes"),
         counted_for: row.maybe_seconds("counted_for"),
+        counted_at_most: row.maybe_seconds("counted_at_most"),
     }
 }
 
@@ -324,6 +350,21 @@ mod tests {
         assert_eq!(found[1], ("tables", None));
         assert_eq!(found[2].0, "statements and their times");
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_standby_says_once_what_needs_the_primary() {
+        let count = |is_standby: &'static str| {
+            let mut ask = |sql: &str| {
+                let names = vec!["is_standby".to_owned()];
+                let rows = vec![vec![Some(is_standby.to_owned())]];
+                Ok(if sql == IDENTITY { Answer { names, rows } } else { Answer::default() })
+            };
+            let mut unseen = Vec::new();
+            postgres("here".to_owned(), &mut ask, &mut unseen).expect("it says who it is");
+            unseen.iter().filter(|unseen| unseen.why.contains("primary")).count()
+        };
+        assert_eq!((count("t"), count("f")), (1, 0));
     }
 
     #[test]

@@ -36,16 +36,22 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
         postgres.setting("max_connections"),
         number(others),
     ));
-    let mut mend = vec![format!(
-        "max_server_connections = {each} -- in pgweir.ini of each process: pools take turns below it, and clients wait"
-    )];
+    // 0 would be no limit.
+    let mut mend = vec![if each > 0 {
+        format!(
+            "max_server_connections = {each} -- in pgweir.ini of each process: pools take turns below it, and clients wait"
+        )
+    } else {
+        "-- there is not one connection for each process: run fewer of them, or let others connect to the pooler"
+            .to_owned()
+    }];
     let is_auto = pooler.setting("default_pool_size") == "auto";
     if demand.pools > 0 && each >= demand.pools && !is_auto {
         mend.push(format!("default_pool_size = {} -- or so many for each pool", each / demand.pools));
     }
     mend.push(format!(
         "ALTER SYSTEM SET max_connections = {}; -- or more room; then restart PostgreSQL",
-        all + others + 10
+        all + others + u64::try_from(postgres.reserved()).unwrap_or(0) + 10
     ));
     Some(Finding {
         rule: "connection-demand",
@@ -194,6 +200,27 @@ mod tests {
         let found = find(&facts).expect("474 of 97");
         assert!(found.title.contains("474"), "{found:?}");
         assert_eq!(found.mend[0].split(" --").next(), Some("max_server_connections = 32"));
+    }
+
+    #[test]
+    fn a_process_without_a_connection_is_not_told_to_have_no_limit() {
+        let mut facts = crate::rules::example::healthy();
+        facts.asked.replicas = 98;
+        let found = find(&facts).expect("98 of 97");
+        assert!(found.mend.iter().all(|line| !line.contains("= 0")), "{found:?}");
+        assert!(found.mend[0].contains("run fewer of them"), "{found:?}");
+        facts.asked.replicas = 97;
+        assert!(find(&facts).expect("97 × 4").mend[0].starts_with("max_server_connections = 1 "));
+    }
+
+    #[test]
+    fn more_room_is_beside_what_is_reserved() {
+        let mut facts = crate::rules::example::healthy();
+        facts.asked.replicas = 30;
+        postgres(&mut facts).settings.insert("reserved_connections".to_owned(), "5".to_owned());
+        let found = find(&facts).expect("120 of 92");
+        // 30 × 4, 3 and 5 that are reserved, and 10 to spare.
+        assert!(found.mend.iter().any(|line| line.starts_with("ALTER SYSTEM SET max_connections = 138;")), "{found:?}");
     }
 
     #[test]

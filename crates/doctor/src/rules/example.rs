@@ -41,6 +41,8 @@ pub(super) fn healthy() -> Facts {
             ("autovacuum_max_workers", "3"),
             ("autovacuum_freeze_max_age", "200000000"),
             ("vacuum_failsafe_age", "1600000000"),
+            ("autovacuum_multixact_freeze_max_age", "400000000"),
+            ("vacuum_multixact_failsafe_age", "1600000000"),
             ("password_encryption", "scram-sha-256"),
             ("deadlock_timeout", "1000"),
         ]),

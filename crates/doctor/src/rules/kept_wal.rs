@@ -8,6 +8,8 @@ use crate::words::{bytes, literal};
 /// As much as `max_wal_size` is by default.
 const KEPT: u64 = 1 << 30;
 const KEPT_MUCH: u64 = 16 << 30;
+/// A limit is no smaller.
+const LIMIT_GB_MIN: u64 = 10;
 
 pub(super) fn find(facts: &Facts) -> Option<Finding> {
     let postgres = facts.postgres.as_ref()?;
@@ -23,7 +25,15 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
             format!("SELECT pg_drop_replication_slot({}); -- if nobody will come back to it", literal(&slot.name))
         })
         .collect();
-    mend.push("ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; SELECT pg_reload_conf();".to_owned());
+    mend.push(
+        "-- or a limit for all slots: the next checkpoint invalidates each one that is further behind, in use or not, and \
+         its subscriber or standby must be made anew"
+            .to_owned(),
+    );
+    mend.push(format!(
+        "-- ALTER SYSTEM SET max_slot_wal_keep_size = '{}GB'; SELECT pg_reload_conf();",
+        limit_gb(&postgres.snapshots.slots)
+    ));
     Some(Finding {
         rule: "kept-wal",
         weight: if kept(most) >= KEPT_MUCH { Weight::Critical } else { Weight::Warning },
@@ -37,10 +47,34 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// Twice as far as any slot in use is behind.
+fn limit_gb(slots: &[Slot]) -> u64 {
+    let most = slots.iter().filter(|slot| slot.is_active).filter_map(|slot| slot.kept).max().unwrap_or(0);
+    (most.saturating_mul(2)).div_ceil(1 << 30).max(LIMIT_GB_MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::example::{check, postgres};
+    use crate::rules::example::{check, healthy, postgres};
+
+    #[test]
+    fn a_limit_is_beyond_the_slots_in_use_and_is_not_set_unread() {
+        for (active, limit) in [(0, "'10GB'"), (5 << 30, "'10GB'"), ((5 << 30) + 1, "'11GB'"), (20 << 30, "'40GB'")] {
+            let mut facts = healthy();
+            let slot = |name: &str, is_active: bool, kept: u64| Slot {
+                name: name.to_owned(),
+                is_active,
+                kept: Some(kept),
+                ..Slot::default()
+            };
+            postgres(&mut facts).snapshots.slots = vec![slot("it's", false, 30 << 30), slot("read", true, active)];
+            let found = find(&facts).expect("30 GB for nobody");
+            assert!(found.mend[0].starts_with("SELECT pg_drop_replication_slot('it''s'); -- if nobody"), "{found:?}");
+            assert!(found.mend[1].contains("invalidates each one that is further behind, in use or not"), "{found:?}");
+            assert!(found.mend[2].starts_with("-- ALTER SYSTEM") && found.mend[2].contains(limit), "{found:?}");
+        }
+    }
 
     #[test]
     fn a_gigabyte_for_nobody() {

@@ -25,46 +25,70 @@ mod pool_waits;
 mod server_tls;
 mod strangers;
 mod temp_files;
+mod unique_names;
 mod unused_indexes;
 mod wraparound;
 
 use crate::facts::Facts;
 use crate::finding::Finding;
 
+/// Where a rule is of use: what mends it may not run on a standby, or mend nothing there.
+//= pg18 hot-standby#HOT-STANDBY-USERS
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum On {
+    Any,
+    Primary,
+}
+
+type Rule = (On, fn(&Facts) -> Option<Finding>);
+
 /// In the order in which findings of the same weight are told.
-const RULES: [fn(&Facts) -> Option<Finding>; 24] = [
-    connection_demand::find,
-    lock_waits::find,
-    idle_in_transaction::find,
-    wraparound::find,
-    old_snapshots::find,
-    kept_wal::find,
-    pool_waits::find,
-    heavy_statements::find,
-    pool_sizes::find,
-    strangers::find,
-    idle_memory::find,
-    autovacuum_behind::find,
-    autovacuum_workers::find,
-    server_tls::find,
-    plain_passwords::find,
-    missing_indexes::find,
-    foreign_keys::find,
-    duplicate_indexes::find,
-    unused_indexes::find,
-    temp_files::find,
-    client_timeout::find,
-    idle_in_transaction_timeout::find,
-    lock_timeout::find,
-    log_settings::find,
+const RULES: [Rule; 25] = [
+    (On::Any, connection_demand::find),
+    (On::Any, lock_waits::find),
+    (On::Any, idle_in_transaction::find),
+    (On::Primary, wraparound::find),
+    (On::Any, old_snapshots::find),
+    (On::Any, kept_wal::find),
+    (On::Any, pool_waits::find),
+    (On::Any, heavy_statements::find),
+    (On::Any, pool_sizes::find),
+    (On::Any, strangers::find),
+    (On::Any, idle_memory::find),
+    (On::Primary, autovacuum_behind::find),
+    (On::Primary, autovacuum_workers::find),
+    (On::Any, server_tls::find),
+    (On::Any, plain_passwords::find),
+    (On::Primary, missing_indexes::find),
+    (On::Primary, foreign_keys::find),
+    (On::Primary, duplicate_indexes::find),
+    (On::Primary, unused_indexes::find),
+    (On::Any, temp_files::find),
+    (On::Any, unique_names::find),
+    (On::Any, client_timeout::find),
+    (On::Any, idle_in_transaction_timeout::find),
+    (On::Primary, lock_timeout::find),
+    (On::Any, log_settings::find),
 ];
 
 /// All that is found, the weightiest first.
 #[must_use]
 pub fn examine(facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = RULES.iter().filter_map(|find| find(facts)).collect();
+    let is_standby = facts.postgres.as_ref().is_some_and(|postgres| postgres.identity.is_standby);
+    let rules = RULES.iter().filter(|(on, _)| *on == On::Any || !is_standby);
+    let mut found: Vec<Finding> = rules.filter_map(|(_, find)| find(facts)).collect();
+    if is_standby {
+        found.iter_mut().flat_map(|finding| &mut finding.mend).for_each(send_to_primary);
+    }
     found.sort_by_key(|finding| finding.weight);
     found
+}
+
+/// Roles are changed on the primary only, and the standby has them from there.
+fn send_to_primary(mend: &mut String) {
+    if mend.starts_with("ALTER ROLE") {
+        mend.push_str(if mend.contains("--") { "; on the primary" } else { " -- on the primary" });
+    }
 }
 
 /// So many things of one kind are named.
@@ -117,6 +141,29 @@ mod tests {
         assert_eq!(weights[0], Weight::Critical);
         assert_eq!(weights.last(), Some(&Weight::Notice));
         assert!(weights.is_sorted());
+    }
+
+    #[test]
+    fn on_a_standby_nothing_is_said_that_only_the_primary_mends() {
+        let mut facts = example::healthy();
+        let postgres = example::postgres(&mut facts);
+        postgres.databases[0].frozen_age = 2_000_000_000;
+        let index = crate::postgres::UnusedIndex { size: 1 << 30, ..Default::default() };
+        postgres.indexes.unused.push(index);
+        let off = [("autovacuum", "off"), ("lock_timeout", "0"), ("log_lock_waits", "off")];
+        postgres.settings.extend(off.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let rules = |facts: &Facts| examine(facts).iter().map(|finding| finding.rule).collect::<Vec<_>>();
+        assert_eq!(
+            rules(&facts),
+            ["wraparound", "autovacuum-behind", "unused-indexes", "lock-timeout", "log-settings"]
+        );
+        example::postgres(&mut facts).identity.is_standby = true;
+        assert_eq!(rules(&facts), ["log-settings"]);
+        example::postgres(&mut facts).databases[0].temp_bytes = 1 << 30;
+        let found = examine(&facts);
+        let mend = found.iter().find(|finding| finding.rule == "temp-files").map(|finding| &finding.mend);
+        let ends: Vec<bool> = mend.into_iter().flatten().map(|line| line.ends_with("; on the primary")).collect();
+        assert_eq!(ends, [true, false], "{found:?}");
     }
 
     #[test]

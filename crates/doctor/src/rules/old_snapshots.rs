@@ -1,6 +1,6 @@
 //! What keeps dead rows from being removed: old transactions, prepared ones, replication slots, standbys.
 
-use observe::Backend;
+use observe::{Backend, State};
 
 use super::{first, named, statement};
 use crate::facts::Facts;
@@ -50,7 +50,8 @@ fn backends(facts: &Facts, postgres: &Postgres) -> Vec<Holder> {
     };
     // A standby's is told by its own row; autovacuum's own snapshot holds nobody up.
     let is_other = |backend: &&Backend| !matches!(backend.kind.as_deref(), Some("walsender" | "autovacuum worker"));
-    let mut old: Vec<&Backend> = postgres.backends.iter().filter(is_old).filter(is_other).collect();
+    let holds = |backend: &&Backend| !postgres.snapshots.vacuums.contains(&backend.pid) && !is_vacuum(backend);
+    let mut old: Vec<&Backend> = postgres.backends.iter().filter(is_old).filter(is_other).filter(holds).collect();
     old.sort_by_key(|backend| std::cmp::Reverse(backend.xmin_age));
     let holder = |backend: &Backend| {
         let age = backend.xmin_age.unwrap_or_default();
@@ -67,6 +68,15 @@ fn backends(facts: &Facts, postgres: &Postgres) -> Vec<Holder> {
         }
     };
     old.into_iter().map(holder).collect()
+}
+
+/// Whether it runs a VACUUM that rewrites no table, by its text: PostgreSQL shows a snapshot of it (`backend_xmin`), and heeds it nowhere. One that has
+/// just begun, or is between two tables, is not among those under way.
+fn is_vacuum(backend: &Backend) -> bool {
+    let query = backend.query.as_deref().unwrap_or_default();
+    let mut words = query.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let is_first = words.next().is_some_and(|word| word.eq_ignore_ascii_case("vacuum"));
+    backend.state == Some(State::Active) && is_first && !words.any(|word| word.eq_ignore_ascii_case("full"))
 }
 
 fn others(facts: &Facts, postgres: &Postgres) -> Vec<Holder> {
@@ -106,8 +116,6 @@ fn others(facts: &Facts, postgres: &Postgres) -> Vec<Holder> {
 mod tests {
     use std::time::Duration;
 
-    use observe::State;
-
     use super::*;
     use crate::postgres::{PreparedTransaction, Slot, Standby};
     use crate::rules::example::{aged, check, postgres};
@@ -121,6 +129,16 @@ mod tests {
             }
         };
         let client = "client backend";
+        let runs = |query: &'static str| {
+            move |facts: &mut Facts| {
+                backend(9000, Some(5_000_000), client)(facts);
+                postgres(facts).backends.last_mut().expect("pushed").query = Some(query.to_owned());
+            }
+        };
+        let under_way = |facts: &mut Facts| {
+            runs("/* nightly */ vacuum")(facts);
+            postgres(facts).snapshots.vacuums.insert(300);
+        };
         let prepared = |seconds: u64| {
             move |facts: &mut Facts| {
                 let age = Duration::from_secs(seconds);
@@ -144,6 +162,12 @@ mod tests {
                 ("long, and much has happened", &backend(300, Some(1_000_000), client), Some(Weight::Critical)),
                 ("without a snapshot", &backend(300, None, client), None),
                 ("autovacuum's", &backend(300, Some(5), "autovacuum worker"), None),
+                ("a VACUUM under way", &under_way, None),
+                ("a VACUUM by its text", &runs(" Vacuum (verbose) orders"), None),
+                ("a VACUUM with ANALYZE", &runs("vacuum analyze;"), None),
+                ("a VACUUM that rewrites", &runs("VACUUM (FULL) orders"), Some(Weight::Critical)),
+                ("ANALYZE", &runs("analyze orders"), Some(Weight::Critical)),
+                ("a table of that name", &runs("select from vacuum"), Some(Weight::Critical)),
                 ("prepared just now", &prepared(299), None),
                 ("prepared long ago", &prepared(300), Some(Weight::Warning)),
                 ("a slot that is near", &slot(999_999), None),

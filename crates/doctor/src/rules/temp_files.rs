@@ -5,19 +5,20 @@ use crate::finding::{Finding, Weight};
 use crate::postgres::Statement;
 use crate::words::{bytes, number, shortened, span};
 
-/// Less does not matter.
+/// Bytes a day; less does not matter.
 const WRITTEN: u64 = 1 << 20;
 const WRITTEN_MUCH: u64 = 1 << 30;
+/// More is not for a session by itself.
+const WORK_MEM_MB_MAX: u64 = 256;
 
 pub(super) fn find(facts: &Facts) -> Option<Finding> {
     let postgres = facts.postgres.as_ref()?;
-    let own = postgres.own_database().filter(|database| database.temp_bytes >= WRITTEN)?;
+    let days = postgres.days_counted();
+    let a_day = |bytes: u64| (bytes as f64 / days.unwrap_or(1.0)) as u64;
+    let own = postgres.own_database().filter(|database| a_day(database.temp_bytes) >= WRITTEN)?;
     let since = super::unused_indexes::counted(postgres);
-    let rate = own
-        .counted_for
-        .filter(|time| time.as_secs() > 3600)
-        .map(|time| own.temp_bytes as f64 / time.as_secs_f64() * 3600.0);
-    let rate = rate.map(|rate| format!(", {} an hour", bytes(rate as u64))).unwrap_or_default();
+    let rate = days.filter(|days| *days > 1.0).map(|_| format!(", {} a day", bytes(a_day(own.temp_bytes))));
+    let rate = rate.unwrap_or_default();
     let work_mem = u64::try_from(postgres.number("work_mem").unwrap_or(0)).unwrap_or(0) << 10;
     let mut evidence = vec![format!(
         "{} files, {} {since}{rate}; work_mem = {}",
@@ -37,10 +38,10 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
         format!("{each} a call, {} in all: {}", span(statement.time), shortened(&statement.text))
     })));
     let each = own.temp_bytes / own.temp_files.max(1);
-    let wanted = (each * 2).max(work_mem * 2).div_ceil(1 << 20).next_power_of_two().min(256);
     Some(Finding {
         rule: "temp-files",
-        weight: if own.temp_bytes >= WRITTEN_MUCH { Weight::Warning } else { Weight::Notice },
+        // Without a time nobody knows whether it is much.
+        weight: if days.is_some() && a_day(own.temp_bytes) >= WRITTEN_MUCH { Weight::Warning } else { Weight::Notice },
         title: format!("sorts and hashes wrote {} to temporary files", bytes(own.temp_bytes)),
         evidence,
         reason: "What does not fit into work_mem goes to the disk and back. With few servers behind a pooler each can have more: work_mem × servers is \
@@ -48,25 +49,56 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
             .to_owned(),
         source: "PostgreSQL manual, Memory: work_mem",
         mend: vec![
-            format!("ALTER ROLE … SET work_mem = '{wanted}MB'; -- for whoever needs it, rather than for all"),
+            more_memory(each, work_mem),
             "ALTER SYSTEM SET log_temp_files = '10MB'; SELECT pg_reload_conf(); -- names the statements".to_owned(),
         ],
     })
 }
 
+/// In bytes: what each file has, and what a sort may have now.
+fn more_memory(each: u64, work_mem: u64) -> String {
+    let wanted = (each * 2).max(work_mem * 2).div_ceil(1 << 20).next_power_of_two().min(WORK_MEM_MB_MAX);
+    if wanted << 20 > work_mem {
+        format!("ALTER ROLE … SET work_mem = '{wanted}MB'; -- for whoever needs it, rather than for all")
+    } else {
+        "-- work_mem is large already: an index in the order that is asked for, or fewer rows to sort, helps more"
+            .to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::rules::example::{check, postgres};
 
     #[test]
+    fn what_is_suggested_is_more_than_there_is() {
+        let mb = |count: u64| count << 20;
+        for (each, work_mem, expected) in [
+            (mb(1), mb(4), "'8MB'"),
+            (mb(40), mb(4), "'128MB'"),
+            (mb(4000), mb(200), "'256MB'"),
+            (mb(4000), mb(256), "large already"),
+            (mb(4000), mb(512), "large already"),
+        ] {
+            let found = more_memory(each, work_mem);
+            assert!(found.contains(expected), "{each} {work_mem}: {found}");
+        }
+    }
+
+    #[test]
     fn a_megabyte_and_a_gigabyte() {
-        let written = |bytes: u64| {
+        let days = |days: u64| Some(Duration::from_secs(days * 86_400));
+        let counted = |bytes: u64, counted_for: Option<Duration>, counted_at_most: Option<Duration>| {
             move |facts: &mut Facts| {
                 let own = &mut postgres(facts).databases[0];
                 (own.temp_files, own.temp_bytes) = (3, bytes);
+                (own.counted_for, own.counted_at_most) = (counted_for, counted_at_most);
             }
         };
+        let written = |bytes: u64| counted(bytes, days(0), None);
         let elsewhere = |facts: &mut Facts| {
             written(WRITTEN_MUCH)(facts);
             postgres(facts).identity.database = "other".to_owned();
@@ -78,6 +110,11 @@ mod tests {
                 ("some", &written(WRITTEN), Some(Weight::Notice)),
                 ("much", &written(WRITTEN_MUCH), Some(Weight::Warning)),
                 ("of another database", &elsewhere, None),
+                ("little a day, for long", &counted(1000 * WRITTEN - 1, days(1000), None), None),
+                ("much in all, little a day", &counted(WRITTEN_MUCH, days(300), None), Some(Weight::Notice)),
+                ("much a day", &counted(300 * WRITTEN_MUCH, days(300), None), Some(Weight::Warning)),
+                ("the server's time counts", &counted(300 * WRITTEN_MUCH - 1, None, days(300)), Some(Weight::Notice)),
+                ("nobody knows for how long", &counted(WRITTEN_MUCH, None, None), Some(Weight::Notice)),
             ],
         );
     }

@@ -114,7 +114,7 @@ impl Batch<'_> {
                 add(Span { name: "connect", kind: CLIENT, id: &own, parent: &id, begun, ended: sent_at, attributes });
             }
         }
-        let (operation, statement) = self.statement(&traced.text);
+        let (operation, statement) = self.statement(&traced.text, traced.rules);
         let mut attributes = [self.of_client(ended), of_server(ended)].concat();
         attributes.push(text("db.query.text", &statement));
         attributes.push(text("db.operation.name", &operation));
@@ -128,8 +128,8 @@ impl Batch<'_> {
     }
 
     /// Its first word, and all of it as it may be told.
-    fn statement(&self, bytes: &[u8]) -> (String, String) {
-        let told = redacted(&Text::new(bytes, Rules::default()), limits::LOGGED_TEXT_LEN_MAX);
+    fn statement(&self, bytes: &[u8], rules: Option<Rules>) -> (String, String) {
+        let told = without_constants(bytes, rules);
         let word: String = told.chars().take_while(char::is_ascii_alphabetic).take(24).collect();
         let is_private = !self.settings.global.observing.observe_literals;
         let shown = if is_private { told } else { String::from_utf8_lossy(bytes).into_owned() };
@@ -156,6 +156,12 @@ impl Batch<'_> {
         }
         attributes
     }
+}
+
+/// As its session reads it; if that is not known for certain, nothing of it.
+fn without_constants(bytes: &[u8], rules: Option<Rules>) -> String {
+    let read = |rules| redacted(&Text::new(bytes, rules), limits::LOGGED_TEXT_LEN_MAX);
+    rules.map_or_else(|| "…".to_owned(), read)
 }
 
 fn of_server(ended: &EndedStatement) -> Vec<Value> {
@@ -213,4 +219,19 @@ fn before(at: SystemTime, micros: u64) -> SystemTime {
 
 fn nanos(at: SystemTime) -> String {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_end_where_the_session_ends_them() {
+        let standard = Rules::default();
+        let escaped = Rules { standard_strings: false, ..standard };
+        let text = r"select 'it\'s secret'";
+        assert_eq!(without_constants(text.as_bytes(), Some(escaped)), "select ?");
+        assert_eq!(without_constants(br"select 'c:\', 'x'", Some(standard)), "select ?, ?");
+        assert_eq!(without_constants(text.as_bytes(), None), "…");
+    }
 }
