@@ -129,6 +129,38 @@ def click_on_a_moment(browser):
     browser.until("location.hash === '#now'")
 
 
+def choose(browser, button, verb):
+    """Presses a button of the view, and in the question that follows the one that does it."""
+    browser.run(f"[...document.querySelectorAll('main button')].find((one) => one.textContent === '{button}').click()")
+    browser.until("document.querySelector('#sure[open]')", "it asks before it does it")
+    browser.run(f"[...document.querySelectorAll('#sure button')].find((one) => one.textContent === '{verb}').click()")
+
+
+def cancel_a_query(browser, traffic):
+    errors = []
+
+    def run():
+        with traffic.connect("long-report") as connection:
+            try:
+                connection.execute("select pg_sleep(600)")
+            except psycopg.errors.QueryCanceled as error:
+                errors.append(error)
+                connection.rollback()
+                errors.append(connection.execute("select 'goes on'").fetchone()[0])
+
+    report = threading.Thread(target=run, daemon=True)
+    report.start()
+    browser.run("location.hash = 'clients'")
+    row = "[...document.querySelectorAll('tr.opens')].find((row) => row.textContent.includes('long-report'))"
+    browser.until(row)
+    browser.run(f"{row}.click()")
+    browser.until("document.querySelector('pre.sql')?.textContent.includes('pg_sleep')", "it runs")
+    choose(browser, "Cancel query", "Cancel query")
+    browser.until("document.querySelector('[role=status].note')?.textContent.includes('is being cancelled')", "it is announced")
+    report.join(20)
+    expect(len(errors) == 2 and errors[1] == "goes on", f"the query is cancelled, and its client goes on: {errors}")
+
+
 def keys(browser):
     browser.press("?")
     browser.until("document.querySelector('#help[open]')")
@@ -156,6 +188,7 @@ def main(chromium, url, user, password, pooler, folder):
         click_on_a_moment(browser)
         look_at_locks(browser)
         look_at_texts(browser)
+        cancel_a_query(browser, traffic)
         keys(browser)
         show_all(browser, folder)
         foreign = [asked for asked in browser.requests() if not asked.startswith((url, "data:", "about:"))]

@@ -62,6 +62,20 @@ impl Scene {
     fn api(&self, session: &str, path: &str) -> Answered {
         page::api(self.http, session, path)
     }
+
+    fn order(&self, session: &str, path: &str, body: &str) -> Answered {
+        let headers = [("Cookie", session), ("X-Pgweir", "1"), ("Origin", &*self.origin())];
+        ask(self.http, "POST", &format!("/api/{path}"), &headers, body)
+    }
+
+    /// The number of the client whose row has a text.
+    fn client_with(&self, session: &str, text: &str) -> String {
+        let row = self.api(session, &format!("show/ACTIVITY?text={text}")).body;
+        let json: serde_json::Value = serde_json::from_str(&row).expect("JSON");
+        let names = json["columns"].as_array().expect("columns");
+        let place = names.iter().position(|column| column["name"] == "client_id").expect("a column");
+        json["rows"][0][place].as_str().expect("its number").to_owned()
+    }
 }
 
 const ADMIN: &str = "page+secret%2B%26%25";
@@ -127,7 +141,9 @@ fn requests_of_other_pages_get_nothing() {
     assert_eq!((answer.status, answer.header("location")), (303, Some("/login")));
     // An order, without its origin.
     let headers = [("Cookie", session.as_str()), ("X-Pgweir", "1")];
-    assert_eq!(ask(scene.http, "POST", "/api/disconnect", &headers, "client=1").status, 403);
+    for order in ["disconnect", "cancel"] {
+        assert_eq!(ask(scene.http, "POST", &format!("/api/{order}"), &headers, "client=1").status, 403, "{order}");
+    }
     assert_eq!(ask(scene.http, "POST", "/logout", &headers, "").status, 403);
 }
 
@@ -185,20 +201,41 @@ fn users_of_statistics_see_no_statements_and_disconnect_nobody() {
     assert_eq!(scene.api(&stats, "waits?from=0&to=9999999999&by=statement").status, 404);
     assert_eq!(scene.api(&stats, "show/FDS").body, "null");
     assert_eq!(scene.api(&admin, "show/NOTHING").body, "null");
-    let row = scene.api(&admin, "show/ACTIVITY?text=a+mark").body;
-    let json: serde_json::Value = serde_json::from_str(&row).expect("JSON");
-    let names = json["columns"].as_array().expect("columns");
-    let place = names.iter().position(|column| column["name"] == "client_id").expect("a column");
-    let client = json["rows"][0][place].as_str().expect("its number").to_owned();
-    let order = |session: &str| {
-        let headers = [("Cookie", session), ("X-Pgweir", "1"), ("Origin", &*scene.origin())];
-        ask(scene.http, "POST", "/api/disconnect", &headers, &format!("client={client}")).status
-    };
+    let client = scene.client_with(&admin, "a+mark");
+    let order = |session: &str| scene.order(session, "disconnect", &format!("client={client}")).status;
     assert_eq!(order(&stats), 403);
     busy.query("select 1").expect("it is still there");
     assert_eq!(order(&admin), 204);
     eventually("it is disconnected", || busy.query("select 1").is_err());
     assert_eq!(order(&admin), 409, "it is gone");
+    scene.stage.assert_healthy();
+}
+
+#[test]
+fn an_administrator_cancels_a_query_and_its_client_stays() {
+    let mut scene = scene("cancel", &[]);
+    let (admin, stats) = (scene.session("postgres", ADMIN), scene.session("joe", "look-only"));
+    let mut busy = scene.stage.client();
+    busy.query("set work_mem = '7MB'").expect("served");
+    busy.send(&outer::frontend::query("select pg_sleep(600) /* a mark */")).expect("sent");
+    eventually("the history knows it", || {
+        scene.api(&admin, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":1")
+    });
+    let client = scene.client_with(&admin, "a+mark");
+    let order = |session: &str| scene.order(session, "cancel", &format!("client={client}"));
+    assert_eq!(order(&stats).status, 403);
+    assert_eq!(order(&admin).status, 204);
+    let answer = busy.answer().expect("it is still connected");
+    assert_eq!(answer.errors.first().map(|error| &*error.sqlstate), Some("57014"), "{answer:?}");
+    assert_eq!(busy.query("show work_mem").expect("served").value(), Some("7MB"), "its session goes on");
+    let idle = order(&admin);
+    assert_eq!((idle.status, idle.body.contains("client runs no query")), (409, true), "{}", idle.body);
+    let log = scene.stage.pooler.log();
+    assert!(log.contains(&format!("page: \"postgres\" cancels the query of client {client}")), "{log}");
+    assert!(!log.contains("\"joe\" cancels"), "{log}");
+    drop(busy);
+    eventually("it is gone", || order(&admin).body.contains("client not found"));
+    assert_eq!(order(&admin).status, 409);
     scene.stage.assert_healthy();
 }
 
@@ -294,7 +331,7 @@ fn a_browser_shows_it() {
         println!("SKIPPED the live page in a browser: tools/chromium installs one, PGWEIR_CHROMIUM names it");
         return;
     };
-    let mut scene = scene("browser", &[("observe_tags", "controller")]);
+    let mut scene = scene("browser", &[("observe_tags", "controller"), ("default_pool_size", "8")]);
     let pictures = env::var("PGWEIR_PICTURES").unwrap_or_else(|_| scene.folder.display().to_string());
     let (url, chromium) = (scene.origin(), chromium.to_string_lossy().into_owned());
     let pooler = scene.stage.url();

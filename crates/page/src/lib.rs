@@ -3,7 +3,7 @@
 //! ```text
 //!   browser ──► files.rs     HTML, CSS, scripts: in the program, the same for everybody
 //!           ──► login.rs     a name and a password once, then a cookie      attempts.rs: guessing is slow
-//!           ──► api.rs       tables and figures as JSON                     origin.rs: from this page only
+//!           ──► api.rs       tables and figures as JSON, and orders         origin.rs: from this page only; asker.rs: who asks
 //!                 │                                                         sessions.rs: who is behind a cookie
 //!                 ▼
 //!              Pooler        what the caller gives: passwords, tables, what was seen
@@ -18,6 +18,7 @@
 
 mod answers;
 mod api;
+mod asker;
 mod attempts;
 mod files;
 mod hour;
@@ -45,7 +46,7 @@ use sessions::Sessions;
 /// What a user may.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// `admin_users`: see everything, and disconnect clients.
+    /// `admin_users`: see everything, and give orders.
     Admin,
     /// `stats_users`: see everything but statements.
     Stats,
@@ -59,6 +60,14 @@ pub struct Admitted {
     pub mark: u64,
 }
 
+/// What an administrator may order about one client.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Disconnect,
+    /// Its query alone ends.
+    Cancel,
+}
+
 /// What is wanted of a table: its name is a word after SHOW.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -66,7 +75,7 @@ pub struct Wanted {
     pub rights: Rights,
 }
 
-/// What is shown. `admit`, `table` and `disconnect` may wait, and have a thread for it.
+/// What is shown. `admit`, `table` and `order` may wait, and have a thread for it.
 pub trait Pooler: Send + Sync + 'static {
     /// Whether it knows passwords already: the page is listened for before anything else has begun.
     fn has_begun(&self) -> bool;
@@ -77,11 +86,11 @@ pub trait Pooler: Send + Sync + 'static {
     /// Gives rows to `rows`. `None`: there is no such table for such rights, or it is not to be had in time.
     fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Option<()>;
 
-    /// Disconnects a client, by its number in SHOW CLIENTS.
+    /// Does that to a client, by its number in SHOW CLIENTS.
     ///
     /// # Errors
     /// Why not, in words for people.
-    fn disconnect(&self, client: &str) -> Result<(), String>;
+    fn order(&self, order: Order, client: &str) -> Result<(), String>;
 
     /// What somebody did who is no client: for the log. Texts are as they came.
     fn tell(&self, what: Said<'_>);
@@ -101,7 +110,7 @@ pub trait Pooler: Send + Sync + 'static {
 pub enum Said<'a> {
     LoggedIn { user: &'a str, from: Option<IpAddr> },
     Refused { user: &'a str, from: Option<IpAddr> },
-    Disconnects { user: &'a str, client: &'a str },
+    Orders { user: &'a str, order: Order, client: &'a str },
 }
 
 /// What the page's head shows, and what it has to know to say why something is missing.

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use activity::History;
 use auth::{Mark, Secret, Verifier, verify_plain};
 use axum::Router;
+use control::ClientOrder;
 use control::table::{Table, Type};
 use machine::{Level, Settings};
-use page::{About, Admitted, Column, Pooler, Rights, Rows, Said, Wanted};
+use page::{About, Admitted, Column, Order, Pooler, Rights, Rows, Said, Wanted};
 use units::names::shown;
 
 use crate::watched::Watched;
@@ -99,9 +100,13 @@ impl Pooler for Live {
         Some(())
     }
 
-    fn disconnect(&self, client: &str) -> Result<(), String> {
+    fn order(&self, order: Order, client: &str) -> Result<(), String> {
+        let order = match order {
+            Order::Disconnect => ClientOrder::Disconnect,
+            Order::Cancel => ClientOrder::Cancel,
+        };
         let unsure = || Err("the pooler has not answered in time".to_owned());
-        self.watched.disconnect(client.to_owned()).unwrap_or_else(unsure)
+        self.watched.order(order, client.to_owned()).unwrap_or_else(unsure)
     }
 
     fn tell(&self, what: Said<'_>) {
@@ -118,8 +123,13 @@ impl Pooler for Live {
                     format!("page: login refused: wrong password or no right, user \"{user}\" from {place}"),
                 )
             }
-            Said::Disconnects { user, client } => {
-                (Level::Log, format!("page: \"{}\" disconnects client {}", shown(user), shown(client)))
+            Said::Orders { user, order, client } => {
+                let (user, client) = (shown(user), shown(client));
+                let text = match order {
+                    Order::Disconnect => format!("page: \"{user}\" disconnects client {client}"),
+                    Order::Cancel => format!("page: \"{user}\" cancels the query of client {client}"),
+                };
+                (Level::Log, text)
             }
         };
         handle.log().say(level, text);
