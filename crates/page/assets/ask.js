@@ -31,8 +31,10 @@ export function objects(shown) {
   return shown.rows.map((row) => Object.fromEntries(shown.columns.map((column, at) => [column.name, row[at]])));
 }
 
+// What an order has begun, if it is not done yet.
 export async function order(path, fields) {
-  await answered(await fetch(`/api/${path}`, { method: "POST", headers: OWN, body: new URLSearchParams(fields) }));
+  const answer = await answered(await fetch(`/api/${path}`, { method: "POST", headers: OWN, body: new URLSearchParams(fields) }));
+  return answer.status === 202 ? answer.json() : null;
 }
 
 export async function logout() {

@@ -3,6 +3,7 @@
 import { ask, objects, order, table } from "./ask.js";
 import { colourOf } from "./charts.js";
 import { chip, code, el, empty, fill } from "./draw.js";
+import { stacks } from "./stacks.js";
 import { aged, clock, lasted, line, statement, visible } from "./words.js";
 import { Table } from "./table.js";
 
@@ -11,10 +12,11 @@ export function client({ me, rest, sure }) {
   const facts = el("section", { class: "card" });
   const life = el("section", { class: "card" });
   const told = el("span", { class: "note", role: "status" });
+  const flames = stacks({ me, sure, subject: { client: number }, what: `the backend of client #${number}` });
   const cancel = el("button", { type: "button", class: "danger", hidden: !me.admin, onclick: () => give("cancel", `Cancel what client #${number} runs? It gets an error, and stays connected.`, "Cancel query", "Its query is being cancelled.") }, "Cancel query");
   const end = el("button", { type: "button", class: "danger", hidden: !me.admin, onclick: () => give("disconnect", `Disconnect client #${number}? Its transaction is rolled back.`, "Disconnect", "It is being disconnected.") }, "Disconnect");
-  const element = el("div", {}, el("div", { class: "heading" }, el("a", { href: "#clients" }, "Clients"), el("h1", {}, `Client #${number}`), el("span", { class: "push" }, told, cancel, end)),
-    el("div", { class: "grid" }, facts), life);
+  const element = el("div", {}, el("div", { class: "heading" }, el("a", { href: "#clients" }, "Clients"), el("h1", {}, `Client #${number}`), el("span", { class: "push" }, told, flames.told, flames.button, cancel, end)),
+    el("div", { class: "grid" }, facts, flames.element), life);
   const runs = new Table({
     name: "what it did",
     columns: [
@@ -77,6 +79,7 @@ export function client({ me, rest, sure }) {
         table("CLIENTS", { column: "id", is: number }), table("ACTIVITY", { column: "client_id", is: number }), ask(`client/${number}`).catch(() => ({ runs: [] }))]);
       drawFacts(objects(connected)[0], objects(busy)[0]);
       drawLife(seen);
+      await flames.tick();
     },
   };
 }

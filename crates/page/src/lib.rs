@@ -9,6 +9,7 @@
 //!              Pooler        what the caller gives: passwords, tables, what was seen
 //!              hour.rs       figures of each second of the last hour
 //!              past.rs       one second, and one client's hour
+//!              stacks.rs     flame graphs
 //! ```
 //!
 //! Promises: nothing but files is given to anybody without a session; a session's user is asked for again at each request, so that one who is struck
@@ -27,6 +28,7 @@ mod origin;
 mod past;
 mod rows;
 mod sessions;
+mod stacks;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -42,6 +44,7 @@ use monitor::Makers;
 use hour::Hour;
 pub use rows::{Column, Rows};
 use sessions::Sessions;
+pub use stacks::{Picture, Subject, Way, Ways};
 
 /// What a user may.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -75,7 +78,7 @@ pub struct Wanted {
     pub rights: Rights,
 }
 
-/// What is shown. `admit`, `table` and `order` may wait, and have a thread for it.
+/// What is shown. `admit`, `table`, `order`, `ways` and `sample` may wait, and have a thread for it.
 pub trait Pooler: Send + Sync + 'static {
     /// Whether it knows passwords already: the page is listened for before anything else has begun.
     fn has_begun(&self) -> bool;
@@ -91,6 +94,15 @@ pub trait Pooler: Send + Sync + 'static {
     /// # Errors
     /// Why not, in words for people.
     fn order(&self, order: Order, client: &str) -> Result<(), String>;
+
+    /// How a subject's stacks can be sampled now.
+    fn ways(&self, subject: Subject) -> Ways;
+
+    /// Samples them, which takes seconds.
+    ///
+    /// # Errors
+    /// Why not, in words for people.
+    fn sample(&self, subject: Subject, way: Way) -> Result<Picture, String>;
 
     /// What somebody did who is no client: for the log. Texts are as they came.
     fn tell(&self, what: Said<'_>);
@@ -111,6 +123,7 @@ pub enum Said<'a> {
     LoggedIn { user: &'a str, from: Option<IpAddr> },
     Refused { user: &'a str, from: Option<IpAddr> },
     Orders { user: &'a str, order: Order, client: &'a str },
+    Samples { user: &'a str, subject: Subject, way: Way },
 }
 
 /// What the page's head shows, and what it has to know to say why something is missing.
@@ -131,6 +144,7 @@ struct Shared {
     sessions: Arc<Mutex<Sessions>>,
     door: Arc<login::Door>,
     makers: Makers,
+    desk: Arc<Mutex<stacks::Desk>>,
 }
 
 /// The page's routes.
@@ -141,10 +155,12 @@ pub fn router(pooler: Arc<dyn Pooler>) -> Router {
         sessions: Arc::default(),
         door: Arc::new(login::Door::new()),
         makers: Makers::default(),
+        desk: Arc::default(),
     };
     files::routes()
         .merge(login::routes())
-        .nest("/api", api::routes())
+        .merge(stacks::pictures())
+        .nest("/api", api::routes().merge(stacks::orders()))
         .fallback(unknown)
         .layer(middleware::map_response(guarded))
         .with_state(shared)
@@ -161,8 +177,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// Each answer says to the browser what it may do with it.
 async fn guarded(mut response: Response) -> Response {
     let headers: &mut HeaderMap = response.headers_mut();
+    // A picture has a policy of its own.
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     let mut say = |name: HeaderName, value: &'static str| headers.insert(name, HeaderValue::from_static(value));
-    say(CONTENT_SECURITY_POLICY, POLICY);
     say(X_CONTENT_TYPE_OPTIONS, "nosniff");
     say(X_FRAME_OPTIONS, "DENY");
     say(REFERRER_POLICY, "no-referrer");

@@ -15,9 +15,10 @@ use axum::Router;
 use control::ClientOrder;
 use control::table::{Table, Type};
 use machine::{Level, Settings};
-use page::{About, Admitted, Column, Order, Pooler, Rights, Rows, Said, Wanted};
+use page::{About, Admitted, Column, Order, Picture, Pooler, Rights, Rows, Said, Subject, Wanted, Way, Ways};
 use units::names::shown;
 
+use crate::looked_into;
 use crate::watched::Watched;
 
 /// For how long a table is given again.
@@ -131,8 +132,24 @@ impl Pooler for Live {
                 };
                 (Level::Log, text)
             }
+            Said::Samples { user, subject, way } => {
+                let of = match subject {
+                    Subject::Pooler => "this process".to_owned(),
+                    Subject::BackendOf(client) => format!("the backend of client {client}"),
+                };
+                let tool = if way == Way::Perf { "perf" } else { "gdb" };
+                (Level::Log, format!("page: \"{}\" samples stacks of {of} by {tool}", shown(user)))
+            }
         };
         handle.log().say(level, text);
+    }
+
+    fn ways(&self, subject: Subject) -> Ways {
+        looked_into::ways(subject, self.watched.history())
+    }
+
+    fn sample(&self, subject: Subject, way: Way) -> Result<Picture, String> {
+        looked_into::sample(subject, way, self.watched.history())
     }
 
     fn history(&self) -> Option<Arc<Mutex<History>>> {
