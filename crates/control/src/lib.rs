@@ -47,4 +47,4 @@ pub use plane::{
 };
 pub use show_input::{Detail, ShowInput};
 pub use shutdown::Signal;
-pub use steward::{ControlEvent, Ending, Steward};
+pub use steward::{ClientOrder, ControlEvent, Ending, Steward};

@@ -35,6 +35,15 @@ use suspension::Suspending;
 /// How often memory is given back to the system.
 const MEMORY_PERIOD: Duration = Duration::from_secs(5);
 
+/// What an administrator who is not at the console may order about one client.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ClientOrder {
+    /// As KILL_CLIENT.
+    Disconnect,
+    /// As KILL_QUERY.
+    Cancel,
+}
+
 /// An event for the control thread.
 #[derive(Debug)]
 pub enum ControlEvent {
@@ -47,8 +56,8 @@ pub enum ControlEvent {
     /// Somebody who is not at the console wants what a `SHOW` has, as an administrator or not. `None`: there is none for such rights. No
     /// answer: not every worker has answered.
     Looked { text: String, admin: bool, to: Sender<Option<Table>> },
-    /// And that this client is disconnected, by its number. The answer is why not.
-    ClientKilled { client: String, to: Sender<Result<(), String>> },
+    /// And that this is done to a client, by its number. The answer is why not.
+    ClientOrdered { order: ClientOrder, client: String, to: Sender<Result<(), String>> },
     /// A sign of life is due.
     LifeAsked,
     /// This file of the configuration has changed, and `watch_config` is on.
@@ -234,7 +243,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 let _ = self.metrics(format).map(|page| to.send(page));
             }
             ControlEvent::Looked { text, admin, to } => self.look(&text, admin, &to),
-            ControlEvent::ClientKilled { client, to } => _ = to.send(orders::kill_client(&mut self.plane, &client)),
+            ControlEvent::ClientOrdered { order, client, to } => {
+                _ = to.send(orders::order_client(&mut self.plane, order, &client));
+            }
             ControlEvent::LifeAsked => self.plane.show_life(),
             ControlEvent::Changed(file) => {
                 self.plane.tell(Level::Log, format!("{file} has changed, re-reading config"));

@@ -1,6 +1,7 @@
 """The live page in a real browser.
 
-page.py CHROMIUM URL USER PASSWORD POOLER FOLDER   logs in, looks at all views in both themes and sizes, and leaves pictures in FOLDER.
+page.py CHROMIUM URL USER PASSWORD POOLER FOLDER         logs in, looks at all views in both themes and sizes, and leaves pictures in FOLDER.
+page.py CHROMIUM URL USER PASSWORD POOLER FOLDER blind   the same of a pooler with observe_interval = 0: what is said where nobody looks.
 Ends with status 1 and the reason if something is not as it should be.
 """
 
@@ -14,6 +15,8 @@ from browser import Browser
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><b>"
 SIZES = {"desk": (1440, 900, False), "phone": (390, 844, True)}
+# Something is announced.
+TOLD = "[...document.querySelectorAll('[role=status].note')].some((one) => one.textContent.includes('{}'))"
 VIEWS = ["now", "locks", "statements", "holders", "clients"]
 
 
@@ -75,7 +78,7 @@ def log_in_without_scripts(browser, url, user, password):
     browser.events = []
 
 
-def log_in(browser, url, user, password):
+def log_in(browser, url, user, password, shown="document.querySelector('.figures .figure')"):
     browser.open(f"{url}/")
     browser.until("location.pathname === '/login' && document.activeElement?.name === 'user'", "the login asks for a name")
 
@@ -89,7 +92,7 @@ def log_in(browser, url, user, password):
     send("wrong")
     browser.until("document.getElementById('message').textContent.includes('wrong name or password')")
     send(password)
-    browser.until("location.pathname === '/' && document.querySelector('.figures .figure')", "the page shows figures")
+    browser.until(f"location.pathname === '/' && {shown}", "the page shows figures")
     expect(browser.run("document.cookie") == "", "scripts do not see the session")
     expect("wrong" not in browser.run("location.href") and password not in browser.run("location.href"), "no secret in the address")
 
@@ -169,6 +172,130 @@ def go_about(browser):
     browser.until("document.querySelector('main').innerText.includes('not connected any more')")
 
 
+def choose(browser, button, verb):
+    """Presses a button of the view, and in the question that follows the one that does it."""
+    browser.run(f"[...document.querySelectorAll('main button')].find((one) => one.textContent === '{button}').click()")
+    browser.until("document.querySelector('#sure[open]')", "it asks before it does it")
+    browser.run(f"[...document.querySelectorAll('#sure button')].find((one) => one.textContent === '{verb}').click()")
+
+
+def cancel_a_query(browser, traffic):
+    errors = []
+
+    def run():
+        with traffic.connect("long-report") as connection:
+            try:
+                connection.execute("select pg_sleep(600)")
+            except psycopg.errors.QueryCanceled as error:
+                errors.append(error)
+                connection.rollback()
+                errors.append(connection.execute("select 'goes on'").fetchone()[0])
+
+    report = threading.Thread(target=run, daemon=True)
+    report.start()
+    browser.run("location.hash = 'clients'")
+    row = "[...document.querySelectorAll('tr.opens')].find((row) => row.textContent.includes('long-report'))"
+    browser.until(row)
+    browser.run(f"{row}.click()")
+    browser.until("document.querySelector('pre.sql')?.textContent.includes('pg_sleep')", "it runs")
+    choose(browser, "Cancel query", "Cancel query")
+    browser.until(TOLD.format('is being cancelled'), "it is announced")
+    report.join(20)
+    expect(len(errors) == 2 and errors[1] == "goes on", f"the query is cancelled, and its client goes on: {errors}")
+
+
+def patiently(browser, script, what):
+    """What takes longer than an answer: a large program has many names."""
+    for _ in range(5):
+        try:
+            return browser.until(script, what)
+        except RuntimeError:
+            pass
+    return browser.until(script, what)
+
+
+def look_into(browser, folder, url, traffic):
+    """Stacks, where a tool can be used."""
+    button = "[...document.querySelectorAll('main button')].find((one) => one.textContent === 'Stacks')"
+    browser.run("location.hash = 'now'")
+    browser.until("document.querySelector('main h1')?.textContent === 'Now'")
+    browser.rest(3)
+    if browser.run(f"{button}.hidden"):
+        print("SKIPPED stacks in a browser: neither perf nor gdb can be used here")
+        return
+    stop = threading.Event()
+
+    def work():
+        with traffic.connect("steady") as connection:
+            while not stop.is_set():
+                connection.execute("select count(*) from generate_series(1, 2000)")
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    shown = f"document.querySelector('img.flames')?.naturalWidth > 0 && {TOLD.format('flame graph is there')}"
+
+    def press(what):
+        browser.run(f"{button}.click()")
+        browser.until("document.querySelector('#sure[open]')", "it asks which tool")
+        asked = browser.run("document.querySelector('#sure').innerText")
+        expect(what in asked and ("gdb" not in asked or "stops the process for 0.1 to 0.5 s" in asked), f"it says what happens: {asked}")
+        verb = "By perf" if "By perf" in asked else "By gdb"
+        browser.picture(pathlib.Path(folder) / f"stacks-question-{browser.run('document.documentElement.dataset.theme')}.png")
+        browser.run(f"[...document.querySelectorAll('#sure button')].find((one) => one.textContent === '{verb}').click()")
+        browser.until(f"{button}.disabled && {TOLD.format('being sampled')}", "it is announced")
+        patiently(browser, shown, "the picture is there")
+
+    press("the pooler")
+    expect("pgweir, process" in browser.run("document.querySelector('img.flames').alt"), "its text says what it is")
+    for theme in ("dark", "light"):
+        browser.theme(theme)
+        for size, (width, height, phone) in SIZES.items():
+            browser.size(width, height, 2 if phone else 1, phone)
+            browser.rest(0.7)
+            expect(browser.run("document.documentElement.scrollWidth") <= width, f"the picture on a {size} is no wider than it")
+            browser.picture(pathlib.Path(folder) / f"stacks-{size}-{theme}.png")
+    browser.size(1440, 900)
+    browser.run("[...document.querySelectorAll('main button')].find((one) => one.textContent === 'Close').click()")
+    expect(browser.run(f"!document.querySelector('img.flames').checkVisibility() && document.activeElement === {button}"), "it is closed")
+    browser.run("location.hash = 'clients'")
+    row = "[...document.querySelectorAll('tr.opens')].find((row) => row.textContent.includes('steady'))"
+    browser.until(row)
+    browser.run(f"{row}.click()")
+    browser.until(f"document.querySelector('main h1')?.textContent.startsWith('Client #') && {button} && !{button}.hidden", "its backend is on this machine")
+    press("the backend of client #")
+    browser.picture(pathlib.Path(folder) / "stacks-of-a-backend.png")
+    stop.set()
+    worker.join(30)
+    # Alone, under its own policy: its colours are there, and it stays a picture.
+    picture = browser.run("document.querySelector('a[href^=\"/stacks/\"]').href")
+    browser.open(picture)
+    fill = browser.run("document.documentElement.tagName + ' ' + getComputedStyle(document.querySelector('.paper')).fill")
+    expect(fill == "svg rgb(255, 255, 255)", f"it has its own styles: {fill}")
+    browser.picture(pathlib.Path(folder) / "stacks-alone.png")
+    browser.open(f"{url}/")
+    browser.until("document.querySelector('.figures .figure')")
+
+
+def blind(browser, url, user, password, pooler, folder):
+    """What needs no observer is there, and what does says so."""
+    with psycopg.connect(pooler, application_name="unseen") as connection:
+        connection.execute("select 1")
+        log_in(browser, url, user, password, "document.querySelector('main .empty')")
+        browser.events = [event for event in browser.events if "401" not in str(event)]
+        browser.until("document.querySelector('main').innerText.includes('Nobody looks.') && document.querySelector('main').innerText.includes('observe_interval')")
+        browser.picture(pathlib.Path(folder) / "now-blind.png")
+        for view in VIEWS:
+            browser.run(f"location.hash = '{view}'")
+            browser.until(f"document.querySelector('nav [aria-current]')?.hash === '#{view}'")
+            browser.rest(1.3)
+            expect(browser.run("document.getElementById('state').textContent") == "", f"{view} has no complaint")
+        browser.until("[...document.querySelectorAll('td')].some((cell) => cell.textContent.includes('unseen'))", "clients are listed")
+        browser.run("[...document.querySelectorAll('tr.opens')].find((row) => row.textContent.includes('unseen')).click()")
+        browser.until("document.querySelector('main').innerText.includes('Connected since')", "a client's facts are there")
+        expect(not browser.complaints(), f"the browser complains: {browser.complaints()}")
+    print("the page without an observer is as it should be")
+
+
 def keys(browser):
     browser.press("?")
     browser.until("document.querySelector('#help[open]')")
@@ -185,7 +312,12 @@ def keys(browser):
     browser.run("localStorage.removeItem('pgweir-theme')")
 
 
-def main(chromium, url, user, password, pooler, folder):
+def main(chromium, url, user, password, pooler, folder, mode="whole"):
+    if mode == "blind":
+        with Browser(chromium) as browser:
+            browser.size(1440, 900)
+            browser.theme("light")
+            return blind(browser, url, user, password, pooler, folder)
     traffic = Traffic(pooler)
     with Browser(chromium) as browser:
         browser.size(1440, 900)
@@ -198,6 +330,8 @@ def main(chromium, url, user, password, pooler, folder):
         look_at_locks(browser)
         look_at_texts(browser)
         go_about(browser)
+        cancel_a_query(browser, traffic)
+        look_into(browser, folder, url, traffic)
         keys(browser)
         show_all(browser, folder)
         foreign = [asked for asked in browser.requests() if not asked.startswith((url, "data:", "about:"))]

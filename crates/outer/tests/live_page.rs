@@ -2,9 +2,11 @@
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use outer::page::{self, Answered, ask};
 use outer::{Client, Stage, Wishes, eventually};
@@ -61,6 +63,59 @@ impl Scene {
 
     fn api(&self, session: &str, path: &str) -> Answered {
         page::api(self.http, session, path)
+    }
+
+    fn order(&self, session: &str, path: &str, body: &str) -> Answered {
+        let headers = [("Cookie", session), ("X-Pgweir", "1"), ("Origin", &*self.origin())];
+        ask(self.http, "POST", &format!("/api/{path}"), &headers, body)
+    }
+
+    /// Where a browser leaves pictures.
+    fn pictures(&self) -> String {
+        env::var("PGWEIR_PICTURES").unwrap_or_else(|_| self.folder.display().to_string())
+    }
+
+    /// The picture that comes of an order; while it is made, nobody gets another one.
+    fn stacks(&self, session: &str, order: &str) -> String {
+        let number = self.begins_stacks(session, order);
+        let other = self.order(session, "stacks", "by=perf");
+        assert!(other.status == 409 && other.body.contains("one at a time"), "{}", other.body);
+        let last = self.last_stacks(session, &number);
+        assert!(last["error"].is_null(), "{last}");
+        assert!(last["summary"].as_str().is_some_and(|text| text.contains(" samples of 1 process by ")), "{last}");
+        let answer = ask(self.http, "GET", &format!("/stacks/{number}.svg"), &[("Cookie", session)], "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body
+    }
+
+    fn begins_stacks(&self, session: &str, order: &str) -> serde_json::Value {
+        let answer = self.order(session, "stacks", order);
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        serde_json::from_str::<serde_json::Value>(&answer.body).expect("JSON")["number"].clone()
+    }
+
+    /// What is said of a picture, once it is there.
+    fn last_stacks(&self, session: &str, number: &serde_json::Value) -> serde_json::Value {
+        let begun = Instant::now();
+        loop {
+            let known = self.api(session, "stacks").body;
+            let known: serde_json::Value = serde_json::from_str(&known).expect("JSON");
+            if known["last"]["number"] == *number {
+                println!("stacks {number}: {:.1} s", begun.elapsed().as_secs_f64());
+                return known["last"].clone();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(150), "it takes too long: {known}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// The number of the client whose row has a text.
+    fn client_with(&self, session: &str, text: &str) -> String {
+        let row = self.api(session, &format!("show/ACTIVITY?text={text}")).body;
+        let json: serde_json::Value = serde_json::from_str(&row).expect("JSON");
+        let names = json["columns"].as_array().expect("columns");
+        let place = names.iter().position(|column| column["name"] == "client_id").expect("a column");
+        json["rows"][0][place].as_str().expect("its number").to_owned()
     }
 }
 
@@ -143,7 +198,7 @@ fn requests_of_other_pages_get_nothing() {
     assert_eq!(with(&[]), 403, "no script of the page has asked");
     assert_eq!(with(&[("X-Pgweir", "1"), ("Origin", "http://evil.example")]), 403);
     assert_eq!(with(&[("X-Pgweir", "1"), ("Sec-Fetch-Site", "same-site")]), 403);
-    for path in ["me", "hour", "moment?at=1", "client/1", "waits?from=1&to=2&by=event", "show/POOLS"] {
+    for path in ["me", "hour", "moment?at=1", "client/1", "waits?from=1&to=2&by=event", "show/POOLS", "stacks"] {
         let answer = ask(scene.http, "GET", &format!("/api/{path}"), &[("X-Pgweir", "1")], "");
         assert_eq!(answer.status, 401, "{path}");
     }
@@ -151,7 +206,10 @@ fn requests_of_other_pages_get_nothing() {
     assert_eq!((answer.status, answer.header("location")), (303, Some("/login")));
     // An order, without its origin.
     let headers = [("Cookie", session.as_str()), ("X-Pgweir", "1")];
-    assert_eq!(ask(scene.http, "POST", "/api/disconnect", &headers, "client=1").status, 403);
+    for order in ["disconnect", "cancel", "stacks"] {
+        let answer = ask(scene.http, "POST", &format!("/api/{order}"), &headers, "client=1&by=perf");
+        assert_eq!(answer.status, 403, "{order}");
+    }
     assert_eq!(ask(scene.http, "POST", "/logout", &headers, "").status, 403);
 }
 
@@ -213,20 +271,152 @@ fn users_of_statistics_see_no_statements_and_disconnect_nobody() {
     for table in ["FDS", "POOLS", "NOTHING"] {
         assert_eq!(scene.api(&admin, &format!("show/{table}")).status, 404, "no view shows {table}");
     }
-    let row = scene.api(&admin, "show/ACTIVITY?text=a+mark").body;
-    let json: serde_json::Value = serde_json::from_str(&row).expect("JSON");
-    let names = json["columns"].as_array().expect("columns");
-    let place = names.iter().position(|column| column["name"] == "client_id").expect("a column");
-    let client = json["rows"][0][place].as_str().expect("its number").to_owned();
-    let order = |session: &str| {
-        let headers = [("Cookie", session), ("X-Pgweir", "1"), ("Origin", &*scene.origin())];
-        ask(scene.http, "POST", "/api/disconnect", &headers, &format!("client={client}")).status
-    };
+    let client = scene.client_with(&admin, "a+mark");
+    let order = |session: &str| scene.order(session, "disconnect", &format!("client={client}")).status;
     assert_eq!(order(&stats), 403);
     busy.query("select 1").expect("it is still there");
     assert_eq!(order(&admin), 204);
     eventually("it is disconnected", || busy.query("select 1").is_err());
     assert_eq!(order(&admin), 409, "it is gone");
+    scene.stage.assert_healthy();
+}
+
+#[test]
+fn an_administrator_cancels_a_query_and_its_client_stays() {
+    let mut scene = scene("cancel", &[]);
+    let (admin, stats) = (scene.session("postgres", ADMIN), scene.session("joe", "look-only"));
+    let mut busy = scene.stage.client();
+    busy.query("set work_mem = '7MB'").expect("served");
+    busy.send(&outer::frontend::query("select pg_sleep(600) /* a mark */")).expect("sent");
+    eventually("the history knows it", || {
+        scene.api(&admin, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":1")
+    });
+    let client = scene.client_with(&admin, "a+mark");
+    let order = |session: &str| scene.order(session, "cancel", &format!("client={client}"));
+    assert_eq!(order(&stats).status, 403);
+    assert_eq!(order(&admin).status, 204);
+    let answer = busy.answer().expect("it is still connected");
+    assert_eq!(answer.errors.first().map(|error| &*error.sqlstate), Some("57014"), "{answer:?}");
+    assert_eq!(busy.query("show work_mem").expect("served").value(), Some("7MB"), "its session goes on");
+    let idle = order(&admin);
+    assert_eq!((idle.status, idle.body.contains("client runs no query")), (409, true), "{}", idle.body);
+    let log = scene.stage.pooler.log();
+    assert!(log.contains(&format!("page: \"postgres\" cancels the query of client {client}")), "{log}");
+    assert!(!log.contains("\"joe\" cancels"), "{log}");
+    drop(busy);
+    eventually("it is gone", || order(&admin).body.contains("client not found"));
+    assert_eq!(order(&admin).status, 409);
+    scene.stage.assert_healthy();
+}
+
+/// Where neither tool can be used, it says so.
+#[test]
+fn an_administrator_sees_stacks_of_the_pooler_and_of_a_backend() {
+    let mut scene = scene("stacks", &[]);
+    let (admin, stats) = (scene.session("postgres", ADMIN), scene.session("joe", "look-only"));
+    assert_eq!(scene.order(&stats, "stacks", "by=perf").status, 403);
+    assert_eq!(scene.api(&stats, "stacks").status, 403);
+    let available = stacks::available();
+    let by = match (&available.perf, &available.gdb) {
+        (Ok(()), _) => "perf",
+        (Err(_), Ok(())) => "gdb",
+        (Err(why), Err(other)) => return println!("SKIPPED: {why}; {other}"),
+    };
+    let mut busy = scene.stage.client();
+    busy.send(&outer::frontend::query("select count(*) /* a mark */ from generate_series(1, 100000000000)"))
+        .expect("sent");
+    eventually("the history knows it", || {
+        scene.api(&admin, "show/ACTIVITY?text=a+mark").body.contains("\"fitting\":1")
+    });
+    let client = scene.client_with(&admin, "a+mark");
+    let pid = scene.stage.direct(
+        "select pid from pg_stat_activity where query like '%a mark%' and state = 'active' and pid <> pg_backend_pid()",
+    );
+
+    let svg = while_it_serves(&scene, &admin, || scene.stacks(&admin, &format!("by={by}")));
+    assert!(svg.contains(&format!("<title>pgweir, process {}</title>", scene.stage.pooler.pid())), "{svg}");
+    assert!(svg.contains("worker-") && svg.contains("engine::") && svg.contains("(pgweir)"), "{svg}");
+    let svg = scene.stacks(&admin, &format!("by={by}&client={client}"));
+    assert!(svg.contains(&format!("<title>PostgreSQL, backend {pid}</title>")), "{svg}");
+    assert!(svg.contains("<title>PostgresMain (PostgreSQL)"), "{svg}");
+
+    // One that is kept, for administrators, with a policy of its own.
+    let answer = ask(scene.http, "GET", "/stacks/2.svg", &[("Cookie", &admin)], "");
+    assert_eq!(answer.header("content-type"), Some("image/svg+xml"));
+    let policy = answer.header("content-security-policy").unwrap_or_default();
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'unsafe-inline';")
+            && policy.ends_with("frame-ancestors 'none'"),
+        "{policy}"
+    );
+    assert!(!policy.contains("script-src") && !policy.contains("img-src"), "{policy}");
+    assert_eq!(ask(scene.http, "GET", "/stacks/2.svg", &[("Cookie", &stats)], "").status, 403);
+    assert_eq!(ask(scene.http, "GET", "/stacks/2.svg", &[], "").status, 401);
+    for path in ["/stacks/1.svg", "/stacks/3.svg", "/stacks/x.svg", "/stacks/2", "/stacks/..%2f2.svg"] {
+        assert_eq!(ask(scene.http, "GET", path, &[("Cookie", &admin)], "").status, 404, "{path}");
+    }
+    let number = scene.begins_stacks(&admin, &format!("by={by}&client=123456"));
+    let nobody = scene.last_stacks(&admin, &number);
+    assert!(nobody["error"].as_str().is_some_and(|why| why.contains("no server at this moment")), "{nobody}");
+    assert_eq!(scene.order(&admin, "stacks", "by=strace").status, 422);
+    let log = scene.stage.pooler.log();
+    assert!(log.contains(&format!("page: \"postgres\" samples stacks of this process by {by}")), "{log}");
+    assert!(
+        log.contains(&format!("page: \"postgres\" samples stacks of the backend of client {client} by {by}")),
+        "{log}"
+    );
+    drop(busy);
+    scene.stage.assert_healthy();
+}
+
+/// What `look` gives, while clients and other requests of the page are served.
+fn while_it_serves(scene: &Scene, admin: &str, look: impl FnOnce() -> String) -> String {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serves = || {
+            let mut client = scene.stage.client();
+            while !is_done.load(Ordering::Relaxed) {
+                assert_eq!(client.query("select 'well'").expect("it is served").value(), Some("well"));
+            }
+        };
+        let answers = || {
+            while !is_done.load(Ordering::Relaxed) {
+                assert_eq!(scene.api(admin, "show/POOLS").status, 200);
+            }
+        };
+        let all = [scope.spawn(serves), scope.spawn(answers)];
+        // They end also if it panics.
+        let looked = panic::catch_unwind(AssertUnwindSafe(look));
+        is_done.store(true, Ordering::Relaxed);
+        all.into_iter().for_each(|one| one.join().expect("each answer is right"));
+        looked.unwrap_or_else(|why| panic::resume_unwind(why))
+    })
+}
+
+/// The charts have nothing to show, and say so; the console's tables need no observer.
+#[test]
+fn without_an_observer_the_consoles_tables_are_shown() {
+    let mut scene = scene("blind", &[("observe_interval", "0")]);
+    let admin = scene.session("postgres", ADMIN);
+    let mut client = scene.stage.client();
+    client.query("select 1").expect("served");
+    let json = |path: &str| -> serde_json::Value {
+        let answer = scene.api(&admin, path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        serde_json::from_str(&answer.body).expect("JSON")
+    };
+    assert_eq!(json("me")["interval"], 0.0);
+    assert_eq!(json("hour")["at"], serde_json::json!([]));
+    for table in ["POOLS", "CLIENTS", "QUERIES", "CONFIG"] {
+        assert!(json(&format!("show/{table}"))["total"].as_u64().is_some_and(|rows| rows > 0), "{table}");
+    }
+    assert_eq!(json("show/ACTIVITY")["total"], 0);
+    assert_eq!(json("stacks?client=1")["perf"], false, "nobody knows which backend it has");
+    if let Some(chromium) = chromium() {
+        let (url, pooler, folder) = (scene.origin(), scene.stage.url(), scene.pictures());
+        let arguments = [&chromium, &url, "postgres", "page secret+&%", &pooler, &folder, "blind"];
+        println!("{}", outer::python("page.py", &arguments).unwrap_or_else(|wrote| panic!("{wrote}")));
+    }
     scene.stage.assert_healthy();
 }
 
@@ -325,17 +515,20 @@ fn huge_and_many_strangers_keep_nobody_out() {
     scene.stage.assert_healthy();
 }
 
+fn chromium() -> Option<String> {
+    let chromium = env::var("PGWEIR_CHROMIUM").ok().filter(|path| !path.is_empty());
+    if chromium.is_none() {
+        println!("SKIPPED the live page in a browser: tools/chromium installs one, PGWEIR_CHROMIUM names it");
+    }
+    chromium
+}
+
 /// Without a Chromium it says so.
 #[test]
 fn a_browser_shows_it() {
-    let Some(chromium) = env::var_os("PGWEIR_CHROMIUM").filter(|path| !path.is_empty()) else {
-        println!("SKIPPED the live page in a browser: tools/chromium installs one, PGWEIR_CHROMIUM names it");
-        return;
-    };
-    let mut scene = scene("browser", &[("observe_tags", "controller")]);
-    let pictures = env::var("PGWEIR_PICTURES").unwrap_or_else(|_| scene.folder.display().to_string());
-    let (url, chromium) = (scene.origin(), chromium.to_string_lossy().into_owned());
-    let pooler = scene.stage.url();
+    let Some(chromium) = chromium() else { return };
+    let mut scene = scene("browser", &[("observe_tags", "controller"), ("default_pool_size", "8")]);
+    let (url, pooler, pictures) = (scene.origin(), scene.stage.url(), scene.pictures());
     match outer::python("page.py", &[&chromium, &url, "postgres", "page secret+&%", &pooler, &pictures]) {
         Ok(said) => println!("{said}"),
         Err(wrote) => panic!("{wrote}"),

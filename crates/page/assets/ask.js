@@ -37,8 +37,10 @@ export const orElse = (nothing) => (error) => {
   throw error;
 };
 
+// What an order has begun, if it is not done yet.
 export async function order(path, fields) {
-  await answered(await fetch(`/api/${path}`, { method: "POST", headers: OWN, body: new URLSearchParams(fields) }));
+  const answer = await answered(await fetch(`/api/${path}`, { method: "POST", headers: OWN, body: new URLSearchParams(fields) }));
+  return answer.status === 202 ? answer.json() : null;
 }
 
 export async function logout() {

@@ -3,6 +3,7 @@
 import { ask, objects, order, orElse, table } from "./ask.js";
 import { colourOf } from "./charts.js";
 import { chip, code, el, empty, fill, redraw } from "./draw.js";
+import { stacks } from "./stacks.js";
 import { aged, clock, lasted, line, statement, visible } from "./words.js";
 import { Table } from "./table.js";
 
@@ -11,9 +12,11 @@ export function client({ me, rest, sure }) {
   const facts = el("section", { class: "card" });
   const life = el("section", { class: "card" });
   const told = el("span", { class: "note", role: "status" });
-  const end = el("button", { type: "button", class: "danger", hidden: !me.admin, onclick: disconnect }, "Disconnect");
-  const element = el("div", {}, el("div", { class: "heading" }, el("a", { href: "#clients" }, "Clients"), el("h1", {}, `Client #${number}`), el("span", { class: "push" }, told, end)),
-    el("div", { class: "grid" }, facts), life);
+  const flames = stacks({ me, sure, subject: { client: number }, what: `the backend of client #${number}` });
+  const cancel = el("button", { type: "button", class: "danger", hidden: !me.admin, onclick: () => give("cancel", `Cancel what client #${number} runs? It gets an error, and stays connected.`, "Cancel query", "Its query is being cancelled.") }, "Cancel query");
+  const end = el("button", { type: "button", class: "danger", hidden: !me.admin, onclick: () => give("disconnect", `Disconnect client #${number}? Its transaction is rolled back.`, "Disconnect", "It is being disconnected.") }, "Disconnect");
+  const element = el("div", {}, el("div", { class: "heading" }, el("a", { href: "#clients" }, "Clients"), el("h1", {}, `Client #${number}`), el("span", { class: "push" }, told, flames.told, flames.button, cancel, end)),
+    el("div", { class: "grid" }, facts, flames.element), life);
   const runs = new Table({
     name: "what it did",
     columns: [
@@ -26,18 +29,18 @@ export function client({ me, rest, sure }) {
     none: () => empty("Nothing is known of it.", me.interval === 0 ? ["With ", code("observe_interval = 0"), " there is no history."] : "In no second of the last hour was it seen to wait or to work. What lasts less than a second is seen by chance."),
   });
 
-  async function disconnect() {
-    if (!(await sure(`Disconnect client #${number}? Its transaction is rolled back.`, "Disconnect"))) return;
+  async function give(path, question, verb, done) {
+    if (!(await sure(question, verb))) return;
     try {
-      await order("disconnect", { client: number });
-      told.textContent = "It is being disconnected.";
+      await order(path, { client: number });
+      told.textContent = done;
     } catch (error) {
       told.textContent = line(error.message);
     }
   }
 
   function drawFacts(connected, busy) {
-    end.disabled = !connected;
+    cancel.disabled = end.disabled = !connected;
     if (!connected) {
       return redraw(facts, empty("This client is not connected any more.", "What it did is below, as long as it is in the hour."));
     }
@@ -76,6 +79,7 @@ export function client({ me, rest, sure }) {
         table("CLIENTS", { column: "id", is: number }), table("ACTIVITY", { column: "client_id", is: number }), ask(`client/${number}`).catch(orElse({ runs: [] }))]);
       drawFacts(objects(connected)[0], objects(busy)[0]);
       drawLife(seen);
+      await flames.tick();
     },
   };
 }

@@ -69,8 +69,8 @@ async function tick() {
   if (mine === turn) setTimeout(() => mine === turn && tick(), shown.period ?? PERIOD);
 }
 
-// Asks before something is done that cannot be undone.
-function sure(question, verb) {
+// Asks before something is done that cannot be undone. Gives the choice; false: it is not to be done.
+function sure(question, ...choices) {
   return new Promise((told) => {
     const dialog = at("sure");
     const choice = (says) => () => {
@@ -79,7 +79,7 @@ function sure(question, verb) {
     };
     fill(dialog, el("p", {}, question), el("div", { class: "choice" },
       el("button", { type: "button", onclick: choice(false) }, "No"),
-      el("button", { type: "button", class: "danger", onclick: choice(true) }, verb)));
+      choices.map((one) => el("button", { type: "button", class: one.calm ? null : "danger", onclick: choice(one) }, one.verb ?? one))));
     dialog.oncancel = () => told(false);
     dialog.showModal();
   });

@@ -3,12 +3,13 @@
 import { ask, objects, orElse, table } from "./ask.js";
 import { Chart, colourOf, inOrder, meaningOf, withGaps } from "./charts.js";
 import { chip, code, el, empty, fill, redraw } from "./draw.js";
+import { stacks } from "./stacks.js";
 import { bytes, clock, lasted, line, number, statement } from "./words.js";
 import { Table } from "./table.js";
 
 const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 hour"]];
 
-export function now({ me, rest }) {
+export function now({ me, rest, sure }) {
   let span = SPANS[0][0];
   let wished = false;
   let hour = null;
@@ -25,10 +26,11 @@ export function now({ me, rest }) {
   const rules = el("div", { class: "grid two" });
   const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
   const missing = el("div", {});
+  const flames = stacks({ me, sure, subject: {}, what: "the pooler" });
   const charts = el("div", {}, el("div", { class: "grid" }, waits.element),
     el("div", { class: "grid three" }, done.element, queue.element, servers.element));
-  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, spans)),
-    figures, missing, charts, el("div", { class: "grid" }, moment), rules);
+  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, flames.told, flames.button, spans)),
+    el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
   const head = el("div", { class: "heading" });
   const groups = groupTable();
   const worst = worstTable();
@@ -162,6 +164,7 @@ export function now({ me, rest }) {
       drawCharts();
       if (choice.at === null || round === 0) await drawMoment();
       if (round++ % 5 === 0) await drawRules();
+      await flames.tick();
     },
     close() {
       for (const chart of all) chart.close();

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use activity::History;
-use axum::extract::{DefaultBodyLimit, Form, FromRequestParts, Path, Query, State};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{DefaultBodyLimit, Form, Path, Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Router, response::IntoResponse as _};
-use monitor::Peer;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{json, refused, written};
+use crate::asker::{Admin, Asker};
 use crate::rows::{Rows, Wish};
-use crate::{About, Given, Rights, Said, Shared, Wanted, login, origin, past};
+use crate::{About, Given, Order, Rights, Said, Shared, Wanted, past};
 
 /// The tables that views show. Others are the console's alone.
 const TABLES: [&str; 8] = ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SIZING"];
@@ -31,28 +30,8 @@ pub(crate) fn routes() -> Router<Shared> {
         .route("/waits", get(waits))
         .route("/show/{table}", get(show))
         .route("/disconnect", post(disconnect))
+        .route("/cancel", post(cancel))
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
-}
-
-/// Who asks: a user of the console, through a script of the page. Nothing here is answered without.
-struct Asker {
-    user: String,
-    rights: Rights,
-}
-
-impl FromRequestParts<Shared> for Asker {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Asker, Response> {
-        if !origin::is_own_question(&parts.headers) {
-            return Err(refused(StatusCode::FORBIDDEN, "it was not this page that asked"));
-        }
-        let from = parts.extensions.get::<Peer>().and_then(|peer| peer.address);
-        match login::who(shared, &parts.headers, from) {
-            Some((user, rights)) => Ok(Asker { user, rights }),
-            None => Err(refused(StatusCode::UNAUTHORIZED, "log in first")),
-        }
-    }
 }
 
 async fn me(State(shared): State<Shared>, asker: Asker) -> Response {
@@ -151,24 +130,21 @@ struct Client {
     client: String,
 }
 
-async fn disconnect(
-    State(shared): State<Shared>,
-    asker: Asker,
-    headers: HeaderMap,
-    Form(Client { client }): Form<Client>,
-) -> Response {
-    if !origin::is_own_change(&headers) {
-        return refused(StatusCode::FORBIDDEN, "it was not this page that asked");
-    }
-    if asker.rights != Rights::Admin {
-        return refused(StatusCode::FORBIDDEN, "only users in admin_users may do that");
-    }
+async fn disconnect(State(shared): State<Shared>, admin: Admin, Form(Client { client }): Form<Client>) -> Response {
+    order(&shared, admin, Order::Disconnect, client).await
+}
+
+async fn cancel(State(shared): State<Shared>, admin: Admin, Form(Client { client }): Form<Client>) -> Response {
+    order(&shared, admin, Order::Cancel, client).await
+}
+
+async fn order(shared: &Shared, admin: Admin, order: Order, client: String) -> Response {
     let pooler = Arc::clone(&shared.pooler);
-    let ended = shared.makers.have(move || {
-        pooler.tell(Said::Disconnects { user: &asker.user, client: &client });
-        pooler.disconnect(&client)
+    let done = shared.makers.have(move || {
+        pooler.tell(Said::Orders { user: &admin.user, order, client: &client });
+        pooler.order(order, &client)
     });
-    match ended.await {
+    match done.await {
         Some(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         Some(Err(why)) => refused(StatusCode::CONFLICT, &why),
         None => refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"),

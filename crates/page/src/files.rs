@@ -41,6 +41,7 @@ const FILES: &[File] = files! {
     "/locks.js" SCRIPT;
     "/lists.js" SCRIPT;
     "/client.js" SCRIPT;
+    "/stacks.js" SCRIPT;
     "/uplot/uPlot.iife.min.js" SCRIPT;
     "/uplot/uPlot.min.css" CSS;
 };

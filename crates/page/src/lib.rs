@@ -3,12 +3,13 @@
 //! ```text
 //!   browser ──► files.rs     HTML, CSS, scripts: in the program, the same for everybody
 //!           ──► login.rs     a name and a password once, then a cookie      attempts.rs: guessing is slow
-//!           ──► api.rs       tables and figures as JSON                     origin.rs: from this page only
+//!           ──► api.rs       tables and figures as JSON, and orders         origin.rs: from this page only; asker.rs: who asks
 //!                 │                                                         sessions.rs: who is behind a cookie
 //!                 ▼
 //!              Pooler        what the caller gives: passwords, tables, what was seen
 //!              hour.rs       figures of each second of the last hour
 //!              past.rs       one second, and one client's hour
+//!              stacks.rs     flame graphs
 //! ```
 //!
 //! Promises: nothing but files is given to anybody without a session; a session's user is asked for again at each request, so that one who is struck
@@ -18,6 +19,7 @@
 
 mod answers;
 mod api;
+mod asker;
 mod attempts;
 mod files;
 mod hour;
@@ -26,6 +28,7 @@ mod origin;
 mod past;
 mod rows;
 mod sessions;
+mod stacks;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -41,11 +44,12 @@ use monitor::Makers;
 use hour::Hour;
 pub use rows::{Column, Rows};
 use sessions::Sessions;
+pub use stacks::{Picture, Subject, Way, Ways};
 
 /// What a user may.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// `admin_users`: see everything, and disconnect clients.
+    /// `admin_users`: see everything, and give orders.
     Admin,
     /// `stats_users`: see everything but statements.
     Stats,
@@ -57,6 +61,14 @@ pub struct Admitted {
     pub rights: Rights,
     /// Tells this password from another one, and is none.
     pub mark: u64,
+}
+
+/// What an administrator may order about one client.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Disconnect,
+    /// Its query alone ends.
+    Cancel,
 }
 
 /// What is wanted of a table: its name is a word after SHOW.
@@ -76,7 +88,7 @@ pub enum Given {
     NotInTime,
 }
 
-/// What is shown. `admit`, `table` and `disconnect` may wait, and have a thread for it.
+/// What is shown. `admit`, `table`, `order`, `ways` and `sample` may wait, and have a thread for it.
 pub trait Pooler: Send + Sync + 'static {
     /// Whether it knows passwords already: the page is listened for before anything else has begun.
     fn has_begun(&self) -> bool;
@@ -87,11 +99,20 @@ pub trait Pooler: Send + Sync + 'static {
     /// Gives rows to `rows`.
     fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Given;
 
-    /// Disconnects a client, by its number in SHOW CLIENTS.
+    /// Does that to a client, by its number in SHOW CLIENTS.
     ///
     /// # Errors
     /// Why not, in words for people.
-    fn disconnect(&self, client: &str) -> Result<(), String>;
+    fn order(&self, order: Order, client: &str) -> Result<(), String>;
+
+    /// How a subject's stacks can be sampled now.
+    fn ways(&self, subject: Subject) -> Ways;
+
+    /// Samples them, which takes seconds.
+    ///
+    /// # Errors
+    /// Why not, in words for people.
+    fn sample(&self, subject: Subject, way: Way) -> Result<Picture, String>;
 
     /// What somebody did who is no client: for the log. Texts are as they came.
     fn tell(&self, what: Said<'_>);
@@ -111,7 +132,8 @@ pub trait Pooler: Send + Sync + 'static {
 pub enum Said<'a> {
     LoggedIn { user: &'a str, from: Option<IpAddr> },
     Refused { user: &'a str, from: Option<IpAddr> },
-    Disconnects { user: &'a str, client: &'a str },
+    Orders { user: &'a str, order: Order, client: &'a str },
+    Samples { user: &'a str, subject: Subject, way: Way },
 }
 
 /// What the page's head shows, and what it has to know to say why something is missing.
@@ -134,6 +156,7 @@ struct Shared {
     makers: Makers,
     /// One at a time looks into the hour: those who add to it, and the console, wait for one at most.
     past: Makers,
+    desk: Arc<Mutex<stacks::Desk>>,
 }
 
 /// The page's routes.
@@ -145,10 +168,12 @@ pub fn router(pooler: Arc<dyn Pooler>) -> Router {
         door: Arc::new(login::Door::new()),
         makers: Makers::default(),
         past: Makers::of(1),
+        desk: Arc::default(),
     };
     files::routes()
         .merge(login::routes())
-        .nest("/api", api::routes())
+        .merge(stacks::pictures())
+        .nest("/api", api::routes().merge(stacks::orders()))
         .fallback(unknown)
         .layer(middleware::map_response(guarded))
         .with_state(shared)
@@ -165,8 +190,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// Each answer says to the browser what it may do with it.
 async fn guarded(mut response: Response) -> Response {
     let headers: &mut HeaderMap = response.headers_mut();
+    // A picture has a policy of its own.
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     let mut say = |name: HeaderName, value: &'static str| headers.insert(name, HeaderValue::from_static(value));
-    say(CONTENT_SECURITY_POLICY, POLICY);
     say(X_CONTENT_TYPE_OPTIONS, "nosniff");
     say(X_FRAME_OPTIONS, "DENY");
     say(REFERRER_POLICY, "no-referrer");

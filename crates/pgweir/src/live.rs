@@ -13,12 +13,14 @@ use activity::History;
 use auth::{Mark, Secret, Verifier, verify_plain};
 use axum::Router;
 use connections::databases::CONSOLE_DATABASE;
+use control::ClientOrder;
 use control::table::{Table, Type};
 use machine::{Level, Settings};
-use page::{About, Admitted, Column, Given, Pooler, Rights, Rows, Said, Wanted};
+use page::{About, Admitted, Column, Given, Order, Picture, Pooler, Rights, Rows, Said, Subject, Wanted, Way, Ways};
 use settings::AuthType;
 use units::names::shown;
 
+use crate::looked_into;
 use crate::watched::{self, NotInTime, Watched};
 
 /// By what was asked, and whether with statements: the table, or that there is none. The page asks for few, so these are few.
@@ -93,9 +95,13 @@ impl Pooler for Live {
         Given::Rows
     }
 
-    fn disconnect(&self, client: &str) -> Result<(), String> {
+    fn order(&self, order: Order, client: &str) -> Result<(), String> {
+        let order = match order {
+            Order::Disconnect => ClientOrder::Disconnect,
+            Order::Cancel => ClientOrder::Cancel,
+        };
         let unsure = || Err("the pooler has not answered in time".to_owned());
-        self.watched.disconnect(client.to_owned()).unwrap_or_else(unsure)
+        self.watched.order(order, client.to_owned()).unwrap_or_else(unsure)
     }
 
     fn tell(&self, what: Said<'_>) {
@@ -112,11 +118,32 @@ impl Pooler for Live {
                     format!("page: login refused: wrong password or no right, user \"{user}\" from {place}"),
                 )
             }
-            Said::Disconnects { user, client } => {
-                (Level::Log, format!("page: \"{}\" disconnects client {}", shown(user), shown(client)))
+            Said::Orders { user, order, client } => {
+                let (user, client) = (shown(user), shown(client));
+                let text = match order {
+                    Order::Disconnect => format!("page: \"{user}\" disconnects client {client}"),
+                    Order::Cancel => format!("page: \"{user}\" cancels the query of client {client}"),
+                };
+                (Level::Log, text)
+            }
+            Said::Samples { user, subject, way } => {
+                let of = match subject {
+                    Subject::Pooler => "this process".to_owned(),
+                    Subject::BackendOf(client) => format!("the backend of client {client}"),
+                };
+                let tool = if way == Way::Perf { "perf" } else { "gdb" };
+                (Level::Log, format!("page: \"{}\" samples stacks of {of} by {tool}", shown(user)))
             }
         };
         handle.log().say(level, text);
+    }
+
+    fn ways(&self, subject: Subject) -> Ways {
+        looked_into::ways(subject, self.watched.history())
+    }
+
+    fn sample(&self, subject: Subject, way: Way) -> Result<Picture, String> {
+        looked_into::sample(subject, way, self.watched.history())
     }
 
     fn history(&self) -> Option<Arc<Mutex<History>>> {

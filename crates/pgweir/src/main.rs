@@ -34,6 +34,7 @@ mod identity;
 mod keyring;
 mod keytab;
 mod live;
+mod looked_into;
 mod memory;
 mod observe_setup;
 mod observer;

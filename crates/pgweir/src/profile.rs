@@ -23,8 +23,6 @@ use crate::{bench, settings};
 
 /// For each answer of PostgreSQL's.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A backend's own clock and the kernel's count from different moments.
-const CLOCKS_DIFFER: f64 = 3.0;
 /// Where the picture goes.
 const PICTURE: &str = "profile.svg";
 /// So many functions are named in the summary.
@@ -190,8 +188,7 @@ fn own_backend(monitor: &mut Monitor) -> Result<u32, String> {
     let row = rows.first().and_then(|row| row.split_once('|'));
     let (pid, age) = row.ok_or("PostgreSQL does not tell which process serves us")?;
     let (pid, age): (u32, f64) = (pid.parse().unwrap_or(0), age.parse().unwrap_or(f64::MAX));
-    let is_here = stacks::age(pid).is_some_and(|found| (found.as_secs_f64() - age).abs() < CLOCKS_DIFFER);
-    if is_here && stacks::backends(pid).is_ok() {
+    if stacks::is_backend(pid, age) {
         return Ok(pid);
     }
     Err("PostgreSQL does not run on this machine, or in a container of its own: run this where its processes are"

@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use activity::History;
-use control::ControlEvent;
 use control::metrics::Format;
 use control::table::Table;
+use control::{ClientOrder, ControlEvent};
 use engine::Handle;
 
 /// How long the control plane may take.
@@ -121,9 +121,9 @@ impl Watched {
         self.ask(|to| ControlEvent::Looked { text, admin, to }).ok_or(NotInTime)
     }
 
-    /// Disconnects a client. `None`: whether it has been is not to be had in time.
-    pub(crate) fn disconnect(&self, client: String) -> Option<Result<(), String>> {
-        self.ask(|to| ControlEvent::ClientKilled { client, to })
+    /// Does that to a client. `None`: whether it has been done is not to be had in time.
+    pub(crate) fn order(&self, order: ClientOrder, client: String) -> Option<Result<(), String>> {
+        self.ask(|to| ControlEvent::ClientOrdered { order, client, to })
     }
 
     fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> ControlEvent) -> Option<T> {

@@ -31,7 +31,7 @@ mod tree;
 pub use available::{Available, available, permitted};
 pub use folded::{Folded, Frame, Kind};
 pub use limits::{GDB_RATE_MAX, GDB_SAMPLES_MAX, PERF_RATE_MAX, PROCESSES_MAX, SECONDS_MAX};
-pub use processes::{age, backends, children, name, parent};
+pub use processes::{age, backends, children, is_backend, name, parent};
 pub use sampling::{How, Sampled, Subject, What, sample};
 pub use svg::svg;
 pub use tool::Tool;

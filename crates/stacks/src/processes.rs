@@ -23,6 +23,8 @@ const BACKGROUND: [&str; 15] = [
     "io worker",
     "slotsync worker",
 ];
+/// A backend's own clock and the kernel's count from different moments. In seconds.
+const CLOCKS_DIFFER: f64 = 3.0;
 /// Ticks of `/proc/PID/stat` in a second: the same on all machines that Linux runs on today.
 const TICKS: u64 = 100;
 
@@ -68,6 +70,13 @@ pub fn backends(of: u32) -> Result<Vec<u32>, String> {
         return Err(format!("process {of} is no backend of PostgreSQL: \"{}\" has started it", shown(&program)));
     }
     Ok(children(postmaster))
+}
+
+/// Whether a backend, by its id and its age in seconds as PostgreSQL has them, is a process of this machine: one with its id is as old, and a
+/// postmaster has started it.
+#[must_use]
+pub fn is_backend(pid: u32, seconds: f64) -> bool {
+    age(pid).is_some_and(|found| (found.as_secs_f64() - seconds).abs() < CLOCKS_DIFFER) && backends(pid).is_ok()
 }
 
 /// What a process of PostgreSQL does: one of a few words, never a client's.

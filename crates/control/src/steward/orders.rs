@@ -23,7 +23,7 @@ use machine::{Level, Look, Orders, Settings, Snapshot, Suspension};
 use units::WorkerId;
 
 use super::suspension::{Suspending, unsent};
-use super::{Steward, is_whole};
+use super::{ClientOrder, Steward, is_whole};
 use crate::command::Order;
 use crate::console::{Answer, Refusal};
 use crate::plane::{Asker, Loaded, Plane, Wanted};
@@ -136,8 +136,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Order::Kill(_) => self.give(|orders| {
                 orders.change(database, |own| (own.paused, own.kills) = (true, own.kills + 1));
             }),
-            Order::KillClient(id) => kill_client(&mut self.plane, id)?,
-            Order::KillQuery(id) => kill_query(&mut self.plane, id)?,
+            Order::KillClient(id) => order_client(&mut self.plane, ClientOrder::Disconnect, id)?,
+            Order::KillQuery(id) => order_client(&mut self.plane, ClientOrder::Cancel, id)?,
             Order::WaitClose(_) => {
                 self.wait_for(asker, Awaited::NoneClosing, database);
                 return Ok(false);
@@ -322,7 +322,14 @@ pub(super) fn tell_servers(plane: &mut impl Plane, loaded: &Loaded) {
     }
 }
 
-pub(super) fn kill_client(plane: &mut impl Plane, id: &str) -> Result<(), String> {
+pub(super) fn order_client(plane: &mut impl Plane, order: ClientOrder, id: &str) -> Result<(), String> {
+    match order {
+        ClientOrder::Disconnect => kill_client(plane, id),
+        ClientOrder::Cancel => kill_query(plane, id),
+    }
+}
+
+fn kill_client(plane: &mut impl Plane, id: &str) -> Result<(), String> {
     let client = find_client(plane, id)?;
     plane.kill_client(WorkerId(client.conn.owner()), client.conn, client.serial);
     Ok(())
