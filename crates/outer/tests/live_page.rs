@@ -381,7 +381,7 @@ fn while_it_serves(scene: &Scene, admin: &str, look: impl FnOnce() -> String) ->
         };
         let answers = || {
             while !is_done.load(Ordering::Relaxed) {
-                assert_eq!(scene.api(admin, "show/POOLS").status, 200);
+                assert_eq!(scene.api(admin, "show/CLASSES").status, 200);
             }
         };
         let all = [scope.spawn(serves), scope.spawn(answers)];
@@ -407,7 +407,7 @@ fn without_an_observer_the_consoles_tables_are_shown() {
     };
     assert_eq!(json("me")["interval"], 0.0);
     assert_eq!(json("hour")["at"], serde_json::json!([]));
-    for table in ["POOLS", "CLIENTS", "QUERIES", "CONFIG"] {
+    for table in ["CLIENTS", "QUERIES", "CLASSES"] {
         assert!(json(&format!("show/{table}"))["total"].as_u64().is_some_and(|rows| rows > 0), "{table}");
     }
     assert_eq!(json("show/ACTIVITY")["total"], 0);
