@@ -42,6 +42,7 @@ pub mod shown;
 mod socket;
 
 use crate::show_input::{Detail, ShowInput};
+use crate::sight::Sight;
 use crate::table::Table;
 
 /// One `SHOW`.
@@ -166,16 +167,20 @@ impl Show {
         self != Show::Fds
     }
 
-    /// Whether it tells how it is now, at PostgreSQL too.
+    /// What it tells of how it is now, at PostgreSQL too.
     #[must_use]
-    pub(crate) fn is_of_now(self) -> bool {
-        matches!(self, Show::Activity | Show::Locks | Show::LockCounts | Show::Holders | Show::States)
+    pub(crate) fn sight(self) -> Option<Sight> {
+        match self {
+            Show::Activity | Show::Holders | Show::States => Some(Sight::Backends),
+            Show::Locks | Show::LockCounts => Some(Sight::Locks),
+            _ => None,
+        }
     }
 
     /// Whether it tells what was seen by the observer.
     #[must_use]
     pub(crate) fn is_of_history(self) -> bool {
-        self.is_of_now() || matches!(self, Show::Waits | Show::History)
+        self.sight().is_some() || matches!(self, Show::Waits | Show::History)
     }
 
     fn listed(self) -> &'static Listed {

@@ -14,6 +14,7 @@ use crate::command::Command;
 use crate::courtesy::Courtesy;
 use crate::help;
 use crate::pattern::Pattern;
+use crate::sight::Sight;
 use crate::table::{Table, TableFormat};
 
 const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
@@ -64,11 +65,12 @@ pub(crate) fn command(question: &Question) -> Result<Command, Refusal> {
     if question.admin || command.is_for_stats_users() { Ok(command) } else { Err(Refusal::AdminNeeded) }
 }
 
-/// Whether it is to be looked at PostgreSQL before the question is answered.
-pub(crate) fn wants_look(question: &Question) -> bool {
-    let is_described = matches!(question.manner, Manner::Describe { .. });
-    let is_of_now = |command: Command| matches!(command, Command::Show(shown) if shown.show.is_of_now());
-    !is_described && command(question).is_ok_and(is_of_now)
+/// What is to be looked at, at PostgreSQL too, before the question is answered.
+pub(crate) fn wanted_sight(question: &Question) -> Option<Sight> {
+    match command(question) {
+        Ok(Command::Show(shown)) if !matches!(question.manner, Manner::Describe { .. }) => shown.show.sight(),
+        _ => None,
+    }
 }
 
 impl Refusal {

@@ -34,6 +34,7 @@ pub mod pidfile;
 pub mod plane;
 pub mod show_input;
 pub mod shutdown;
+pub mod sight;
 pub mod steward;
 pub mod table;
 mod time_of_day;
@@ -47,4 +48,5 @@ pub use plane::{
 };
 pub use show_input::{Detail, ShowInput};
 pub use shutdown::Signal;
+pub use sight::Sight;
 pub use steward::{ClientOrder, ControlEvent, Ending, Steward};

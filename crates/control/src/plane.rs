@@ -15,6 +15,8 @@ use machine::upgrade::ServersLeft;
 use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, PoolKey, Serial, WorkerId};
 
+use crate::sight::Sight;
+
 /// The data plane, as the control plane uses it.
 pub trait Plane {
     /// Snapshots of the workers that answer in time, with what `look` asks for.
@@ -98,8 +100,9 @@ pub trait Plane {
         None
     }
 
-    /// Has it looked at now, locks too: [`crate::ControlEvent::Observed`] follows, unless this is false.
-    fn observe(&mut self) -> bool {
+    /// Has it looked at now: [`crate::ControlEvent::Observed`] of this sight or a larger one follows, unless this is false.
+    fn observe(&mut self, sight: Sight) -> bool {
+        let _ = sight;
         false
     }
 

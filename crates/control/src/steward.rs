@@ -12,7 +12,6 @@ use activity::History;
 use machine::{Level, Look, Manner, Orders, Question, Snapshot, Stop};
 
 use crate::admin::Show;
-use crate::admin::shown::Shown;
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, When};
 use crate::console::{self, Answer, Refusal};
@@ -22,13 +21,16 @@ use crate::metrics;
 use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::{Detail, ShowInput};
 use crate::shutdown::{Act, Phase, Signal, Standstill};
+use crate::sight::Sight;
 use crate::table::Table;
 
 mod endings;
+mod looking;
 mod orders;
 mod suspension;
 
 use endings::Countdown;
+use looking::{Curious, Looking};
 use orders::Waiting;
 use suspension::Suspending;
 
@@ -79,7 +81,7 @@ pub enum ControlEvent {
     /// The process whose place we take has ended.
     PredecessorGone,
     /// It has been looked at PostgreSQL and the sessions, as was asked for.
-    Observed,
+    Observed(Sight),
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -149,7 +151,7 @@ pub struct Steward<P, L> {
     /// Commands that are answered when servers are closed, or all is sent.
     waiting: Vec<Waiting>,
     /// Questions that are answered once it has been looked.
-    looking: Vec<(Asker, Question)>,
+    looking: Looking,
     /// What SUSPEND has come to, while it is in force.
     suspending: Suspending,
     /// The end that has begun.
@@ -173,7 +175,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             phase: Phase::Running,
             ready: Arc::default(),
             waiting: Vec::new(),
-            looking: Vec::new(),
+            looking: Looking::default(),
             suspending: Suspending::default(),
             end: Countdown::default(),
             has_successor: false,
@@ -197,6 +199,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let now = Instant::now();
             let look = if self.awaits_looks() { looks.left(orders::POLL, now) } else { Duration::MAX };
             let timeout = statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look);
+            let timeout = timeout.min(self.looking.left(now).max(looks.left(orders::POLL, now)));
             match events.recv_timeout(timeout.min(self.end.left(now))) {
                 Ok(event) => {
                     if let Some(ending) = self.serve(event) {
@@ -256,12 +259,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 // Who asked may have given up.
                 let _ = to.send(self.may_hand_over(pid));
             }
-            ControlEvent::Observed => {
-                for (asker, question) in std::mem::take(&mut self.looking) {
-                    if let Some(answer) = self.shown(&question) {
-                        self.plane.answer(asker, answer.encode_for(&question.manner), false);
-                    }
-                }
+            ControlEvent::Observed(sight) => {
+                let seen = self.looking.seen(sight);
+                self.answer_curious(seen);
             }
             ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
             ControlEvent::Ordered(orders) => self.follow_orders(orders),
@@ -300,8 +300,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     fn asked(&mut self, asker: Asker, question: &Question) -> Option<Ending> {
-        if console::wants_look(question) && self.plane.observe() {
-            self.looking.push((asker, question.clone()));
+        if let Some(sight) = console::wanted_sight(question)
+            && self.plane.observe(sight)
+        {
+            self.looking.add(asker, question.clone(), sight);
             return None;
         }
         let answer = match console::command(question) {
@@ -325,10 +327,23 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         None
     }
 
+    fn answer_curious(&mut self, curious: Vec<Curious>) {
+        for Curious { asker, question, .. } in curious {
+            if let Some(answer) = self.shown(&question) {
+                self.plane.answer(asker, answer.encode_for(&question.manner), false);
+            }
+        }
+    }
+
     /// `None`: it is no SHOW.
     fn shown(&mut self, question: &Question) -> Option<Answer> {
         let Ok(Command::Show(shown)) = console::command(question) else { return None };
-        let mut answer = self.show(&shown, question.admin);
+        let seen = self.seen(shown.show);
+        let show = |input: &ShowInput<'_>| match shown.excess(&input.now) {
+            Some(words) => Answer::Refused(Refusal::Words(words)),
+            None => shown.table(input).map_or(Answer::Help, Answer::Rows),
+        };
+        let mut answer = self.with_input(&seen, question.admin, show);
         if let Some(pattern) = &shown.like {
             answer = answer.like(pattern);
         }
@@ -353,14 +368,6 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         Answer::Columns(
             self.with_input(&nothing, false, |input| show.table(input)).map(|table| table.in_format(show.format)),
         )
-    }
-
-    fn show(&mut self, shown: &Shown, admin: bool) -> Answer {
-        let seen = self.seen(shown.show);
-        self.with_input(&seen, admin, |input| match shown.excess(&input.now) {
-            Some(words) => Answer::Refused(Refusal::Words(words)),
-            None => shown.table(input).map_or(Answer::Help, Answer::Rows),
-        })
     }
 
     /// What a `SHOW` has, for whoever may see it and draws it: sums that fall and rise again would look like a restart.

@@ -6,9 +6,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use control::{
-    Asker, ControlEvent, Ending, EngineFacts, KnownNames, Loaded, Plane, SettingRow, Signal, Steward, Wanted,
+    Asker, ControlEvent, Ending, EngineFacts, KnownNames, Loaded, Plane, SettingRow, Sight, Signal, Steward, Wanted,
 };
 use jiff::Zoned;
 use machine::{Level, Look, Manner, Question, Settings, Snapshot, Stop};
@@ -67,6 +68,11 @@ impl Plane for FakePlane {
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
         self.note(format!("answer {} to {:?} close={close}", read(&bytes), to.conn));
+    }
+
+    fn observe(&mut self, sight: Sight) -> bool {
+        self.note(format!("observe {sight:?}"));
+        true
     }
 
     fn give_memory_back(&mut self) {}
@@ -332,4 +338,31 @@ fn what_a_worker_that_does_not_answer_has_done_is_not_left_out() {
     let (to, page) = std::sync::mpsc::channel();
     steward.serve(ControlEvent::Scraped(control::metrics::Format::Text, to));
     assert!(page.recv().is_err(), "no page");
+}
+
+#[test]
+fn what_is_asked_of_now_is_answered_by_a_look_that_has_seen_it() {
+    let asked = || vec![asked("SHOW LOCKS", true), asked("SHOW HOLDERS", true)];
+    let answers = |last: Sight| {
+        let events = asked().into_iter().chain([ControlEvent::Observed(last)]).collect();
+        after(events, no_reload()).0.iter().filter(|line| line.starts_with("answer ")).count()
+    };
+    assert_eq!(after(asked(), no_reload()).0, ["observe Backends"]);
+    assert_eq!((answers(Sight::Backends), answers(Sight::Locks)), (1, 2));
+}
+
+/// The look that it waits for may be lost.
+#[test]
+fn what_is_asked_of_now_is_answered_after_three_seconds_whoever_looks() {
+    let diary = Diary::default();
+    let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), loaded(20));
+    let _ = steward.serve(asked("SHOW ACTIVITY", true));
+    let answers = || diary.borrow().iter().filter(|line| line.starts_with("answer ")).count();
+    let asked_at = Instant::now();
+    let _ = steward.review(asked_at + 2 * world::SECOND);
+    assert_eq!(answers(), 0);
+    let _ = steward.review(asked_at + 3 * world::SECOND);
+    let _ = steward.review(asked_at + 4 * world::SECOND);
+    assert_eq!(answers(), 1);
 }

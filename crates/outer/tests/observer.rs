@@ -144,7 +144,11 @@ fn a_hung_postgresql_holds_up_nobody_else() {
     }
     eventually("it is said", || stage.pooler.log().contains("cannot be asked what its backends do: no answer"));
     signal(pid, rustix::process::Signal::CONT);
-    eventually("it is asked again", || stage.pooler.log().contains("answers again"));
+    // By itself it rests for twenty times as long as it waited.
+    eventually("whoever wants to see locks has it asked again", || {
+        show(&stage, "LOCKS");
+        stage.pooler.log().contains("answers again")
+    });
     eventually("it is observed", || show(&stage, "ACTIVITY").iter().any(|row| row["query"].is_some()));
     assert_eq!(stage.pooler.log().matches("cannot be asked").count(), 1, "said once");
 }
@@ -214,4 +218,90 @@ fn a_lock_wait_is_one_line_in_the_log() {
     let before = looks().expect("it is looked");
     eventually("it was looked twice more", || looks().is_some_and(|now| now >= before + 2));
     assert_eq!(stage.pooler.log().matches("lock wait:").count(), 1);
+}
+
+/// The observer's connections to PostgreSQL.
+fn observers(stage: &Stage) -> String {
+    stage.direct(
+        "select coalesce(string_agg(pid::text, ' '), '') from pg_stat_activity where application_name = 'pgweir observer'",
+    )
+}
+
+/// PostgreSQL waits for five seconds until a database is left: who asks every ten would not see in time that somebody wants it dropped.
+#[test]
+fn an_observer_that_seldom_asks_does_not_stay_in_a_database() {
+    let stage = Stage::set(&wishes(&[("observe_interval", "10")]));
+    let mut client = stage.client();
+    run(&mut client, "begin; select 1");
+    eventually("it has asked", || show(&stage, "ACTIVITY").iter().any(|row| row["query"].is_some()));
+    eventually("it has left", || observers(&stage).is_empty());
+    assert!(show(&stage, "ACTIVITY").iter().any(|row| row["query"].is_some()), "it comes when it is asked to");
+    eventually("and leaves", || observers(&stage).is_empty());
+}
+
+#[test]
+fn a_changed_interval_does_not_wait_out_the_old_one() {
+    let stage = Stage::set(&wishes(&[("observe_interval", "3600")]));
+    let mut client = stage.client();
+    run(&mut client, "begin; select 1");
+    run(&mut console(&stage), "SET observe_interval = 1");
+    eventually("it was looked twice more", || {
+        let looks = show(&stage, "WAITS LAST 60s").first().and_then(|row| row["looks"].clone());
+        looks.is_some_and(|looks| looks.parse::<u32>().is_ok_and(|looks| looks >= 3))
+    });
+}
+
+#[test]
+fn the_observer_connects_anew_when_encryption_is_to_be_another() {
+    let stage = Stage::set(&wishes(&[("server_tls_sslmode", "prefer")]));
+    eventually("it is connected", || !observers(&stage).is_empty());
+    let before = observers(&stage);
+    run(&mut console(&stage), "RELOAD");
+    let _ = show(&stage, "ACTIVITY");
+    assert_eq!(observers(&stage), before, "nothing has changed");
+    run(&mut console(&stage), "SET server_tls_sslmode = disable");
+    eventually("it has a new connection", || {
+        let now = observers(&stage);
+        !now.is_empty() && now.split(' ').all(|pid| pid != before)
+    });
+}
+
+/// A process that takes the place of one that was paused is paused from its beginning.
+#[test]
+fn the_observer_of_a_new_process_knows_that_it_is_paused() {
+    let mut stage = Stage::set(&wishes(&[("unix_socket_dir", "{dir}"), ("observe_interval", "1")]));
+    eventually("it is connected", || !observers(&stage).is_empty());
+    run(&mut console(&stage), "PAUSE");
+    eventually("it has left", || observers(&stage).is_empty());
+    let mut before = stage.pooler.upgrade();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2500) {
+        assert_eq!(observers(&stage), "", "everything is paused");
+    }
+    run(&mut console(&stage), "RESUME");
+    eventually("it is asked again", || !observers(&stage).is_empty());
+    assert!(before.wait().expect("it is our child").success(), "nobody is left there");
+}
+
+/// Looks that are asked for while others are under way are answered, each of them.
+#[test]
+fn a_look_is_not_lost_beside_others() {
+    let stage = Stage::set(&wishes(&[("observe_interval", "1")]));
+    let mut consoles: Vec<Client> = (0..8).map(|_| console(&stage)).collect();
+    let begun = Instant::now();
+    for round in 0.. {
+        if begun.elapsed() > Duration::from_secs(4) {
+            break;
+        }
+        for (number, client) in consoles.iter_mut().enumerate() {
+            let what = ["ACTIVITY", "LOCKS", "HOLDERS", "LOCK_COUNTS"][(round + number) % 4];
+            client.send(&frontend::query(&format!("SHOW {what}"))).expect("connected");
+        }
+        let asked = Instant::now();
+        for client in &mut consoles {
+            let answer = client.answer().expect("an answer");
+            assert!(answer.errors.is_empty(), "{:?}", answer.errors);
+        }
+        assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use activity::History;
 use control::{
-    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, Plane, WorkerFacts,
+    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, Plane, Sight, WorkerFacts,
 };
 use engine::{Counters, Handle};
 use jiff::Zoned;
@@ -188,8 +188,8 @@ impl Plane for EnginePlane {
         Some(self.observer.history())
     }
 
-    fn observe(&mut self) -> bool {
-        self.observer.look()
+    fn observe(&mut self, sight: Sight) -> bool {
+        self.observer.look(sight)
     }
 
     fn give_memory_back(&mut self) {

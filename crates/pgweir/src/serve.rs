@@ -238,7 +238,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let questions = engine.questions().expect("nobody took them before");
     let news = engine.news().expect("nobody took them before");
     let mut loaded = settings::loaded(&config);
-    let observer = Observer::start(&config, handle.clone(), sender.clone())?;
+    let observer = Observer::start(&config, handle.clone(), sender.clone(), succession.is_some())?;
     let tracer = Tracer::start(&config, handle.clone())?;
     let observers = (observer.clone(), tracer);
     let load = told(supervisor.clone(), reader(handle.clone(), watcher, observers, flags.clone(), read));
@@ -254,6 +254,8 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
             }
         }
         place.take();
+        observer.order(&loaded.settings.orders);
+        observer.rest(false);
     } else {
         for address in place.http.addresses() {
             handle.log().say(Level::Log, format!("listening on {address} for http"));

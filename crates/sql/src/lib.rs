@@ -78,7 +78,7 @@ pub use marks::Marks;
 pub use memo::{Memo, Summary};
 pub use name::Name;
 pub use pieces::Pieces;
-pub use redacted::redacted;
+pub use redacted::{redacted, redacted_by_any_rules};
 pub use setting_name::{is_dangerous, quoted_setting, setting_key};
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};

@@ -1,7 +1,7 @@
 //! A statement's text without what may be private: constants, and comments.
 
-use crate::lexer::{Lexer, TokenKind};
-use crate::text::Text;
+use crate::lexer::{Lexer, Token, TokenKind};
+use crate::text::{Rules, Text};
 
 /// What stands for a constant.
 const CONSTANT: &str = "?";
@@ -13,13 +13,29 @@ const REST: &str = " …";
 /// U+FFFD. What cannot be divided into tokens is left out from there on: a constant may begin in it.
 #[must_use]
 pub fn redacted(text: &Text<'_>, len_max: usize) -> String {
+    until(text, len_max, |_| false)
+}
+
+/// The same, of a session whose rules are not known. By some, a backslash hides the quote behind it, and by others it does not: what a string
+/// with one ends with cannot be told, so the text is left out from there on.
+#[must_use]
+pub fn redacted_by_any_rules(source: &[u8], len_max: usize) -> String {
+    until(&Text::new(source, Rules::default()), len_max, |token| {
+        let string = &source[token.start..token.end];
+        let is_by_rules = matches!(string, [b'\'' | b'u' | b'U', ..]);
+        token.kind == TokenKind::String && is_by_rules && string.contains(&b'\\')
+    })
+}
+
+/// Up to a token with which it cannot be read on.
+fn until(text: &Text<'_>, len_max: usize, ends: impl Fn(&Token) -> bool) -> String {
     let bytes = text.source();
     let (mut lexer, mut out, mut last_end) = (Lexer::new(text), String::new(), 0);
     loop {
         let token = match lexer.token() {
-            Ok(Some(token)) => token,
+            Ok(Some(token)) if !ends(&token) => token,
             Ok(None) => return out,
-            Err(_) => break,
+            Ok(Some(_)) | Err(_) => break,
         };
         if token.start > last_end && !out.is_empty() {
             out.push(' ');
@@ -62,5 +78,20 @@ mod tests {
         let cut = redacted(&Text::new(long.as_bytes(), Rules::default()), 50);
         assert!(cut.len() < 60 && cut.ends_with(" …"), "{cut}");
         assert_eq!(redacted(&Text::new(b"select \"\xff\"", Rules::default()), 50), "select \"\u{fffd}\"");
+    }
+
+    #[test]
+    fn what_follows_a_backslash_in_a_string_is_no_text_if_rules_are_not_known() {
+        let table = [
+            (r"select 'it\'s secret', 1", "select …"),
+            (r"select a from t where b = 'x' and c = n'it\'s secret'", "select a from t where b = ? and c = n …"),
+            (r"select u&'it\'s secret'", "select …"),
+            // By all rules the same.
+            (r"select E'it\'s secret', $$\'$$, 'x''y', 1 from t", "select ?, ?, ?, ? from t"),
+            (r"select a \ b", "select a …"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(redacted_by_any_rules(text.as_bytes(), 1000), expected, "{text}");
+        }
     }
 }

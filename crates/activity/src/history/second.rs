@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::Peer;
-use sql::{Rules, Text, redacted};
+use sql::redacted_by_any_rules;
 use units::{PoolKey, Serial};
 
 use super::Options;
@@ -209,7 +209,7 @@ fn who(row: &Row, options: &Options) -> Who {
         let end = statement.floor_char_boundary(STATEMENT_LEN_MAX);
         statement[..end].into()
     } else {
-        redacted(&Text::new(statement.as_bytes(), Rules::default()), STATEMENT_LEN_MAX).into()
+        redacted_by_any_rules(statement.as_bytes(), STATEMENT_LEN_MAX).into()
     };
     let tags = row.tags.only(&options.tags);
     match (&row.session, &row.backend) {

@@ -237,9 +237,11 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         !self.waiting.is_empty() || self.orders.is_suspended()
     }
 
-    /// Looks whether what commands wait for has come. To be called again and again while one waits. Returns the commands that are
+    /// Looks whether what commands wait for has come, or will come no more. To be called again and again while one waits. Returns the commands that are
     /// answered, and for which database (`None`: all).
     pub fn review(&mut self, now: Instant) -> Vec<(&'static str, Option<String>)> {
+        let overdue = self.looking.overdue(now);
+        self.answer_curious(overdue);
         let awaits_sending = self.waiting.iter().any(|waiting| waiting.what == Awaited::NothingUnsent);
         let timeout = self.loaded.settings.global.console.suspend_timeout;
         let is_flushing = self.orders.suspension == Some(Suspension::Flushing) && awaits_sending;

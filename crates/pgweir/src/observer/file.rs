@@ -198,6 +198,11 @@ pub(crate) struct ReadBack {
 pub(crate) fn read_back(path: &Path, history: &mut History, within: Span) -> ReadBack {
     let mut back = ReadBack::default();
     for path in [old(path), path.to_owned()] {
+        // Before it is opened: a pipe that nobody writes to would hold us up for ever.
+        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            back.complaints.push(format!("{}: it is no file", path.display()));
+            continue;
+        }
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -221,9 +226,6 @@ pub(crate) fn read_back(path: &Path, history: &mut History, within: Span) -> Rea
 /// How many seconds were kept, and how many parts were none.
 fn read_file(file: File, history: &mut History, within: Span) -> Result<(usize, u32), String> {
     let words = |error: io::Error| complain::why(&error).to_string();
-    if !file.metadata().map_err(words)?.is_file() {
-        return Err("it is no file".to_owned());
-    }
     let mut file = file;
     match header(&mut file).map_err(words)? {
         Header::Ours => {}

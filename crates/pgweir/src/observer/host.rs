@@ -7,12 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use activity::{Answer, LockCounts, Reading};
+use control::Sight;
 use engine::Handle;
 use machine::Level;
 use observe::{ACTIVITY, Backend, COUNTS, LOCKS, Lock, State, backends, counts, locks};
 use sql::{Key, Marks, Memo, Rules, Text};
 use trials::{Monitor, Target};
 
+use super::pace::{Pace, stays};
 use super::targets::Wanted;
 use super::{Word, wall_clock};
 
@@ -21,12 +23,6 @@ const NAME: &str = "pgweir observer";
 
 /// How long a server may take to let us in, and for each answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// After a failure it is tried again so much later.
-const RETRY: Duration = Duration::from_secs(5);
-
-/// A question that took so long is asked again after so many times as long at the soonest.
-const REST: u32 = 20;
 
 /// Locks are counted so often while nobody waits for one, and nobody looks.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
@@ -44,8 +40,10 @@ const MEMO_LEN: usize = 1 << 18;
 
 /// What is to be asked.
 struct Question {
-    /// Locks too, whether anybody waits for one or not.
-    locks: bool,
+    /// For somebody who wants to see that.
+    sight: Option<Sight>,
+    /// When the next one comes, unless somebody wants to see.
+    interval: Duration,
 }
 
 /// What has come of a question.
@@ -53,8 +51,8 @@ pub(super) struct Said {
     pub(super) host: u64,
     answer: Result<Answer, String>,
     asked_at: Instant,
-    /// Of the whole.
-    locks_took: Duration,
+    /// Without the locks, which rest by themselves.
+    took: Duration,
 }
 
 /// A server, as the observer knows it.
@@ -64,7 +62,7 @@ pub(super) struct Host {
     questions: Sender<Question>,
     asked: Option<Instant>,
     last: Option<(Instant, Result<Answer, String>)>,
-    rests_until: Option<Instant>,
+    pace: Pace,
     /// It has been said that it cannot be asked.
     is_known_silent: bool,
     /// It has been said that it does not tell everything.
@@ -97,7 +95,7 @@ impl Host {
             questions,
             asked: None,
             last: None,
-            rests_until: None,
+            pace: Pace::default(),
             is_known_silent,
             is_known_partial: false,
         }
@@ -113,17 +111,16 @@ impl Host {
             (host, port, user, password, database)
         };
         let [ours, theirs] = [&self.wanted, wanted].map(|wanted| wanted.target.as_ref().map(place));
-        self.wanted.address == wanted.address && ours == theirs
+        self.wanted.address == wanted.address && self.wanted.means == wanted.means && ours == theirs
     }
 
-    /// Unless it is asked already, or rests.
-    pub(super) fn ask(&mut self, anew: bool) {
+    /// Unless it is asked already, or rests. `sight`: for somebody who wants to see that.
+    pub(super) fn ask(&mut self, sight: Option<Sight>, interval: Duration) {
         let now = Instant::now();
-        let rests = self.rests_until.is_some_and(|until| now < until) && !anew;
-        if self.wanted.target.is_err() || self.asked.is_some() || rests {
+        if self.wanted.target.is_err() || self.asked.is_some() || !self.pace.allows(now, sight) {
             return;
         }
-        if self.questions.send(Question { locks: anew }).is_ok() {
+        if self.questions.send(Question { sight, interval }).is_ok() {
             self.asked = Some(now);
         }
     }
@@ -137,9 +134,7 @@ impl Host {
         self.asked = None;
         let now = Instant::now();
         let address = Arc::clone(&self.wanted.address);
-        // Locks rest by themselves.
-        let rest = told.answer.as_ref().map_or(RETRY, |answer| answer.took.saturating_sub(told.locks_took) * REST);
-        self.rests_until = Some(now + rest);
+        self.pace = Pace::after(now, told.took, told.answer.is_err());
         let was_silent = self.is_known_silent;
         self.is_known_silent = told.answer.is_err();
         let words = match &told.answer {
@@ -183,10 +178,10 @@ impl Host {
     }
 }
 
-/// When locks are read.
+/// When locks are read, and what they were.
 #[derive(Default)]
 struct LocksPace {
-    rests_until: Option<Instant>,
+    pace: Pace,
     counted_at: Option<Instant>,
     counts: Option<LockCounts>,
     locks: Vec<Lock>,
@@ -226,10 +221,13 @@ impl Asker {
             let asked_at = Instant::now();
             let mut locks_took = Duration::ZERO;
             let answer = self.answer(&question, &mut locks_took);
-            if answer.is_err() {
+            // To connect is no question; only if it fails, it is counted.
+            let took = answer.as_ref().map_or_else(|_| asked_at.elapsed(), |answer| answer.took);
+            let took = took.saturating_sub(locks_took);
+            if answer.is_err() || !stays(took, question.interval) {
                 self.monitor = None;
             }
-            if words.send(Word::Said(Said { host: self.id, answer, asked_at, locks_took })).is_err() {
+            if words.send(Word::Said(Said { host: self.id, answer, asked_at, took })).is_err() {
                 return;
             }
         }
@@ -255,28 +253,37 @@ impl Asker {
             return Err(LEFT.to_owned());
         }
         let monitor = self.monitor.as_mut().expect("it has just answered");
-        let waits =
-            answer.backends.iter().any(|backend| backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock"));
-        let pace = &mut self.locks;
-        let rests = pace.rests_until.is_some_and(|until| read_at < until);
-        if question.locks || (waits && !rests) {
-            pace.locks = locks(&monitor.rows(LOCKS)?);
-        }
-        // While they rest, those that were read last stand for them.
-        if waits {
-            answer.locks.clone_from(&pace.locks);
-        }
-        let is_due = pace.counted_at.is_none_or(|at| read_at.duration_since(at) > COUNT_EVERY);
-        if question.locks || ((waits || is_due) && !rests) {
-            pace.counts = Some(LockCounts { at: wall_clock(), counts: counts(&monitor.rows(COUNTS)?) });
-            pace.counted_at = Some(read_at);
-        }
+        let read = self.locks.read(monitor, question.sight, &answer.backends);
         *locks_took = read_at.elapsed();
-        if !rests || question.locks {
-            pace.rests_until = Some(Instant::now() + *locks_took * REST);
-        }
-        answer.counts.clone_from(&pace.counts);
+        answer.locks = read?;
+        answer.counts.clone_from(&self.locks.counts);
         answer.took = connected_at.elapsed();
         Ok(answer)
+    }
+}
+
+impl LocksPace {
+    /// Reads locks and counts them if that is due, or if somebody wants to see them. While they rest, those that were read last stand for them.
+    fn read(&mut self, monitor: &mut Monitor, sight: Option<Sight>, backends: &[Backend]) -> Result<Vec<Lock>, String> {
+        let begun = Instant::now();
+        let waits = backends.iter().any(|backend| backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock"));
+        let is_due = self.counted_at.is_none_or(|at| begun.duration_since(at) > COUNT_EVERY);
+        // Nobody else cuts their rest short.
+        let sight = sight.filter(|sight| *sight == Sight::Locks);
+        if (waits || is_due || sight.is_some()) && self.pace.allows(begun, sight) {
+            let done = self.ask(monitor, waits);
+            self.counted_at = Some(begun);
+            self.pace = Pace::after(Instant::now(), begun.elapsed(), done.is_err());
+            done?;
+        }
+        Ok(if waits { self.locks.clone() } else { Vec::new() })
+    }
+
+    fn ask(&mut self, monitor: &mut Monitor, waits: bool) -> Result<(), String> {
+        if waits {
+            self.locks = locks(&monitor.rows(LOCKS)?);
+        }
+        self.counts = Some(LockCounts { at: wall_clock(), counts: counts(&monitor.rows(COUNTS)?) });
+        Ok(())
     }
 }

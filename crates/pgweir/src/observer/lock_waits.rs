@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use activity::{Moment, Row};
 use settings::Global;
-use sql::{Rules, Text, redacted};
+use sql::redacted_by_any_rules;
 use units::names::shown;
 
 /// As PostgreSQL's deadlock_timeout, after which it says that somebody waits.
@@ -98,7 +98,7 @@ fn described(row: &Row, settings: &Global) -> String {
         let end = text.floor_char_boundary(STATEMENT_LEN_MAX);
         text[..end].to_owned()
     } else {
-        redacted(&Text::new(text.as_bytes(), Rules::default()), STATEMENT_LEN_MAX)
+        redacted_by_any_rules(text.as_bytes(), STATEMENT_LEN_MAX)
     };
     format!("{who}{tags} {state}: {statement}")
 }

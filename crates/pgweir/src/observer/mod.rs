@@ -14,10 +14,12 @@
 pub(crate) mod file;
 mod host;
 mod lock_waits;
+mod looks;
+mod pace;
 mod targets;
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,13 +27,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use activity::history::{Options, SECONDS_MAX, Span};
 use activity::{At, History, join};
 use config::Config;
-use control::ControlEvent;
+use control::{ControlEvent, Sight};
 use engine::Handle;
 use machine::{Level, Look, Orders, Settings};
 
 use file::{HistoryFile, Location, read_back};
 use host::{Host, Said};
 use lock_waits::LockWaits;
+use looks::{Due, Looks};
 use targets::Wanted;
 pub(crate) use targets::count as connections;
 
@@ -46,8 +49,8 @@ const LOOK: Duration = Duration::from_millis(300);
 enum Word {
     /// This holds now.
     Configure(Box<Config>),
-    /// Somebody wants to see how it is now, locks too.
-    Look,
+    /// Somebody wants to see how it is now.
+    Look(Sight),
     /// A server has answered, or has not.
     Said(Said),
     /// Another process looks from now on, or not any more.
@@ -56,7 +59,7 @@ enum Word {
     Order(Box<Orders>),
 }
 
-/// The thread, as others see it. It ends with the last of these.
+/// The thread, as others see it. It ends with the process.
 #[derive(Clone)]
 pub(crate) struct Observer {
     words: Sender<Word>,
@@ -64,23 +67,29 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Begins to observe.
+    /// Begins to observe. `rests`: not before it is told, by [`Observer::rest`]: another process still has our place.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub(crate) fn start(config: &Config, handle: Handle, control: Sender<ControlEvent>) -> Result<Observer, String> {
+    pub(crate) fn start(
+        config: &Config,
+        handle: Handle,
+        control: Sender<ControlEvent>,
+        rests: bool,
+    ) -> Result<Observer, String> {
         let (words, heard) = channel();
         let history = Arc::new(Mutex::new(History::new(options(config))));
         let mut watch = Lookout {
             settings: Arc::new(config.pooling.clone()),
             interval: None,
+            next: Instant::now(),
             hosts: Vec::new(),
             handle,
             control,
             history: Arc::clone(&history),
-            // A sender of its own would keep the thread alive for ever.
             words: words.clone(),
-            rests: false,
+            rests,
+            looks: Looks::default(),
             orders: Orders::default(),
             wanted: Vec::new(),
             lock_waits: LockWaits::default(),
@@ -105,16 +114,17 @@ impl Observer {
     }
 
     /// Looks now. `ControlEvent::Observed` follows. Whether anybody does.
-    pub(crate) fn look(&self) -> bool {
-        self.words.send(Word::Look).is_ok()
+    pub(crate) fn look(&self, sight: Sight) -> bool {
+        self.words.send(Word::Look(sight)).is_ok()
     }
 
-    /// Asks no server any more, or asks them again: another process has our place, or is gone.
+    /// Asks no server any more, and stays connected to none; or asks them again. Another process has our place, or is gone.
     pub(crate) fn rest(&self, rests: bool) {
         let _ = self.words.send(Word::Rest(rests));
     }
 
-    /// After an order no connection of before is left, and none is opened while anything is paused: PostgreSQL may be about to stop.
+    /// After an order connections of before are closed, one that waits for an answer as soon as it has it; and none is opened while anything is
+    /// paused: PostgreSQL may be about to stop.
     pub(crate) fn order(&self, orders: &Orders) {
         let _ = self.words.send(Word::Order(Box::new(orders.clone())));
     }
@@ -146,12 +156,15 @@ struct Lookout {
     settings: Arc<Settings>,
     /// `None`: it looks only when it is asked to.
     interval: Option<Duration>,
+    /// When it looks by itself.
+    next: Instant,
     hosts: Vec<Host>,
     handle: Handle,
     control: Sender<ControlEvent>,
     history: Arc<Mutex<History>>,
     words: Sender<Word>,
     rests: bool,
+    looks: Looks,
     orders: Orders,
     wanted: Vec<Wanted>,
     lock_waits: LockWaits,
@@ -162,42 +175,61 @@ struct Lookout {
 
 impl Lookout {
     fn run(&mut self, words: &Receiver<Word>) {
-        let mut next = Instant::now();
         loop {
-            let left = self.interval.map(|_| next.saturating_duration_since(Instant::now()));
+            if let Some(due) = self.looks.due(Instant::now()) {
+                self.show(words, due);
+                continue;
+            }
+            let left = self.interval.map(|_| self.next.saturating_duration_since(Instant::now()));
             // An hour: nothing is due.
             match words.recv_timeout(left.unwrap_or(Duration::from_secs(3600))) {
-                Ok(Word::Look) => self.observe(words, true),
                 Ok(word) => self.hear(word),
-                Err(RecvTimeoutError::Timeout) if self.interval.is_none() => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    self.observe(words, false);
-                    next = after(next, self.interval);
+                // Time is over: it never ends in another way, since it has a sender itself.
+                Err(_) => {
+                    if let Some(interval) = self.interval {
+                        self.observe(words, None);
+                        self.next = after(self.next, interval);
+                    }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// For those who want to see.
+    fn show(&mut self, words: &Receiver<Word>, due: Due) {
+        let (Due::Look(sight) | Due::Tell(sight)) = due;
+        if due == Due::Look(sight) {
+            self.observe(words, Some(sight));
+            self.looks.seen(sight);
+        }
+        // Fails when the process is about to end.
+        let _ = self.control.send(ControlEvent::Observed(sight));
     }
 
     fn hear(&mut self, word: Word) {
         match word {
             Word::Configure(config) => self.configure(&config),
             Word::Said(told) => self.told(told),
-            Word::Rest(rests) => self.rests = rests,
+            Word::Rest(rests) => {
+                self.rests = rests;
+                self.find_hosts();
+            }
             Word::Order(orders) if *orders == self.orders => {}
             Word::Order(orders) => {
                 self.orders = *orders;
                 self.hosts.clear();
                 self.find_hosts();
             }
-            // It is looked at already.
-            Word::Look => {}
+            Word::Look(sight) => self.looks.wish(sight),
         }
     }
 
     fn configure(&mut self, config: &Config) {
         self.settings = Arc::new(config.pooling.clone());
-        self.interval = config.pooling.global.observing.observe_interval;
+        let interval = config.pooling.global.observing.observe_interval;
+        if interval != self.interval {
+            (self.interval, self.next) = (interval, Instant::now());
+        }
         self.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
         self.open_file(place(config));
         self.wanted = if self.interval.is_some() { targets::of(config) } else { Vec::new() };
@@ -205,7 +237,8 @@ impl Lookout {
     }
 
     fn find_hosts(&mut self) {
-        let wanted = if self.orders.pause_anything() { Vec::new() } else { self.wanted.clone() };
+        let is_away = self.rests || self.orders.pause_anything();
+        let wanted = if is_away { Vec::new() } else { self.wanted.clone() };
         let mut before = std::mem::take(&mut self.hosts);
         for target in wanted {
             let same = before.iter().position(|host| host.is_for(&target));
@@ -219,8 +252,11 @@ impl Lookout {
         let Some(place) = place(config) else { return };
         let now = wall_clock();
         let hour = At(now.0.saturating_sub(SECONDS_MAX as u64 * 1000));
-        let mut history = self.history.lock().expect("nothing panics while it holds this lock");
+        // Reading takes a while, in which others want to see the history.
+        let mut history = History::new(options(config));
         let back = read_back(&place.path, &mut history, Span { from: hour, to: now });
+        // Nothing was observed before.
+        *self.history.lock().expect("nothing panics while it holds this lock") = history;
         let say = |level, text| self.handle.log().say(level, text);
         for complaint in back.complaints {
             say(Level::Warning, format!("observer: history: {complaint}"));
@@ -269,13 +305,12 @@ impl Lookout {
         }
     }
 
-    /// Makes a moment. `anew`: of all that is there, locks too, however long it takes.
-    fn observe(&mut self, words: &Receiver<Word>, anew: bool) {
+    /// Makes a moment. `sight`: for somebody who wants to see that, and waits for it.
+    fn observe(&mut self, words: &Receiver<Word>, sight: Option<Sight>) {
         let begun = Instant::now();
-        if !self.rests {
-            self.hosts.iter_mut().for_each(|host| host.ask(anew));
-        }
-        let patience = if anew { LOOK_ANSWERS_MAX } else { ANSWERS_MAX };
+        let interval = self.interval.unwrap_or_default();
+        self.hosts.iter_mut().for_each(|host| host.ask(sight, interval));
+        let patience = if sight.is_some() { LOOK_ANSWERS_MAX } else { ANSWERS_MAX };
         // Whoever has not answered an earlier question is not waited for once more.
         while self.hosts.iter().any(|host| host.is_asked_since(begun)) {
             let left = patience.saturating_sub(begun.elapsed());
@@ -297,16 +332,12 @@ impl Lookout {
             if self.file.is_some() { history.stored() } else { None }
         };
         self.store(second);
-        if anew {
-            let _ = self.control.send(ControlEvent::Observed);
-        }
     }
 }
 
 /// The next moment, without making up for those that were missed.
-fn after(last: Instant, interval: Option<Duration>) -> Instant {
-    let next = last + interval.unwrap_or_default();
-    next.max(Instant::now())
+fn after(last: Instant, interval: Duration) -> Instant {
+    (last + interval).max(Instant::now())
 }
 
 fn wall_clock() -> At {

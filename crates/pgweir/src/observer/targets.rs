@@ -1,12 +1,15 @@
 //! Which servers are asked, and as whom.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use activity::address_text;
 use auth::Secret;
 use config::Config;
-use connections::databases::{Address, Database};
+use connections::databases::{Address, Database, Host};
+use settings::TlsSettings;
 use trials::Target;
 
 use crate::upstream;
@@ -19,6 +22,31 @@ const FALLBACK_DATABASE: &str = "postgres";
 pub(super) struct Wanted {
     pub(super) address: Arc<str>,
     pub(super) target: Result<Target, String>,
+    /// `None`: it is never encrypted.
+    pub(super) means: Option<Arc<Means>>,
+}
+
+/// What encryption is made from. A connection that was made from other ones is closed.
+#[derive(PartialEq)]
+pub(super) struct Means {
+    settings: TlsSettings,
+    /// A hash of what the files hold: it is compared with itself only.
+    files: u64,
+}
+
+impl Means {
+    fn of(settings: &TlsSettings) -> Means {
+        let names = [
+            &settings.server_tls_ca_file,
+            &settings.server_tls_crl_file,
+            &settings.server_tls_cert_file,
+            &settings.server_tls_key_file,
+        ];
+        let mut hash = DefaultHasher::new();
+        // One that cannot be read is as one that is not there; who connects is told.
+        names.map(|name| fs::read(name).ok()).hash(&mut hash);
+        Means { settings: settings.clone(), files: hash.finish() }
+    }
 }
 
 /// Connections that will be open to PostgreSQL.
@@ -34,6 +62,7 @@ pub(crate) fn count(config: &Config) -> u32 {
 pub(super) fn of(config: &Config) -> Vec<Wanted> {
     let pooling = &config.pooling;
     let fallback = pooling.fallback.as_ref().map(|database| (FALLBACK_DATABASE, database));
+    let means = Arc::new(Means::of(&pooling.global.tls));
     let entries = pooling.databases.iter().map(|(name, database)| (name.as_str(), database)).chain(fallback);
     let mut found: BTreeMap<String, Wanted> = BTreeMap::new();
     for (name, database) in entries {
@@ -43,7 +72,9 @@ pub(super) fn of(config: &Config) -> Vec<Wanted> {
                 continue;
             }
             let target = target(config, name, database, address);
-            found.insert(text.clone(), Wanted { address: text.into(), target });
+            let is_local = matches!(address.host, Host::Unix(_));
+            let means = (!is_local).then(|| Arc::clone(&means));
+            found.insert(text.clone(), Wanted { address: text.into(), target, means });
         }
     }
     found.into_values().collect()

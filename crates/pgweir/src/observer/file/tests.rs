@@ -149,3 +149,15 @@ fn a_folder_that_is_missing_is_said_once() {
     // What is there is no folder for others.
     fs::remove_dir_all(path.ancestors().nth(2).expect("it has one")).expect("our own");
 }
+
+#[test]
+fn a_pipe_that_nobody_writes_to_holds_nobody_up() {
+    let path = folder("pipe").join("history");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("coreutils are here");
+    assert!(made.success());
+    let (sender, read) = std::sync::mpsc::channel();
+    let of_pipe = path.clone();
+    thread::spawn(move || sender.send(read_back(&of_pipe, &mut History::default(), WHOLE)));
+    let back = read.recv_timeout(Duration::from_secs(10)).expect("it is not opened");
+    assert_eq!(back.complaints, [format!("{}: it is no file", path.display())]);
+}
