@@ -81,7 +81,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/service.md", 3),
         ("docs/guide/sizing-and-sharing.md", 4),
         ("docs/guide/top.md", 4),
-        ("docs/guide/tracing.md", 1),
+        ("docs/guide/tracing.md", 2),
         ("docs/guide/transparent-pooling.md", 1),
         ("docs/guide/why-is-it-slow.md", 4),
         ("docs/recipes/cloudnative-pg.md", 1),

@@ -5,6 +5,9 @@ use machine::histogram::Bucket;
 
 use crate::answers::Answers;
 
+/// Bytes of a ReadyForQuery. //= pg18 protocol-message-formats
+const READY_LEN: usize = 6;
+
 /// A CommandComplete of the client's answer.
 pub(crate) fn completed(answers: &mut Answers<'_>, tag: &[u8]) {
     let server = &mut *answers.server;
@@ -37,7 +40,12 @@ pub(crate) fn ready(answers: &mut Answers<'_>, since_query_us: u64) {
     let server = &mut *answers.server;
     let query = (server.ledger.front() == Some(Expect::Query)).then(|| server.ledger.statement());
     let query_at = server.transaction.query_at;
-    if let Some(call) = server.transaction.tally.ready(query, since_query_us, answers.now, query_at) {
+    // The message itself is passed on after this.
+    let tally = &mut server.transaction.tally;
+    tally.sent(READY_LEN);
+    let call = tally.ready(query, since_query_us, answers.now, query_at);
+    tally.counted_already(READY_LEN);
+    if let Some(call) = call {
         count(answers, &call);
     }
 }

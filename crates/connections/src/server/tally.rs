@@ -60,6 +60,11 @@ impl Tally {
         self.bytes += bytes as u64;
     }
 
+    /// So many bytes that are still to be sent belong to a call that was counted.
+    pub fn counted_already(&mut self, bytes: usize) {
+        self.counted_bytes += bytes as u64;
+    }
+
     /// A statement of a Query has ended with this tag.
     //= pg18 protocol-message-formats#COMMANDCOMPLETE
     #[inline(always)]
