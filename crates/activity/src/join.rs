@@ -75,7 +75,7 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
     for (snapshot, server) in
         snapshots.iter().flat_map(|snapshot| snapshot.servers.iter().map(move |server| (snapshot, server)))
     {
-        servers.insert((address_text(&server.host), server.remote_pid), (server, ago(snapshot, server)));
+        servers.insert((address_text(&server.ends.host), server.remote_pid), (server, ago(snapshot, server)));
     }
     for reading in readings {
         let host = u16::try_from(moment.hosts.len()).expect("fewer hosts than that are configured");

@@ -469,12 +469,7 @@ pub struct ServerSnapshot {
     pub key: PoolKey,
     /// `active`, `idle`, `used`, `tested`, `new` (logging in), `active_cancel`, `being_canceled`.
     pub state: &'static str,
-    /// What it was opened to, as the database's entry has it.
-    pub host: Arc<Address>,
-    /// What it is connected to: of a name, the address that was found.
-    pub address: Arc<Address>,
-    /// Our end of a TCP connection that stands.
-    pub local: Option<SocketAddr>,
+    pub ends: ServerEnds,
     pub times: ServerTimes,
     /// The client that it is linked to.
     pub link: Option<LinkSnapshot>,
@@ -487,6 +482,17 @@ pub struct ServerSnapshot {
     /// If it replicates.
     pub replication: Option<ReplicationKind>,
     pub kept: Kept,
+}
+
+/// Where a server's connection goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerEnds {
+    /// What it was opened to, as the database's entry has it.
+    pub host: Arc<Address>,
+    /// What it is connected to: of a name, the address that was found.
+    pub address: Arc<Address>,
+    /// Our end of a TCP connection that stands.
+    pub local: Option<SocketAddr>,
 }
 
 /// When a server was opened, and when it last had something to do.

@@ -23,8 +23,8 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 }
 
 pub(super) fn socket<'a>(times: &'a TimesOfDay<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
-    let local = match (&server.address.host, server.local) {
-        (Host::Unix(_), _) => Side::unix(server.address.port),
+    let local = match (&server.ends.address.host, server.ends.local) {
+        (Host::Unix(_), _) => Side::unix(server.ends.address.port),
         (_, address) => address.map(Side::tcp).unwrap_or_default(),
     };
     Socket {
@@ -32,7 +32,7 @@ pub(super) fn socket<'a>(times: &'a TimesOfDay<'_>, snapshot: &Snapshot, server:
         user: &server.key.user,
         database: &server.key.database,
         state: server.state,
-        peer: Side { address: address(server), port: server.address.port },
+        peer: Side { address: address(server), port: server.ends.address.port },
         local,
         times: [server.times.connected_at, server.times.request_at].map(|moment| times.of(snapshot, moment)),
         wait_us: 0,
@@ -48,7 +48,7 @@ pub(super) fn socket<'a>(times: &'a TimesOfDay<'_>, snapshot: &Snapshot, server:
 }
 
 fn address(server: &ServerSnapshot) -> Place {
-    match &server.address.host {
+    match &server.ends.address.host {
         Host::Unix(_) => Place::Unix,
         Host::Ip(address) => Place::Ip(*address),
         Host::Name(name) => Place::Name(name.clone()),

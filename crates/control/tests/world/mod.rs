@@ -23,7 +23,7 @@ use machine::histogram::{Bucket, Spans};
 use machine::peering::{PeerEntry, PeerId, PeerPool};
 use machine::snapshot::{
     CallCounts, ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelityCounts, FidelitySnapshot, Kept, LimitCounts,
-    LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, QueryCounts, Rotations, ServerCounts,
+    LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, QueryCounts, Rotations, ServerCounts, ServerEnds,
     ServerSnapshot, ServerTimes, StatementCounts, Ties, Totals,
 };
 use machine::{Peer, ReplicationKind, Settings, Snapshot};
@@ -407,9 +407,11 @@ fn first_worker() -> Snapshot {
         pool: PoolId(0),
         key: key("app", "app_owner"),
         state: "active",
-        host: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
-        address: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
-        local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
+        ends: ServerEnds {
+            host: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
+            address: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
+            local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
+        },
         times: ServerTimes { connected_at: Time(10_000_000), request_at: Time(99_900_000) },
         replication: Some(ReplicationKind::Physical),
         link: Some(LinkSnapshot { conn: conn(1, 0, 8, 1), name: Some(conn(1, 9, 8, 1)) }),
@@ -463,9 +465,11 @@ fn second_worker() -> Snapshot {
         pool: PoolId(2),
         key: key("made_on_demand", "alice"),
         state: "idle",
-        host: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
-        address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
-        local: None,
+        ends: ServerEnds {
+            host: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
+            address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
+            local: None,
+        },
         times: ServerTimes { connected_at: Time(5_000_000), request_at: Time(6_000_000) },
         replication: None,
         link: None,

@@ -37,8 +37,8 @@ pub(crate) fn history(settings: &Settings, snapshots: &[Snapshot]) -> History {
 pub(crate) fn at_host(snapshots: &[Snapshot]) -> Vec<Snapshot> {
     let mut snapshots = snapshots.to_vec();
     for server in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.servers) {
-        server.host = Arc::new(Address { host: Host::Name("db.example".into()), port: 5432 });
-        server.address = Arc::new(Address { host: Host::Ip([127, 0, 0, 1].into()), port: 5432 });
+        server.ends.host = Arc::new(Address { host: Host::Name("db.example".into()), port: 5432 });
+        server.ends.address = Arc::new(Address { host: Host::Ip([127, 0, 0, 1].into()), port: 5432 });
     }
     snapshots
 }

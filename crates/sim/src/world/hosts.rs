@@ -130,10 +130,10 @@ pub(super) fn check_left(world: &mut World, database: usize, since: u64) {
     world.course.census.world.moves_checked += 1;
     let (now, port) = (Host::Ip(address(database, number)), Place { database, host: 0 }.port());
     let left = snapshots(world, machine::Look::Connections).flat_map(|shown| shown.servers).find(|server| {
-        server.address.port == port && server.address.host != now && ["idle", "used"].contains(&server.state)
+        server.ends.address.port == port && server.ends.address.host != now && ["idle", "used"].contains(&server.state)
     });
     if let Some(server) = left {
-        let text = format!("{:?} is idle at {:?}, which its name has left", server.conn, server.address.host);
+        let text = format!("{:?} is idle at {:?}, which its name has left", server.conn, server.ends.address.host);
         world.course.fail(16, text);
     }
 }

@@ -11,7 +11,7 @@ use link::session::{Admission, Session, State, WaitFor};
 use machine::ReplicationKind;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelitySnapshot, Kept, LinkSnapshot, Look, ObjectSizes,
-    PoolSnapshot, ServerCounts, ServerSnapshot, ServerTimes, Ties,
+    PoolSnapshot, ServerCounts, ServerEnds, ServerSnapshot, ServerTimes, Ties,
 };
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
@@ -236,13 +236,15 @@ impl View<'_> {
         Some(ServerSnapshot {
             serial: server.identity.serial,
             name: server.identity.name,
-            local: server.identity.local,
             conn,
             pool: pool.id,
             key: pool.key.clone(),
             state: server_state(server, stale),
-            host: Arc::clone(&server.identity.host),
-            address: Arc::clone(&server.identity.address),
+            ends: ServerEnds {
+                host: Arc::clone(&server.identity.host),
+                address: Arc::clone(&server.identity.address),
+                local: server.identity.local,
+            },
             times: ServerTimes { connected_at: server.identity.connected_at, request_at: server.transaction.query_at },
             link: server
                 .session()
