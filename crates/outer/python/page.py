@@ -225,13 +225,18 @@ def look_into(browser, folder, url, traffic):
         return
     stop = threading.Event()
 
-    def work():
-        with traffic.connect("steady") as connection:
+    def work(name, statement):
+        with traffic.connect(name) as connection:
             while not stop.is_set():
-                connection.execute("select count(*) from generate_series(1, 2000)")
+                connection.execute(statement)
+                if name == "busy":
+                    connection.commit()
 
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
+    # One that stays at its backend, and some for the pooler, which needs little of a processor for each.
+    statements = [("steady", "select count(*) from generate_series(1, 2000)")] + [("busy", "select 1")] * 3
+    workers = [threading.Thread(target=work, args=one, daemon=True) for one in statements]
+    for worker in workers:
+        worker.start()
     shown = f"document.querySelector('img.flames')?.naturalWidth > 0 && {TOLD.format('flame graph is there')}"
 
     def press(what):
@@ -265,7 +270,8 @@ def look_into(browser, folder, url, traffic):
     press("the backend of client #")
     browser.picture(pathlib.Path(folder) / "stacks-of-a-backend.png")
     stop.set()
-    worker.join(30)
+    for worker in workers:
+        worker.join(30)
     # Alone, under its own policy: its colours are there, and it stays a picture.
     picture = browser.run("document.querySelector('a[href^=\"/stacks/\"]').href")
     browser.open(picture)

@@ -45,7 +45,7 @@ fn scene(name: &str, more: &[(&'static str, &str)]) -> Scene {
         ("stats_users", "joe".to_owned()),
     ];
     settings.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-    Scene { stage: Stage::set(&Wishes { pool: 4, settings, ..Wishes::default() }), http, folder }
+    Scene { stage: Stage::set(&Wishes { pool: 12, settings, ..Wishes::default() }), http, folder }
 }
 
 impl Scene {
@@ -382,13 +382,16 @@ fn while_it_serves(scene: &Scene, admin: &str, look: impl FnOnce() -> String) ->
         let answers = || {
             while !is_done.load(Ordering::Relaxed) {
                 assert_eq!(scene.api(admin, "show/CLASSES").status, 200);
+                // The workers are to be seen, and not only who answers this.
+                thread::sleep(Duration::from_millis(100));
             }
         };
-        let all = [scope.spawn(serves), scope.spawn(answers)];
+        let serving: Vec<_> = (0..3).map(|_| scope.spawn(serves)).collect();
+        let all = serving.into_iter().chain([scope.spawn(answers)]);
         // They end also if it panics.
         let looked = panic::catch_unwind(AssertUnwindSafe(look));
         is_done.store(true, Ordering::Relaxed);
-        all.into_iter().for_each(|one| one.join().expect("each answer is right"));
+        all.for_each(|one| one.join().expect("each answer is right"));
         looked.unwrap_or_else(|why| panic::resume_unwind(why))
     })
 }
