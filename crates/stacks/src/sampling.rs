@@ -103,10 +103,20 @@ impl Run {
             permitted(Tool::Perf, *pid)?;
             self.know(*pid);
         }
-        perf::record(&pids, how.duration, how.rate, &mut |stack| {
-            let pid = stack.pid.unwrap_or(first);
-            self.add(pid, &stack);
-        })
+        loop {
+            let recorded = perf::record(&pids, how.duration, how.rate, &mut |stack| {
+                let pid = stack.pid.unwrap_or(first);
+                self.add(pid, &stack);
+            });
+            let before = pids.len();
+            if recorded.is_err() {
+                // perf gives up, without a sample, if one of them has ended since they were listed: backends come and go.
+                pids.retain(|pid| processes::parent(*pid).is_some());
+            }
+            if pids.is_empty() || pids.len() == before {
+                return recorded;
+            }
+        }
     }
 
     fn by_gdb(&mut self, what: &mut What<'_>, how: &How) -> Result<(), String> {
