@@ -157,7 +157,7 @@ fn a_history_that_cannot_be_written_is_said_once_and_nobody_notices() {
     eventually("it is said", || stage.pooler.log().contains(said));
     let looks = || {
         let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
-        let answer = console.query("show history last 1h").expect("connected");
+        let answer = console.query("show history last 10min").expect("connected");
         answer.rows.iter().filter(|row| row[2].as_deref() == Some("pool")).count()
     };
     run(&mut stage.client(), "select 1");
