@@ -114,7 +114,7 @@ fn pooler(stage: &Stage, ours: &Authority, rules: &str, more: &str) -> Pooler {
         "[databases]\nhonest = {entry}\nevil = {entry}\n{more}\nlisten_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\n\
          auth_type = hba\nauth_hba_file = {{dir}}/hba.conf\nauth_file = {{dir}}/users.txt\npool_mode = transaction\n\
          client_login_timeout = 120\nmax_client_conn = 18000\nlisten_backlog = 4096\nlog_connections = 0\nlog_disconnections = 0\n\
-         client_tls_sslmode = allow\nclient_tls_cert_file = {}\nclient_tls_key_file = {}\n",
+         client_tls_sslmode = allow\nclient_tls_cert_file = {}\nclient_tls_key_file = {}\nobserve_interval = 0\n",
         ours.path("pooler.crt"),
         ours.path("pooler.key"),
     )
