@@ -83,7 +83,7 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
         let age = answer.age;
         for backend in answer.backends.into_iter().filter(|backend| !is_at_rest(backend, &seen.blocking)) {
             let name = (reading.address.to_string(), backend.pid);
-            let is_it = servers.get(&name).is_some_and(|(_, connected)| is_as_old(&backend, age, *connected));
+            let is_it = servers.get(&name).is_some_and(|(server, connected)| is_one(&backend, age, server, *connected));
             let server = servers.remove(&name).filter(|_| is_it).map(|(server, _)| server);
             let conn = server.and_then(|server| Some(server.link?.conn));
             let was_there = |session: &&Session| session.times.has_server_since().is_none_or(|since| since >= age);
@@ -119,11 +119,14 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
     moment
 }
 
-/// Whether a backend's age, and that of a connection of the pooler's, are of one connection. A role without rights is told no ages.
-fn is_as_old(backend: &Backend, reading_age: Duration, connected: Duration) -> bool {
+/// Whether a backend and a server of the pooler's can be of one connection, by their ages: a backend that is younger has the pid of one that has
+/// ended. One that is older counts only behind a name, where it may be another machine's: else PostgreSQL's clock was put forward, or a machine
+/// has slept. A role without rights is told no ages.
+fn is_one(backend: &Backend, reading_age: Duration, server: &ServerSnapshot, connected: Duration) -> bool {
     let Some(age) = backend.ages.backend else { return true };
     let age = age + reading_age;
-    age <= connected + CLOCKS_DIFFER && connected <= age + STARTS_WITHIN
+    let may_be_older = !matches!(server.ends.host.host, HostName::Name(_));
+    connected <= age + STARTS_WITHIN && (may_be_older || age <= connected + CLOCKS_DIFFER)
 }
 
 /// A backend's age is counted by PostgreSQL, and a reading's from before its question.

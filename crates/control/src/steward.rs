@@ -378,8 +378,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 if seen.detail != Detail::Nothing && !is_whole(&self.loaded, &seen.snapshots) {
                     return;
                 }
-                let is_short = |input: &ShowInput<'_>| shown.excess(&input.now).is_none();
-                self.with_input(&seen, admin, |input| if is_short(input) { shown.table(input) } else { None })
+                self.with_input(&seen, admin, |input| shown.table(input))
             }
             _ => None,
         };

@@ -2,9 +2,10 @@
 
 mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use activity::{Moment, Origin, Row, tree};
+use activity::{At, Moment, Origin, Reading, Row, join, tree};
 use machine::Settings;
 use observe::{Backend, LockMode};
 use world::World;
@@ -37,6 +38,18 @@ fn a_pid_that_has_come_again_on_another_machine_is_a_strangers() {
             moment.rows.iter().any(|row| row.host.is_none() && row.origin == Origin::Client),
             "its client is there"
         );
+    }
+    // Behind an address there is one machine, whose clock may have been put forward.
+    let mut snapshots = at_host(&World::new().snapshots);
+    for server in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.servers) {
+        server.ends.host = Arc::clone(&server.ends.address);
+    }
+    for (age, origin) in [(10, Origin::Stranger), (1000, Origin::Client)] {
+        let mut answer = answer();
+        answer.backends[0].ages.backend = Some(Duration::from_secs(age));
+        let reading = Reading { address: "127.0.0.1:5432".into(), answer: Ok(answer) };
+        let moment = join(At::default(), vec![reading], &snapshots, &Settings::default());
+        assert_eq!(row(&moment, 815).origin, origin, "{age} s");
     }
     let moment = joined(|answer| answer.backends[0].ages.backend = None);
     assert_eq!(row(&moment, 815).origin, Origin::Client, "a role without rights is told no age");
