@@ -175,12 +175,21 @@ fn any_second_and_the_whole_hour_are_there_at_once() {
         let rows = (0..100).map(|pid| row(pid, &format!("select c{} from t", pid % 20), wait("IO", "DataFileRead")));
         history.push(moment(second, rows.collect()));
     }
-    let begun = Instant::now();
-    for at in (0..3600).step_by(36) {
+    let mut took: Vec<Duration> = Vec::new();
+    for at in 0..3600 {
+        let begun = Instant::now();
         assert_eq!(history.second(At(at * 1000)).map(|second| second.at.second()), Some(at));
+        took.push(begun.elapsed());
     }
+    took.sort_unstable();
+    let (usual, slowest) = (took[1800], took[3599]);
+    let begun = Instant::now();
     assert_eq!(sums(&history, &Dimension::Event)[0].1, 360_000);
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    let hour = begun.elapsed();
+    println!("a second: {usual:?}, {slowest:?} at most; all waits of the hour by event: {hour:?}");
+    // The slowest may have met another process of a busy machine.
+    assert!(took[3599 - 36] < Duration::from_millis(50), "{usual:?}, {slowest:?} at most");
+    assert!(hour < Duration::from_secs(2), "{hour:?}");
 }
 
 /// A history with what a second can have, two seconds long.
