@@ -100,6 +100,27 @@ fn texts_of_clients_are_texts() {
 }
 
 #[test]
+fn a_kept_server_is_shown_with_what_it_is_kept_for() {
+    let stage = Stage::set(&wishes(&[("workers", "1")]));
+    let mut client = stage.client();
+    run(&mut client, "create temp table basket (id int) /*job:import*/");
+    // A question of the pooler's own may be the last that its server has heard.
+    run(&mut client, "set search_path = pg_temp, public");
+    let text = |row: &Shown, name: &str| row[name].clone().unwrap_or_default();
+    let is_it = |row: &Shown| text(row, "reason") == "kept between transactions";
+    eventually("it is a holder", || show(&stage, "HOLDERS").iter().any(is_it));
+    let (holders, pins) = (show(&stage, "HOLDERS"), show(&stage, "PINS"));
+    let holder = holders.iter().find(|row| is_it(row)).expect("it stays one");
+    assert_eq!(text(holder, "query"), text(&pins[0], "statement"));
+    assert_eq!((&*text(holder, "tags"), &*text(holder, "keeps")), ("job=import", &*text(&pins[0], "reasons")));
+    // What runs now is shown while it runs.
+    client.send(&frontend::query("select pg_sleep(20)")).expect("connected");
+    eventually("its statement is shown", || {
+        show(&stage, "HOLDERS").iter().any(|row| text(row, "query").contains("pg_sleep"))
+    });
+}
+
+#[test]
 fn a_role_without_rights_sees_its_own_and_is_told_what_would_help() {
     let stage = Stage::set(&wishes(&[("observe_user", "watcher"), ("observe_interval", "1")]));
     let _ = stage.direct("create role watcher login password 'w'");
