@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use outer::{Client, Pooler, Stage, Wishes, binary, eventually, frontend};
 use rustix::process::Signal;
@@ -164,5 +165,68 @@ fn a_history_that_cannot_be_written_is_said_once_and_nobody_notices() {
     eventually("it observes all the same", || looks() >= 4);
     assert_eq!(stage.pooler.log().matches(said).count(), 1, "{}", stage.pooler.log());
     assert_eq!(fs::read_to_string(&file).expect("our own"), "root:x:0:0\n");
+    stage.assert_healthy();
+}
+
+/// A file system of its own, which only root may make; it goes with the test.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn of(path: PathBuf, size: &str) -> Option<Disk> {
+        let options = format!("size={size},mode=1777");
+        let made = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output();
+        made.is_ok_and(|ended| ended.status.success()).then_some(Disk(path))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
+    }
+}
+
+/// When the last row of a file's last hour was seen. A copy is read: the disk has no room for another file.
+fn latest(file: &Path) -> String {
+    let copy = file.parent().expect("a folder").with_extension("copy");
+    fs::copy(file, &copy).expect("another disk has room");
+    let rows = report(&["--file", copy.to_str().expect("text"), "--format", "json"]).unwrap_or_default();
+    let _ = fs::remove_file(copy);
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap_or_default();
+    let times = rows.as_array().into_iter().flatten().filter_map(|row| row["time"].as_str());
+    times.max().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_the_history_goes_on_when_there_is_room() {
+    let folder = Folder::new("full");
+    let Some(disk) = Disk::of(folder.0.clone(), "256k") else {
+        return println!("SKIPPED a full disk: this user may not mount one");
+    };
+    let (file, filler) = (disk.0.join("history"), disk.0.join("filler"));
+    let mut stage = stage(&file);
+    let clients = wait_for_a_row(&stage);
+    eventually("a second is written", || fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 100));
+    assert!(fs::write(&filler, vec![b'x'; 1 << 20]).is_err(), "it is full");
+    let said = "the history cannot be written to";
+    // What the file's last page has room for is written still.
+    let full = Instant::now();
+    while !stage.pooler.log().contains(said) {
+        assert!(full.elapsed() < Duration::from_secs(60), "{}", stage.pooler.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    run(&mut stage.client(), "select 1");
+    let last = latest(&file);
+    assert!(!last.is_empty(), "what was written is there");
+    fs::remove_file(&filler).expect("our own");
+    // It is tried every 30 s.
+    let freed = Instant::now();
+    while !stage.pooler.log().contains("the history is written to") {
+        assert!(freed.elapsed() < Duration::from_secs(40), "{}", stage.pooler.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(stage.pooler.log().matches(said).count(), 1, "{}", stage.pooler.log());
+    // The part that the full disk has torn is passed over; what came before and after is read.
+    eventually("later seconds are written", || latest(&file) > last);
+    drop(clients);
     stage.assert_healthy();
 }
