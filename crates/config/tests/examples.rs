@@ -68,7 +68,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/doctor.md", 3),
         ("docs/guide/from-pgbouncer.md", 2),
         ("docs/guide/kubernetes.md", 4),
-        ("docs/guide/live-page.md", 2),
+        ("docs/guide/live-page.md", 3),
         ("docs/guide/log.md", 1),
         ("docs/guide/metrics.md", 4),
         ("docs/guide/operating.md", 2),

@@ -106,7 +106,10 @@ pub fn log_in(http: SocketAddr, user: &str, password: &str) -> Answered {
 pub fn ask(http: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
     let mut stream = TcpStream::connect(http).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
-    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {http}\r\nConnection: close\r\n");
+    let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "Host") {
+        request += &format!("Host: {http}\r\n");
+    }
     headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
     if method == "POST" {
         request += &format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n", body.len());

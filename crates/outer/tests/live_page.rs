@@ -176,6 +176,29 @@ fn rules_of_the_console_count_for_the_page() {
 }
 
 #[test]
+fn a_name_that_somebody_has_led_here_gets_nothing() {
+    let scene = scene("hosts", &[("http_hosts", "weir.example.com")]);
+    let body = format!("user=postgres&password={ADMIN}");
+    let asked = |method: &str, path: &str, host: &str| {
+        let origin = format!("http://{host}");
+        ask(scene.http, method, path, &[("Host", host), ("Origin", &origin)], &body)
+    };
+    let port = scene.http.port();
+    for host in ["weir.example.com".to_owned(), format!("localhost:{port}"), scene.http.to_string()] {
+        assert_eq!(asked("POST", "/login", &host).status, 204, "{host}");
+        assert_eq!(asked("GET", "/login", &host).status, 200, "{host}");
+    }
+    let led = format!("evil.example:{port}");
+    for (method, path) in
+        [("POST", "/login"), ("POST", "/logout"), ("GET", "/"), ("GET", "/api/me"), ("GET", "/nowhere")]
+    {
+        let answer = asked(method, path, &led);
+        assert!(answer.status == 421 && answer.body.contains("http_hosts"), "{method} {path}: {}", answer.head);
+    }
+    assert_eq!(asked("GET", "/metrics", &led).status, 200, "whoever reaches it may have these");
+}
+
+#[test]
 fn requests_of_other_pages_get_nothing() {
     let scene = scene("origin", &[]);
     let body = format!("user=postgres&password={ADMIN}");

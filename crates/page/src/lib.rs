@@ -1,7 +1,8 @@
 //! The live page: what holds traffic up, in a browser, for those who may use the console.
 //!
 //! ```text
-//!   browser ──► files.rs     HTML, CSS, scripts: in the program, the same for everybody
+//!   browser                  hosts.rs: by which names
+//!           ──► files.rs     HTML, CSS, scripts: in the program, the same for everybody
 //!           ──► login.rs     a name and a password once, then a cookie      attempts.rs: guessing is slow
 //!           ──► api.rs       tables and figures as JSON, and orders         origin.rs: from this page only; asker.rs: who asks
 //!                 │                                                         sessions.rs: who is behind a cookie
@@ -22,6 +23,7 @@ mod api;
 mod asker;
 mod attempts;
 mod files;
+mod hosts;
 mod hour;
 mod login;
 mod origin;
@@ -41,6 +43,7 @@ use axum::middleware;
 use axum::response::Response;
 use monitor::Makers;
 
+pub use hosts::Hosts;
 use hour::Hour;
 pub use rows::{Column, Rows};
 use sessions::Sessions;
@@ -159,8 +162,8 @@ struct Shared {
     desk: Arc<Mutex<stacks::Desk>>,
 }
 
-/// The page's routes.
-pub fn router(pooler: Arc<dyn Pooler>) -> Router {
+/// The page's routes. It is shown by the names of `hosts`.
+pub fn router(pooler: Arc<dyn Pooler>, hosts: Hosts) -> Router {
     let shared = Shared {
         pooler,
         hour: Arc::default(),
@@ -175,6 +178,7 @@ pub fn router(pooler: Arc<dyn Pooler>) -> Router {
         .merge(stacks::pictures())
         .nest("/api", api::routes().merge(stacks::orders()))
         .fallback(unknown)
+        .layer(middleware::from_fn_with_state(hosts, hosts::by_name))
         .layer(middleware::map_response(guarded))
         .with_state(shared)
 }

@@ -43,9 +43,10 @@ struct Served {
 impl Http {
     /// Nothing is served yet.
     pub(crate) fn new(config: &Config, watched: &Arc<Watched>) -> Http {
-        let addresses = config.pooling.global.console.http_listen.clone();
-        let has_page = config.pooling.global.console.http_page && !addresses.is_empty();
-        let page = has_page.then(|| live::begin(watched));
+        let console = &config.pooling.global.console;
+        let addresses = console.http_listen.clone();
+        let has_page = console.http_page && !addresses.is_empty();
+        let page = has_page.then(|| live::begin(watched, &console.http_hosts));
         Http { addresses, shown: Shown { watched: Arc::clone(watched), page }, served: Arc::default() }
     }
 

@@ -16,7 +16,9 @@ use connections::databases::CONSOLE_DATABASE;
 use control::ClientOrder;
 use control::table::{Table, Type};
 use machine::{Level, Settings};
-use page::{About, Admitted, Column, Given, Order, Picture, Pooler, Rights, Rows, Said, Subject, Wanted, Way, Ways};
+use page::{
+    About, Admitted, Column, Given, Hosts, Order, Picture, Pooler, Rights, Rows, Said, Subject, Wanted, Way, Ways,
+};
 use settings::AuthType;
 use units::names::shown;
 
@@ -32,9 +34,15 @@ struct Live {
     tables: Mutex<Tables>,
 }
 
-/// The page's routes.
-pub(crate) fn begin(watched: &Arc<Watched>) -> Router {
-    page::router(Arc::new(Live { watched: Arc::clone(watched), marks: RandomState::new(), tables: Mutex::default() }))
+/// The page's routes. It is shown by the names of `http_hosts`, and by this machine's.
+pub(crate) fn begin(watched: &Arc<Watched>, http_hosts: &[String]) -> Router {
+    let hosts = Hosts::of(http_hosts.iter().cloned().chain([own_name()]));
+    let live = Live { watched: Arc::clone(watched), marks: RandomState::new(), tables: Mutex::default() };
+    page::router(Arc::new(live), hosts)
+}
+
+fn own_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 impl Live {
@@ -157,10 +165,9 @@ impl Pooler for Live {
     }
 
     fn about(&self) -> About {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let interval = self.settings().and_then(|settings| settings.global.observing.observe_interval);
         let interval = interval.map_or(0.0, |interval| interval.as_secs_f64());
-        About { version: control::version::text().to_owned(), host, interval }
+        About { version: control::version::text().to_owned(), host: own_name(), interval }
     }
 }
 
@@ -175,11 +182,12 @@ fn rights(settings: &Settings, user: &str, from: Option<IpAddr>) -> Option<Right
     console.stats_users.contains(user).then_some(Rights::Stats)
 }
 
-/// Whether the rules let the user come to the console from there. How they want it proved is another matter: here it is by the password of auth_file,
-/// so a line that wants a certificate besides lets nobody in.
+/// Whether the rules let the user come to the console from there. Here the password of auth_file is all the proof that there is, so a line that wants
+/// another one lets nobody in: whom a directory server has struck off is out here too.
 fn may_come(settings: &Settings, user: &str, from: Option<IpAddr>) -> bool {
-    if settings.auth_type(CONSOLE_DATABASE) != AuthType::Hba {
-        return true;
+    match settings.auth_type(CONSOLE_DATABASE) {
+        AuthType::Hba => {}
+        auth_type => return !matches!(auth_type, AuthType::Cert | AuthType::Ldap | AuthType::OAuth | AuthType::Pam),
     }
     let connection = hba::Connection {
         database: CONSOLE_DATABASE,
@@ -190,8 +198,8 @@ fn may_come(settings: &Settings, user: &str, from: Option<IpAddr>) -> bool {
         is_replication: false,
     };
     settings.hba.first(&connection).is_some_and(|rule| {
-        !matches!(rule.method, hba::Method::Reject | hba::Method::Unsupported(_) | hba::Method::Cert)
-            && rule.options.client_cert.is_none()
+        use hba::Method::{Md5, Password, Peer, Scram, Trust};
+        matches!(rule.method, Trust | Md5 | Scram | Password | Peer) && rule.options.client_cert.is_none()
     })
 }
 
@@ -202,13 +210,14 @@ mod tests {
     #[test]
     fn rules_of_the_console_count_for_the_page() {
         let mut settings = Settings::default();
-        settings.global.console.admin_users = ["ann", "bob", "cid", "eve"].into_iter().map(Into::into).collect();
+        settings.global.console.admin_users = ["ann", "bob", "cid", "dan", "eve"].into_iter().map(Into::into).collect();
         let ruled = |settings: &mut Settings, lines: &str| {
             let read = hba::read_rules("hba", &[], &|_| Ok(lines.as_bytes().to_vec()));
             settings.hba = Arc::new(read.expect("good lines"));
         };
         let lines = "local pgbouncer ann peer\nhost pgbouncer bob 10.0.0.0/8 reject\nhost pgbouncer bob all trust\n\
-                     hostssl pgbouncer cid all cert\nhostssl all cid all scram-sha-256\nhost shop eve all trust\n";
+                     hostssl pgbouncer cid all cert\nhostssl all cid all scram-sha-256\nhost shop eve all trust\n\
+                     host all dan 10.0.0.0/8 ldap ldapserver=d ldapprefix=uid=\nhost all dan all password\n";
         ruled(&mut settings, lines);
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         let there = Some(IpAddr::from([10, 1, 2, 3]));
@@ -222,10 +231,18 @@ mod tests {
             ("bob", there, false),
             ("bob", mapped, false),
             ("cid", here, false),
+            ("dan", here, true),
+            ("dan", there, false),
             ("eve", here, false),
         ];
         for (user, from, may) in table {
             assert_eq!(rights(&settings, user, from).is_some(), may, "{user} from {from:?}");
+        }
+        for (auth_type, may) in
+            [(AuthType::Ldap, false), (AuthType::Cert, false), (AuthType::Trust, true), (AuthType::Peer, true)]
+        {
+            settings.global.login.auth_type = auth_type;
+            assert_eq!(rights(&settings, "dan", here).is_some(), may, "{auth_type:?}");
         }
     }
 }
