@@ -94,32 +94,29 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
                 (None, Some(_)) => Origin::Server,
                 (None, None) => Origin::Stranger,
             };
+            let tags = Tags::of(backend.query.as_deref().unwrap_or_default().as_bytes());
             // Locks may have been read at another time.
             let waits = backend.state.is_none() || backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock");
             let waiter = seen.blocking.waiter(backend.pid).filter(|_| waits).cloned();
             let behind = seen.blocking.count_behind(backend.pid);
-            let (backend, tags) = (Some(Arc::new(backend)), Tags::default());
-            moment.rows.push(tagged(Row { host: Some(host), backend, session, origin, tags, waiter, behind }));
+            let row = Row { host: Some(host), backend: Some(Arc::new(backend)), session, origin, tags, waiter, behind };
+            moment.rows.push(row);
         }
         moment.rows.extend(prepared(host, &seen.blocking));
         moment.hosts.push(seen);
     }
     // Those that wait, and those whose host has not answered.
     for session in sessions.into_values() {
-        let (session, origin, tags) = (Some(session), Origin::Client, Tags::default());
-        moment.rows.push(tagged(Row { host: None, backend: None, session, origin, tags, waiter: None, behind: 0 }));
+        let tags = Tags::of(session.text.as_deref().unwrap_or_default().as_bytes());
+        let session = Some(session);
+        let row = Row { host: None, backend: None, session, origin: Origin::Client, tags, waiter: None, behind: 0 };
+        moment.rows.push(row);
     }
     moment.rows.sort_by_key(|row| {
         let waiting = row.session.as_ref().and_then(|session| session.times.waiting);
         (std::cmp::Reverse(waiting), row.host, row.pid())
     });
     moment
-}
-
-/// With the tags of its statement.
-fn tagged(mut row: Row) -> Row {
-    row.tags = Tags::of(row.statement().unwrap_or_default().as_bytes());
-    row
 }
 
 /// Whether a backend and a server of the pooler's can be of one connection, by their ages: a backend that is younger has the pid of one that has

@@ -163,15 +163,12 @@ impl Row {
         session.or_else(|| Some(self.waiter.as_ref()?.waiting))
     }
 
-    /// Its statement, running, last, or held while it waits. Of a session that keeps a server which rests, what it keeps it for: what that server ran
-    /// last may have been a question of the pooler's own.
+    /// Its statement, running, last, or held while it waits.
     #[must_use]
     pub fn statement(&self) -> Option<&str> {
-        let own = self.session.as_ref().and_then(|session| session.text.as_deref());
         match &self.backend {
-            Some(backend) if backend.state == Some(State::Idle) => own.or(backend.query.as_deref()),
             Some(backend) => backend.query.as_deref(),
-            None => own,
+            None => self.session.as_ref()?.text.as_deref(),
         }
     }
 

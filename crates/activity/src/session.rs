@@ -20,7 +20,9 @@ pub struct Session {
     pub times: Times,
     /// Why it keeps its server between transactions, if it does.
     pub keeps: Option<String>,
-    /// The beginning of what it waits with or, between transactions, of what ties it to its server. What is no UTF-8 is replaced by U+FFFD.
+    /// The beginning of the statement for which it keeps it, if that is known.
+    pub kept_for: Option<Box<str>>,
+    /// The beginning of what it waits with. What is no UTF-8 is replaced by U+FFFD.
     pub text: Option<Box<str>>,
 }
 
@@ -71,7 +73,6 @@ impl Session {
             return None;
         }
         let (doing, pin) = (&client.doing, client.ties.pin.as_ref());
-        let ties = pin.filter(|_| doing.began_at.is_none());
         Some(Session {
             id: SessionId { serial: client.serial, name: client.name, worker: snapshot.worker?, conn: client.conn },
             peer: client.peer,
@@ -88,11 +89,8 @@ impl Session {
                 kept: pin.map(|pin| ago(pin.since)),
             },
             keeps: pin.map(|pin| pin.kinds.words().collect::<Vec<_>>().join(", ")),
-            text: doing
-                .waits_with
-                .as_deref()
-                .or(ties.map(|pin| &*pin.statement).filter(|text| !text.is_empty()))
-                .map(Into::into),
+            kept_for: pin.map(|pin| &*pin.statement).filter(|text| !text.is_empty()).map(Into::into),
+            text: doing.waits_with.as_deref().map(Into::into),
         })
     }
 }

@@ -1,12 +1,12 @@
 //! The observer on a PostgreSQL that does not play along: of another version, without rights, silent, gone; and texts of clients that are no texts.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use demo::Binaries;
-use outer::{Client, Stage, Wishes, eventually, frontend};
+use outer::{Authority, Client, Stage, Wishes, eventually, frontend};
 
 fn console(stage: &Stage) -> Client {
     Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator")
@@ -285,6 +285,24 @@ fn the_observer_connects_anew_when_encryption_is_to_be_another() {
         let now = observers(&stage);
         !now.is_empty() && now.split(' ').all(|pid| pid != before)
     });
+}
+
+#[test]
+fn the_observer_connects_anew_when_a_file_of_tls_has_changed() {
+    let stage = Stage::set(&wishes(&[("server_tls_sslmode", "prefer")]));
+    let (first, second) = (Authority::new(&stage, "first"), Authority::new(&stage, "second"));
+    let file = first.path("ca.crt");
+    let mut console = console(&stage);
+    run(&mut console, &format!("SET server_tls_ca_file = '{file}'"));
+    let _ = show(&stage, "ACTIVITY");
+    eventually("it is connected", || !observers(&stage).is_empty());
+    let before = observers(&stage);
+    first.write("ca.crt", &fs::read_to_string(second.path("ca.crt")).expect("it was just made"));
+    eventually("it has a new connection", || {
+        let now = observers(&stage);
+        !now.is_empty() && now.split(' ').all(|pid| pid != before)
+    });
+    assert!(stage.pooler.log().contains("the files of TLS have changed and were read again"), "{}", stage.pooler.log());
 }
 
 /// A process that takes the place of one that was paused is paused from its beginning.

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use activity::holders;
+use activity::{Holder, Reason, Tags, holders};
 
 use super::show_activity::{address, application_name, names, seconds, statement, tags};
 use crate::show_input::ShowInput;
-use crate::table::{Column, Table, count, int, numeric, text, words};
+use crate::table::{Column, Table, Value, count, int, numeric, text, words};
 
 const COLUMNS: &[Column] = &[
     text("database"),
@@ -47,6 +47,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         let session = row.session.as_ref();
         let idle = row.backend.as_ref().filter(|_| row.is_idle_in_transaction()).and_then(|backend| backend.ages.state);
         let wait = row.wait();
+        let kept = kept_for(&holder).filter(|_| input.shows_statements);
         table.push(vec![
             words(&*holder.pool.database),
             words(&*holder.pool.user),
@@ -64,11 +65,22 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             address(input, row),
             application_name(row),
             session.and_then(|session| words(&*session.class)),
-            tags(input, row),
-            statement(input, row),
+            kept.and_then(tags_of).or_else(|| tags(input, row)),
+            kept.map_or_else(|| statement(input, row), words),
         ]);
     }
     table
+}
+
+/// Of one that keeps its server between transactions, the statement for which it does. What its server has run last may have been a question of the
+/// pooler's own.
+fn kept_for<'m>(holder: &Holder<'m>) -> Option<&'m str> {
+    holder.row.session.as_ref()?.kept_for.as_deref().filter(|_| holder.reason == Reason::Kept)
+}
+
+fn tags_of(statement: &str) -> Value {
+    let tags = Tags::of(statement.as_bytes());
+    (!tags.is_empty()).then(|| tags.to_string())
 }
 
 const STATES: &[Column] = &[
