@@ -148,13 +148,18 @@ enum Told {
 pub(crate) struct Watcher(Sender<Told>);
 
 impl Watcher {
-    /// Begins to watch the files; the engine has what those of TLS hold now.
+    /// Begins to watch the files; the engine has what those of TLS hold now. `renewed`: it has what they hold by then.
     ///
     /// # Errors
     /// The system's, if there is no thread.
-    pub(crate) fn start(handle: Handle, tls: TlsSettings, control: Sender<ControlEvent>) -> io::Result<Watcher> {
+    pub(crate) fn start(
+        handle: Handle,
+        tls: TlsSettings,
+        control: Sender<ControlEvent>,
+        renewed: impl Fn() + Send + 'static,
+    ) -> io::Result<Watcher> {
         let (sender, told) = channel();
-        thread::Builder::new().name("files".to_owned()).spawn(move || watch(&handle, tls, &told, &control))?;
+        thread::Builder::new().name("files".to_owned()).spawn(move || watch(&handle, tls, &told, &control, renewed))?;
         Ok(Watcher(sender))
     }
 
@@ -170,7 +175,13 @@ impl Watcher {
     }
 }
 
-fn watch(handle: &Handle, mut tls: TlsSettings, told: &Receiver<Told>, control: &Sender<ControlEvent>) {
+fn watch(
+    handle: &Handle,
+    mut tls: TlsSettings,
+    told: &Receiver<Told>,
+    control: &Sender<ControlEvent>,
+    renewed: impl Fn(),
+) {
     let mut tls_files = Watch::of_tls(&tls);
     let mut config = Watch::default();
     loop {
@@ -181,8 +192,8 @@ fn watch(handle: &Handle, mut tls: TlsSettings, told: &Receiver<Told>, control: 
             }
             Ok(Told::Config { is_on, read }) => config = Watch { is_on, read, unsettled: None },
             Err(RecvTimeoutError::Timeout) => {
-                if tls_files.look_now().is_some() {
-                    keyring::read_again(handle, &tls);
+                if tls_files.look_now().is_some() && keyring::read_again(handle, &tls) {
+                    renewed();
                 }
                 if let Some(name) = config.look_now() {
                     // Fails when the process is about to end.

@@ -118,12 +118,16 @@ pub(crate) fn names(settings: &TlsSettings) -> [&String; 8] {
 }
 
 /// A file has changed. What is wrong with them is told once for each change, since half of a new set may be there.
-pub(crate) fn read_again(handle: &Handle, settings: &TlsSettings) {
-    match read(settings) {
+/// Whether they are in use.
+pub(crate) fn read_again(handle: &Handle, settings: &TlsSettings) -> bool {
+    let read = read(settings);
+    let is_good = read.is_ok();
+    match read {
         Ok(keyring) => {
             handle.set_tls(keyring);
             handle.log().say(Level::Log, "the files of TLS have changed and were read again".to_owned());
         }
         Err(why) => handle.log().say(Level::Error, format!("{why}; what was read before stays in use")),
     }
+    is_good
 }

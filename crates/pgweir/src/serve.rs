@@ -233,12 +233,14 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let (sender, events) = channel();
     let handle = engine.handle();
     let config = read.config.clone();
-    let watcher = Watcher::start(handle.clone(), config.pooling.global.tls.clone(), sender.clone());
-    let watcher = watcher.map_err(|error| format!("cannot start a thread: {error}"))?;
     let questions = engine.questions().expect("nobody took them before");
     let news = engine.news().expect("nobody took them before");
     let mut loaded = settings::loaded(&config);
     let observer = Observer::start(&config, handle.clone(), sender.clone(), succession.is_some())?;
+    let renewing = observer.clone();
+    let renewed = move || renewing.renew();
+    let watcher = Watcher::start(handle.clone(), config.pooling.global.tls.clone(), sender.clone(), renewed);
+    let watcher = watcher.map_err(|error| format!("cannot start a thread: {error}"))?;
     let tracer = Tracer::start(&config, handle.clone())?;
     let observers = (observer.clone(), tracer);
     let load = told(supervisor.clone(), reader(handle.clone(), watcher, observers, flags.clone(), read));

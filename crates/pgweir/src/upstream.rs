@@ -11,7 +11,7 @@ use config::Config;
 use connections::databases::{Address, Host};
 use engine::Handle;
 use machine::Level;
-use settings::{PoolSize, SslMode, SslNegotiation};
+use settings::{PoolSize, SslMode, SslNegotiation, TlsSettings};
 use trials::{Demand, Encryption, Monitor, Target};
 
 use crate::keyring;
@@ -21,7 +21,7 @@ use crate::keyring;
 /// # Errors
 /// A file of TLS cannot be used.
 pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, String> {
-    let encryption = encryption(config)?;
+    let encryption = encryption(&config.pooling.global.tls)?;
     let (database, about) = config.pooling.databases.iter().next().expect("a URL is one database");
     let (user, secret) = config.pooling.secrets.iter().next().expect("a URL is one user");
     let password = match secret {
@@ -55,8 +55,7 @@ pub(crate) fn at(
 ///
 /// # Errors
 /// A file of TLS cannot be used.
-pub(crate) fn encryption(config: &Config) -> Result<Option<Encryption>, String> {
-    let settings = &config.pooling.global.tls;
+pub(crate) fn encryption(settings: &TlsSettings) -> Result<Option<Encryption>, String> {
     let demand = match settings.server_tls_sslmode {
         SslMode::Disable => return Ok(None),
         SslMode::Allow => Demand::IfNeeded,

@@ -124,7 +124,7 @@ fn consoles(config: &Config) -> Vec<Target> {
 
 /// As the observer's user, else the forced one, else any whose password is in the file.
 fn servers(config: &Config) -> Result<Vec<Target>, String> {
-    let encryption = upstream::encryption(config)?;
+    let encryption = upstream::encryption(&config.pooling.global.tls)?;
     let mut servers = Vec::new();
     for database in config.pooling.databases.values() {
         let of = |user: &String| config.pooling.secrets.get(user).and_then(plain).map(str::to_owned);

@@ -49,6 +49,8 @@ const LOOK: Duration = Duration::from_millis(300);
 enum Word {
     /// This holds now.
     Configure(Box<Config>),
+    /// The files of TLS have changed.
+    Renew,
     /// Somebody wants to see how it is now.
     Look(Sight),
     /// A server has answered, or has not.
@@ -111,6 +113,11 @@ impl Observer {
     pub(crate) fn configure(&self, config: &Config) {
         // Fails when the process is about to end, as do the others.
         let _ = self.words.send(Word::Configure(Box::new(config.clone())));
+    }
+
+    /// The files of TLS have changed: connections that were made from what they held are made anew.
+    pub(crate) fn renew(&self) {
+        let _ = self.words.send(Word::Renew);
     }
 
     /// Looks now. `ControlEvent::Observed` follows. Whether anybody does.
@@ -209,6 +216,7 @@ impl Lookout {
     fn hear(&mut self, word: Word) {
         match word {
             Word::Configure(config) => self.configure(&config),
+            Word::Renew => self.find_wanted(),
             Word::Said(told) => self.told(told),
             Word::Rest(rests) => {
                 self.rests = rests;
@@ -232,7 +240,11 @@ impl Lookout {
         }
         self.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
         self.open_file(place(config));
-        self.wanted = if self.interval.is_some() { targets::of(config) } else { Vec::new() };
+        self.find_wanted();
+    }
+
+    fn find_wanted(&mut self) {
+        self.wanted = if self.interval.is_some() { targets::of(&self.settings) } else { Vec::new() };
         self.find_hosts();
     }
 

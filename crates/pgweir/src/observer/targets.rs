@@ -9,6 +9,7 @@ use activity::address_text;
 use auth::Secret;
 use config::Config;
 use connections::databases::{Address, Database, Host};
+use machine::Settings;
 use settings::TlsSettings;
 use trials::Target;
 
@@ -54,16 +55,15 @@ pub(crate) fn count(config: &Config) -> u32 {
     if config.pooling.global.observing.observe_interval.is_none() {
         return 0;
     }
-    let can_be_asked = of(config).into_iter().filter(|wanted| wanted.target.is_ok()).count();
+    let can_be_asked = of(&config.pooling).into_iter().filter(|wanted| wanted.target.is_ok()).count();
     u32::try_from(can_be_asked).unwrap_or(u32::MAX)
 }
 
-/// Each server once, by its address: in the first entry of [databases] that says as whom.
-pub(super) fn of(config: &Config) -> Vec<Wanted> {
-    let pooling = &config.pooling;
-    let fallback = pooling.fallback.as_ref().map(|database| (FALLBACK_DATABASE, database));
-    let means = Arc::new(Means::of(&pooling.global.tls));
-    let entries = pooling.databases.iter().map(|(name, database)| (name.as_str(), database)).chain(fallback);
+/// Each server once, by its address: in the first entry of [databases], by name, that says as whom.
+pub(super) fn of(settings: &Settings) -> Vec<Wanted> {
+    let fallback = settings.fallback.as_ref().map(|database| (FALLBACK_DATABASE, database));
+    let means = Arc::new(Means::of(&settings.global.tls));
+    let entries = settings.databases.iter().map(|(name, database)| (name.as_str(), database)).chain(fallback);
     let mut found: BTreeMap<String, Wanted> = BTreeMap::new();
     for (name, database) in entries {
         for address in &database.hosts {
@@ -71,7 +71,7 @@ pub(super) fn of(config: &Config) -> Vec<Wanted> {
             if found.get(&text).is_some_and(|wanted| wanted.target.is_ok()) {
                 continue;
             }
-            let target = target(config, name, database, address);
+            let target = target(settings, name, database, address);
             let is_local = matches!(address.host, Host::Unix(_));
             let means = (!is_local).then(|| Arc::clone(&means));
             found.insert(text.clone(), Wanted { address: text.into(), target, means });
@@ -81,21 +81,21 @@ pub(super) fn of(config: &Config) -> Vec<Wanted> {
 }
 
 /// The only one that a password is known of.
-fn only_user(config: &Config) -> Option<&String> {
+fn only_user(settings: &Settings) -> Option<&String> {
     let has_password = |secret: &Secret| matches!(secret, Secret::Plain(password) if !password.as_str().is_empty());
-    let mut users = config.pooling.secrets.iter().filter(|(_, secret)| has_password(secret)).map(|(user, _)| user);
+    let mut users = settings.secrets.iter().filter(|(_, secret)| has_password(secret)).map(|(user, _)| user);
     users.next().filter(|_| users.next().is_none())
 }
 
-fn target(config: &Config, name: &str, database: &Database, address: &Address) -> Result<Target, String> {
-    let own = config.pooling.global.observing.observe_user.as_ref();
-    let user = own.or(database.forced_user.as_ref()).or_else(|| only_user(config));
+fn target(settings: &Settings, name: &str, database: &Database, address: &Address) -> Result<Target, String> {
+    let own = settings.global.observing.observe_user.as_ref();
+    let user = own.or(database.forced_user.as_ref()).or_else(|| only_user(settings));
     let user = user.ok_or("observe_user is not set")?;
     let forced = database.password.as_ref().filter(|_| own.is_none());
-    let password = match forced.or_else(|| config.pooling.secrets.get(user)) {
+    let password = match forced.or_else(|| settings.secrets.get(user)) {
         Some(Secret::Plain(password)) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
         _ => None,
     };
     let database = database.dbname.clone().unwrap_or_else(|| name.to_owned());
-    Ok(upstream::at(address, user.clone(), password, database, upstream::encryption(config)?))
+    Ok(upstream::at(address, user.clone(), password, database, upstream::encryption(&settings.global.tls)?))
 }
