@@ -4,6 +4,7 @@
 //! nothing but the history's size: what was seen by a single look would stay for ever.
 
 use activity::{Host, Moment, Reason, ServerTally, Tally, View, WAIT_CLASSES};
+use connections::databases::CONSOLE_DATABASE;
 
 use super::page::{Kind, Labels, Page};
 use crate::show_input::ShowInput;
@@ -96,7 +97,7 @@ fn put_moment(page: &mut Page, moment: &Moment) {
             put_server(page, host, server);
         }
     }
-    put_holders(page, &tally);
+    put_holders(page, moment, &tally);
 }
 
 /// Whether it answers, and how much it tells.
@@ -139,10 +140,10 @@ fn put_server(page: &mut Page, host: &Host, server: &ServerTally) {
     }
 }
 
-/// All reasons of each pool that has a holder, so that its lines do not end in between.
-fn put_holders(page: &mut Page, tally: &Tally) {
-    let pools: std::collections::BTreeSet<_> = tally.holders.keys().map(|(pool, _)| pool).collect();
-    for pool in pools {
+/// All reasons of all pools, so that lines do not end in between.
+fn put_holders(page: &mut Page, moment: &Moment, tally: &Tally) {
+    // The console has no servers.
+    for pool in moment.pools.keys().filter(|pool| &*pool.database != CONSOLE_DATABASE) {
         for reason in REASONS {
             let found = tally.holders.get(&(pool.clone(), reason)).copied().unwrap_or_default();
             let labels = [("database", &*pool.database), ("user", &*pool.user), ("reason", reason.words())];
