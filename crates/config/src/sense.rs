@@ -33,6 +33,7 @@ pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>,
     }
     problems.extend(no_database(settings, values));
     problems.extend(page_of_nowhere(settings, values));
+    problems.extend(hosts_that_are_no_names(settings, values));
     problems.extend(sizes(settings, values, entries));
     problems.extend(reserve(settings, values));
     problems.truncate(PROBLEMS_MAX);
@@ -106,6 +107,16 @@ fn page_of_nowhere(settings: &Settings, values: &Values) -> Option<Problem> {
     }
     let expected = "http_listen beside it: without an address nothing is shown".to_owned();
     Some(Problem::warning(&place_of(values, Key::http_page), "http_page", quoted("1"), expected))
+}
+
+/// What no browser sends as the name of a host.
+fn hosts_that_are_no_names(settings: &Settings, values: &Values) -> Option<Problem> {
+    let is_name = |host: &&String| {
+        *host == "*" || host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
+    };
+    let other = settings.global.console.http_hosts.iter().find(|host| !is_name(host))?;
+    let expected = "names of hosts, without scheme, port and path; * alone is any".to_owned();
+    Some(Problem::warning(&place_of(values, Key::http_hosts), "http_hosts", quoted(other), expected))
 }
 
 /// Minima above their maxima.

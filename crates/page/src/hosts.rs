@@ -17,11 +17,12 @@ use axum::response::Response;
 pub struct Hosts(Option<Arc<[String]>>);
 
 impl Hosts {
-    /// `*` among them is any name.
+    /// `*` among the names is any. `own`: that of this machine.
     #[must_use]
-    pub fn of(names: impl IntoIterator<Item = String>) -> Hosts {
-        let names: Vec<String> = names.into_iter().map(|name| plain(&name)).collect();
-        Hosts((!names.iter().any(|name| name == "*")).then(|| names.into()))
+    pub fn of(names: &[String], own: &str) -> Hosts {
+        let is_any = names.iter().any(|name| name == "*");
+        let known = names.iter().map(String::as_str).chain([own]).map(plain).filter(|name| !name.is_empty());
+        Hosts((!is_any).then(|| known.collect()))
     }
 
     /// Whether the page is shown by the name in a Host header.
@@ -50,11 +51,13 @@ fn plain(name: &str) -> String {
 
 /// Answers who asks by another name. A request without a name is no browser's.
 pub(crate) async fn by_name(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    let headers = request.headers().get_all(HOST);
-    match headers.iter().find(|host| !host.to_str().is_ok_and(|host| hosts.have(host))) {
-        None => next.run(request).await,
-        Some(_) => monitor::said(StatusCode::MISDIRECTED_REQUEST, OTHERS),
+    let headers = request.headers().get_all(HOST).iter();
+    let are_known = headers.into_iter().all(|host| host.to_str().is_ok_and(|host| hosts.have(host)));
+    // A proxy may send the whole address.
+    if are_known && request.uri().authority().is_none_or(|authority| hosts.have(authority.as_str())) {
+        return next.run(request).await;
     }
+    monitor::said(StatusCode::MISDIRECTED_REQUEST, OTHERS)
 }
 
 #[cfg(test)]
@@ -63,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_table_of_names() {
-        let some = Hosts::of(["DB1".to_owned(), "weir.example.com.".to_owned()]);
+        let some = Hosts::of(&["weir.example.com.".to_owned()], "DB1");
         let table = [
             ("127.0.0.1:9127", true),
             ("10.1.2.3", true),
@@ -85,8 +88,10 @@ mod tests {
         ];
         for (host, is_shown) in table {
             assert_eq!(some.have(host), is_shown, "{host}");
-            assert!(Hosts::of(["*".to_owned()]).have(host), "{host}");
+            assert!(Hosts::of(&["*".to_owned()], "").have(host), "{host}");
         }
-        assert!(!Hosts::of([]).have("db1"));
+        for (own, host) in [("", ""), ("*", "evil.example"), ("db1", "db2")] {
+            assert!(!Hosts::of(&[], own).have(host), "{own} {host}");
+        }
     }
 }

@@ -36,7 +36,7 @@ struct Live {
 
 /// The page's routes. It is shown by the names of `http_hosts`, and by this machine's.
 pub(crate) fn begin(watched: &Arc<Watched>, http_hosts: &[String]) -> Router {
-    let hosts = Hosts::of(http_hosts.iter().cloned().chain([own_name()]));
+    let hosts = Hosts::of(http_hosts, &own_name());
     let live = Live { watched: Arc::clone(watched), marks: RandomState::new(), tables: Mutex::default() };
     page::router(Arc::new(live), hosts)
 }
@@ -182,12 +182,15 @@ fn rights(settings: &Settings, user: &str, from: Option<IpAddr>) -> Option<Right
     console.stats_users.contains(user).then_some(Rights::Stats)
 }
 
-/// Whether the rules let the user come to the console from there. Here the password of auth_file is all the proof that there is, so a line that wants
-/// another one lets nobody in: whom a directory server has struck off is out here too.
+/// Whether the rules let the user come to the console from there. Here the password of auth_file is all the proof that there is. It is more than
+/// `trust` and `peer` want; where another proof is wanted, nobody comes in: whom a directory server has struck off is out here too.
 fn may_come(settings: &Settings, user: &str, from: Option<IpAddr>) -> bool {
     match settings.auth_type(CONSOLE_DATABASE) {
         AuthType::Hba => {}
-        auth_type => return !matches!(auth_type, AuthType::Cert | AuthType::Ldap | AuthType::OAuth | AuthType::Pam),
+        auth_type => {
+            use AuthType::{Any, Md5, Peer, Plain, Scram, Trust};
+            return matches!(auth_type, Any | Trust | Plain | Md5 | Scram | Peer);
+        }
     }
     let connection = hba::Connection {
         database: CONSOLE_DATABASE,
@@ -238,8 +241,10 @@ mod tests {
         for (user, from, may) in table {
             assert_eq!(rights(&settings, user, from).is_some(), may, "{user} from {from:?}");
         }
-        for (auth_type, may) in
-            [(AuthType::Ldap, false), (AuthType::Cert, false), (AuthType::Trust, true), (AuthType::Peer, true)]
+        for (auth_type, may) in [AuthType::Ldap, AuthType::Cert, AuthType::Pam, AuthType::OAuth]
+            .map(|other| (other, false))
+            .into_iter()
+            .chain([(AuthType::Trust, true), (AuthType::Peer, true)])
         {
             settings.global.login.auth_type = auth_type;
             assert_eq!(rights(&settings, "dan", here).is_some(), may, "{auth_type:?}");

@@ -144,7 +144,7 @@ settings! {
 
     Console console: ConsoleSettings, "Console and statistics" {
         admin_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run every command on the console.";
-        http_hosts: Vec<String> = List, Some(""), No, Works, Ours, "Names by which browsers may ask for the live page: weir.example.com, for example, where a proxy shows it by that name; *: any. Addresses and the machine's own name need not be here. By other names it is refused, since anybody can lead a name of theirs to this address.";
+        http_hosts: Vec<String> = List, Some(""), No, Works, Ours, "Names by which browsers may ask for the live page: weir.example.com, for example, where a proxy shows it by that name; *: any. Without port or scheme. Addresses and the host name that the process sees need not be here. By other names it is refused, since anybody can point a name of theirs to this address.";
         http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses where /metrics, /live and /ready are answered by HTTP, for Prometheus and probes: 127.0.0.1:9127, for example, *:9127 for all addresses, or unix:/run/pgweir/http. Empty: none.";
         http_page: bool = Flag, Some("0"), No, Works, Ours, "1: the addresses of http_listen show a live page in the browser, too, at /: what waits for what, now and in the last hour. Users of admin_users and stats_users who are in auth_file log in with their password there.";
         stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "The period of averages, and of the lines of log_stats.";
