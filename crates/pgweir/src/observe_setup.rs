@@ -48,7 +48,7 @@ fn script(role: &str, database: &str, applied: bool) -> String {
     format!(
         "-- What pgweir's observer needs to see what all backends do: {head}.\n{sql}\
          --\n-- Then give the role a password, in psql:\n--   \\password {name}\n\
-         --\n-- pg_hba.conf, above lines that refuse it; pgweir connects to the first entry of [databases] of each server, here {database}:\n\
+         --\n-- pg_hba.conf, above lines that refuse it; pgweir connects to one database of each server, of the entries of [databases] the first by name, here {database}:\n\
          --   hostssl all {role_in_rules} all scram-sha-256\n\
          --\n-- pgbouncer.ini, in [pgbouncer]:\n--   observe_user = {name}\n\
          --\n-- auth_file, in clear text, since pgweir logs in with it:\n--   {role_in_rules} \"its password\"\n"
