@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use activity::{Moment, Row};
+use activity::{Moment, Row, View};
 use settings::Global;
 use sql::redacted_by_any_rules;
 use units::names::shown;
@@ -47,8 +47,11 @@ impl LockWaits {
                 false => {}
             }
         }
-        // Those that do not wait any more may begin to.
-        self.told = waiting;
+        // Those that do not wait any more may begin to. Of a server that has not answered nobody knows.
+        let is_unknown =
+            |host: u16| moment.hosts.get(usize::from(host)).is_some_and(|host| matches!(host.view, View::None(_)));
+        self.told.retain(|(host, ..)| is_unknown(*host));
+        self.told.append(&mut waiting);
         if unsaid > 0 {
             lines.push(format!("lock wait: and {unsaid} more clients that have waited for a lock for a second"));
         }
