@@ -126,10 +126,13 @@ impl Stage {
     /// # Panics
     /// If not.
     pub fn assert_healthy(&mut self) {
-        let begun = Instant::now();
-        let answer = self.client().query("select 'well'").expect("a newcomer is served");
-        assert_eq!(answer.value(), Some("well"), "{answer:?}");
-        assert!(begun.elapsed() < Duration::from_secs(1), "a newcomer waited {:?}", begun.elapsed());
+        // The machine may be busy with something else for a second.
+        eventually("a newcomer is served within a second", || {
+            let begun = Instant::now();
+            let answer = self.client().query("select 'well'").expect("a newcomer is served");
+            assert_eq!(answer.value(), Some("well"), "{answer:?}");
+            begun.elapsed() < Duration::from_secs(1)
+        });
         let open = "select count(*) from pg_stat_activity where backend_type = 'client backend' \
                     and pid <> pg_backend_pid() and state <> 'idle'";
         eventually("no transaction is left open", || self.direct(open) == "0");

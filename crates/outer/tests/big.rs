@@ -1,6 +1,5 @@
 //! Large values and slow readers pass with the pooler's memory bounded.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use outer::{Client, Stage, Wishes, frontend};
@@ -75,25 +74,28 @@ fn a_slow_reader_stops_the_sender_and_nobody_else() {
     let sql = "select repeat('x', 1000) from generate_series(1, 200000)";
     slow.send(&frontend::query(sql)).expect("connected");
     slow.discard(MB).expect("it begins");
-    let mut longest = Duration::ZERO;
+    let mut took: Vec<Duration> = Vec::new();
     // Meanwhile nobody reads; the other client shares one server with nobody.
     for number in 0..1000 {
         let begun = Instant::now();
         let answer = other.query(&format!("select {number}")).expect("served");
         assert_eq!(answer.value(), Some(number.to_string().as_str()));
-        longest = longest.max(begun.elapsed());
+        took.push(begun.elapsed());
     }
-    thread::sleep(Duration::from_secs(1));
+    outer::eventually("PostgreSQL itself waits until somebody reads", || {
+        stage.direct("select count(*) from pg_stat_activity where wait_event = 'ClientWrite'") == "1"
+    });
     let (_, most) = stage.pooler.resident_kb();
-    let stopped = stage.direct("select count(*) from pg_stat_activity where wait_event = 'ClientWrite'");
-    assert_eq!(stopped, "1", "PostgreSQL itself waits until somebody reads");
     // A DataRow of 1,000 bytes has 11 more; the first megabyte and the RowDescription are read already.
     let rest = count_rest(&mut slow);
+    took.sort_unstable();
+    let (slow_ones, longest) = (took[989], took[999]);
     println!(
-        "slow reader: {before} kB before, {most} kB at most; {rest} bytes after the pause; the others' slowest {longest:?}"
+        "slow reader: {before} kB before, {most} kB at most; {rest} bytes after the pause; the others' slowest {longest:?}, 99 % below {slow_ones:?}"
     );
     assert!(most < before + GROWTH_KB_MAX);
-    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    // Not the slowest: the machine may be busy otherwise.
+    assert!(slow_ones < Duration::from_millis(500), "{slow_ones:?}");
     assert!((200_000 * 1011 - MB..200_000 * 1011 - MB + 200).contains(&rest), "{rest}");
     stage.assert_healthy();
 }

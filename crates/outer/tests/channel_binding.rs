@@ -39,6 +39,12 @@ fn log_in(stage: &Stage, port: u16, more: &str) -> Result<(), String> {
     ask(stage, port, more, "select 1").map(|one| assert_eq!(one, "1"))
 }
 
+/// The log, once it has the end of whoever was refused: it is written a little later than that is told.
+fn told(pooler: &Pooler) -> String {
+    eventually("it is written", || pooler.log().contains("closing because"));
+    pooler.log()
+}
+
 fn assert_refused(outcome: Result<(), String>, words: &str) {
     let why = outcome.expect_err("it is refused");
     assert!(why.contains(words), "{why}");
@@ -90,7 +96,7 @@ fn the_pooler_binds_to_postgresqls_certificate() {
         let outcome = |more: &str| {
             let pooler = pooler(&ours, stage.cluster.port(), more);
             let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-            ask(&stage, pooler.port, "", sql).map_err(|_| pooler.log())
+            ask(&stage, pooler.port, "", sql).map_err(|_| told(&pooler))
         };
         let tls = "server_tls_sslmode = require\nserver_channel_binding =";
         for binding in ["prefer", "disable"] {
@@ -118,7 +124,7 @@ fn a_server_that_asks_for_another_password_is_refused_where_binding_is_required(
         }
         let settings = "server_tls_sslmode = require\nserver_channel_binding = require";
         let pooler = pooler(&ours, stage.cluster.port(), settings);
-        let outcome = log_in(&stage, pooler.port, "").map_err(|_| pooler.log());
+        let outcome = log_in(&stage, pooler.port, "").map_err(|_| told(&pooler));
         match method {
             "password" => assert_refused(outcome, words),
             "trust" => assert_refused(
@@ -157,7 +163,7 @@ fn somebody_in_between_is_refused_by_both_ends() {
         let between = Between::start(&theirs, "between", stage.cluster.port(), strips);
         let settings = format!("server_tls_sslmode = require\nserver_channel_binding = {binding}");
         let pooler = pooler(&ours, between.port, &settings);
-        log_in(&stage, pooler.port, "").map_err(|_| pooler.log())
+        log_in(&stage, pooler.port, "").map_err(|_| told(&pooler))
     };
     for strips in [false, true] {
         assert_eq!(behind_us(strips, "disable"), Ok(()));
@@ -205,7 +211,7 @@ fn lookups_are_bound_too() {
             common(&ours)
         );
         let pooler = Pooler::start(&ini, "\"bob\" \"looks\"\n", None);
-        log_in(&stage, pooler.port, "").map_err(|_| pooler.log())
+        log_in(&stage, pooler.port, "").map_err(|_| told(&pooler))
     };
     assert_eq!(outcome(stage.cluster.port()), Ok(()));
     let theirs = Authority::new(&stage, "theirs");

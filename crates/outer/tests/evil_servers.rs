@@ -19,7 +19,8 @@ const GROWTH_KB_MAX: u64 = 24 * 1024;
 /// same processors.
 const BESIDE_MAX: Duration = Duration::from_secs(2);
 
-/// The longest that ninety-nine in a hundred may take beside a few clients whose servers ask for costly hashes, and any of them.
+/// The longest that nine in ten may take beside a few clients whose servers ask for costly hashes, which keep both processors busy; and any of them: a
+/// worker that hashes itself would take seconds.
 const COSTLY_MAX: Duration = Duration::from_millis(50);
 const COSTLY_EVER_MAX: Duration = Duration::from_secs(1);
 
@@ -449,9 +450,9 @@ fn costly_hashes_are_nobody_elses_trouble() {
             asked.map(|(number, asked)| (number, asked.join().expect("it ends")))
         })
     });
-    let (cpu, slow, slowest) = (pooler.cpu() - cpu, took[took.len() * 99 / 100], took[took.len() - 1]);
+    let (cpu, slow, slowest) = (pooler.cpu() - cpu, took[took.len() * 9 / 10], took[took.len() - 1]);
     println!(
-        "servers that ask for {counts:?} iterations cost {cpu:?} of processor time; {} queries beside them took {:?}, 99 % at \
+        "servers that ask for {counts:?} iterations cost {cpu:?} of processor time; {} queries beside them took {:?}, 90 % at \
          most {slow:?}, all {slowest:?}",
         took.len(),
         took[took.len() / 2]

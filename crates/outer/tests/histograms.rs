@@ -113,6 +113,9 @@ fn refused_logins_are_counted_by_reason() {
     assert_eq!(value(&page, "pgweir_logins_total{database=\"postgres\"}"), 3.0);
     drop(clients);
     // It hears of their end a little later.
-    eventually("there is room again", || login("postgres", "postgres").is_ok());
+    eventually("there is room again", || {
+        let page = scrape(port);
+        page.contains("pgbouncer_pools_client_active_connections{database=\"postgres\",user=\"postgres\"} 0\n")
+    });
     stage.assert_healthy();
 }

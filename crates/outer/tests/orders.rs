@@ -85,7 +85,8 @@ fn postgresql_is_restarted_behind_pause_and_nobody_notices() {
         let begun = Instant::now();
         order(&stage, "pause");
         let paused = begun.elapsed();
-        assert_eq!(stage.backends(), 0, "PAUSE is answered when all servers are closed");
+        // It is answered when all are closed; PostgreSQL's processes end a little later, and no other one comes.
+        eventually("all servers have ended", || stage.backends() == 0);
         // A smart shutdown waits for every client of PostgreSQL's.
         stage.cluster.restart(Shutdown::Smart).expect("nothing keeps PostgreSQL");
         order(&stage, "resume");
@@ -107,9 +108,11 @@ fn reconnect_replaces_every_server_and_nobody_notices() {
     let before = stage.direct(pids);
     order(&stage, "reconnect");
     order(&stage, "wait_close");
-    let after = stage.direct(pids);
-    let old: Vec<&str> = before.split(' ').filter(|pid| after.split(' ').any(|other| other == *pid)).collect();
-    assert_eq!(old, Vec::<&str>::new(), "before: {before}; after: {after}");
+    // PostgreSQL's processes end a little later.
+    eventually("those of before have ended", || {
+        let after = stage.direct(pids);
+        !before.split(' ').any(|pid| after.split(' ').any(|other| other == pid))
+    });
     load.goes_on();
     load.end();
 }
@@ -126,16 +129,22 @@ fn kill_and_kill_client_end_what_they_name() {
     assert_eq!(other.query("select 'here'").expect("served").value(), Some("here"));
     order(&stage, "kill postgres");
     assert!(other.query("select 1").expect_err("it was ended").to_string().contains("database removed"));
-    assert_eq!(stage.backends(), 0);
+    eventually("its server has ended", || stage.backends() == 0);
     order(&stage, "resume postgres");
     stage.assert_healthy();
 }
 
 /// The id of the client with this application_name.
 fn id_of(stage: &Stage, name: &str) -> String {
-    let rows = order(stage, "show clients");
-    let row = rows.iter().find(|row| row.contains(name)).expect("it is shown");
-    row.split('|').nth(20).expect("the id's column").to_owned()
+    let mut id = None;
+    // A worker that does not answer in time is left out.
+    eventually("it is shown", || {
+        let rows = order(stage, "show clients");
+        let row = rows.iter().find(|row| row.contains(name));
+        id = row.map(|row| row.split('|').nth(20).expect("the id's column").to_owned());
+        id.is_some()
+    });
+    id.expect("it was shown")
 }
 
 /// A client sleeps until it is cancelled. The error that it gets, and what it is answered afterwards.
@@ -239,12 +248,12 @@ fn set_holds_for_live_pools_until_a_reload() {
 #[test]
 fn suspend_brings_everything_to_a_stand_and_nobody_notices() {
     const CLIENTS: usize = 20;
-    let settings = vec![("default_pool_size", "5".to_owned()), ("query_timeout", "2".to_owned())];
+    let settings = vec![("default_pool_size", "5".to_owned()), ("query_timeout", "10".to_owned())];
     let stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let load = Load::start(&stage, CLIENTS);
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
     let mut type_it = |text: &str| console.query(text).unwrap_or_else(|gone| panic!("{text}: {gone}"));
-    for _ in 0..3 {
+    for round in 0..3 {
         load.goes_on();
         let suspended = type_it("suspend");
         assert_eq!((suspended.tags.join(" ").as_str(), suspended.errors.len()), ("SUSPEND", 0), "{suspended:?}");
@@ -255,8 +264,9 @@ fn suspend_brings_everything_to_a_stand_and_nobody_notices() {
             let address = stage.pooler.address();
             thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))
         };
-        // Longer than query_timeout.
-        let until = Instant::now() + std::time::Duration::from_millis(2_500);
+        // Once longer than query_timeout.
+        let stands = std::time::Duration::from_millis(if round == 0 { 11_000 } else { 500 });
+        let until = Instant::now() + stands;
         while Instant::now() < until {
             assert_eq!(type_it("show version").errors.len(), 0);
             thread::sleep(std::time::Duration::from_millis(50));

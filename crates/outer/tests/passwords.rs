@@ -50,7 +50,7 @@ fn each_length_gets_in_by_each_method_as_it_does_at_postgresql() {
         let ini = format!(
             "[databases]\n* = host=127.0.0.1 port={port} dbname=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {{port}}\nunix_socket_dir = {{dir}}\nauth_type = {auth_type}\nauth_file = {{dir}}/users.txt\n\
-             server_login_retry = 1\nquery_wait_timeout = 3\n"
+             server_login_retry = 1\nquery_wait_timeout = 8\n"
         );
         let pooler = Pooler::start(&ini, &users, None);
         for len in lengths {

@@ -139,7 +139,7 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     let ours = Pooler::dir_of_one(port, 1);
     let peers =
         format!("1 = host={}\n2 = host=127.0.0.1 port={silent_port} pool_size=2\n3 = host=/nowhere\n", ours.display());
-    let settings = "peer_id = 1\ncancel_wait_timeout = 1\nserver_tls_sslmode = disable\n";
+    let settings = "peer_id = 1\ncancel_wait_timeout = 60\nserver_tls_sslmode = disable\n";
     let text = ini(&stage, settings, &peers);
     let mut pooler = Pooler::start_one_of(&outer::binary(), &text, port, 1);
     let address = pooler.address();
@@ -161,6 +161,7 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     cancel(3, 5);
     let pools = console.query("show peer_pools").expect("answered").lines();
     assert_eq!(pools, ["2|2|3|2|0", "3|0|0|0|0"], "two are sent, three wait; nobody is at home at the other");
+    assert!(console.query("set cancel_wait_timeout = 1").expect("answered").errors.is_empty());
     assert_eq!(client.query("select 1").expect("served meanwhile").value(), Some("1"));
     eventually("each request has its time and no more", || {
         console.query("show peer_pools").expect("answered").lines() == ["2|0|0|0|0", "3|0|0|0|0"]

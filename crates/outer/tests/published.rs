@@ -170,6 +170,10 @@ fn a_role_without_rights_leaves_room_to_others() {
     let table = out.read("table.md");
     assert!(table.contains("logins by SCRAM directly and by md5 at the poolers"), "{table}");
     cluster.psql("postgres", "ALTER ROLE few CONNECTION LIMIT 20").expect("it may");
+    let connected = "select count(*) from pg_stat_activity where usename = 'few'";
+    outer::eventually("the first run's connections have ended", || {
+        cluster.psql("postgres", connected).is_ok_and(|count| count == "0")
+    });
     let second = told(&Out::fresh());
     assert!(second.contains("100 connections, PostgreSQL has room for 14"), "{second}");
 }

@@ -191,7 +191,8 @@ fn crowd(name: &str, pool: u32, clients: u64, rounds: u64) {
     let wrong = wrong.into_inner().expect("nobody panics holding it");
     let first = &wrong[..wrong.len().min(5)];
     assert!(wrong.is_empty(), "{} clients saw what was not theirs, or nothing; first: {first:?}", wrong.len());
-    assert!(stage.backends() <= pool as usize);
+    // PostgreSQL has one that was closed for a moment longer.
+    outer::eventually("there are no more than its servers", || stage.backends() <= pool as usize);
     assert!(took < Duration::from_secs(120), "{took:?}");
     stage.assert_healthy();
 }
