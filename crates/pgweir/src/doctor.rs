@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ::doctor::reading::{self, PREPARATION};
-use ::doctor::{Asked, Facts, Pooler, Postgres, Unseen, Weight};
+use ::doctor::{Asked, Facts, Machine, Pooler, Postgres, Unseen, Weight};
 use connections::databases::CONSOLE_DATABASE;
 use trials::Target;
 
@@ -52,6 +52,9 @@ pub(crate) fn doctor(examination: &Examination) -> ExitCode {
     }
 }
 
+/// A PostgreSQL that has answered, and the machine, if it runs on this one.
+type Reached = (Postgres, Option<Machine>);
+
 fn facts(examination: &Examination) -> Result<Facts, String> {
     let mut unseen = Vec::new();
     let (pooler, servers) = match &examination.pooler {
@@ -63,10 +66,7 @@ fn facts(examination: &Examination) -> Result<Facts, String> {
         }
     };
     let reached = match (&examination.postgres, servers) {
-        (Some(url), _) => {
-            let target = bench::target(url)?;
-            Some((postgres(&target, &mut unseen)?, target))
-        }
+        (Some(url), _) => Some(postgres(&bench::target(url)?, &mut unseen)?),
         (None, Some(servers)) => first(servers, &mut unseen),
         (None, None) => {
             let why = "no --postgres URL was given".to_owned();
@@ -74,7 +74,7 @@ fn facts(examination: &Examination) -> Result<Facts, String> {
             None
         }
     };
-    let machine = reached.as_ref().and_then(|(postgres, target)| machine::read(postgres, target, &mut unseen));
+    let (postgres, machine) = reached.map_or((None, None), |(postgres, machine)| (Some(postgres), machine));
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     let usual = Asked::default();
     let asked = Asked {
@@ -83,7 +83,7 @@ fn facts(examination: &Examination) -> Result<Facts, String> {
         client_timeout: examination.client_timeout.map(seconds),
         long: examination.long.map_or(usual.long, seconds),
     };
-    Ok(Facts { asked, pooler, postgres: reached.map(|(postgres, _)| postgres), machine, unseen })
+    Ok(Facts { asked, pooler, postgres, machine, unseen })
 }
 
 /// The console of a URL, whatever database is named there.
@@ -118,19 +118,23 @@ fn running(of_file: Pooler, consoles: &[Target], unseen: &mut Vec<Unseen>) -> Po
     of_file
 }
 
-fn postgres(target: &Target, unseen: &mut Vec<Unseen>) -> Result<Postgres, String> {
+fn postgres(target: &Target, unseen: &mut Vec<Unseen>) -> Result<Reached, String> {
     let place = place(target);
     let refused = |why: String| format!("PostgreSQL at {place}: {why}");
     let mut session = Session::open(target, &PREPARATION).map_err(refused)?;
-    reading::postgres(place.clone(), &mut |sql| session.ask(sql), unseen).map_err(refused)
+    let postgres = reading::postgres(place.clone(), &mut |sql| session.ask(sql), unseen).map_err(refused)?;
+    // While the session's backend is there: that it is a process here says that PostgreSQL is.
+    let machine = machine::read(&postgres, target, unseen);
+    drop(session);
+    Ok((postgres, machine))
 }
 
 /// The first server that a file leads to and that lets its user in.
-fn first(servers: Vec<Target>, unseen: &mut Vec<Unseen>) -> Option<(Postgres, Target)> {
+fn first(servers: Vec<Target>, unseen: &mut Vec<Unseen>) -> Option<Reached> {
     let mut last = "the file has nobody's password for it".to_owned();
     for target in servers {
         match postgres(&target, unseen) {
-            Ok(postgres) => return Some((postgres, target)),
+            Ok(reached) => return Some(reached),
             Err(why) => last = why,
         }
     }
