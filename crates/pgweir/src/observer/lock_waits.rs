@@ -3,6 +3,7 @@
 //! Promises one line a wait, at most [`LINES_MAX`] a look, and one line each, whatever clients call themselves and their statements.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use activity::{Moment, Row, View};
@@ -17,14 +18,17 @@ const LONG: Duration = Duration::from_secs(1);
 /// Hundreds may begin to wait at once, and for the same.
 const LINES_MAX: usize = 20;
 
+/// Waits at servers that are not asked any more, at most.
+const TOLD_MAX: usize = 10_000;
+
 /// Of a statement, in bytes.
 const STATEMENT_LEN_MAX: usize = 1000;
 
 /// Those that wait and that the log has been told of.
 #[derive(Default)]
 pub(super) struct LockWaits {
-    /// By host, pid, and the thing's key: who waits for another thing waits anew.
-    told: BTreeSet<(u16, i32, String)>,
+    /// By server, pid, and the thing's key: who waits for another thing waits anew.
+    told: BTreeSet<(Arc<str>, i32, String)>,
 }
 
 impl LockWaits {
@@ -33,12 +37,12 @@ impl LockWaits {
         let mut waiting = BTreeSet::new();
         let (mut lines, mut unsaid) = (Vec::new(), 0_usize);
         for row in &moment.rows {
-            let (Some(waiter), Some(host), Some(pid)) = (&row.waiter, row.host, row.pid()) else { continue };
+            let (Some(waiter), Some(host), Some(pid)) = (&row.waiter, moment.host(row), row.pid()) else { continue };
             // A stranger's wait is told of by PostgreSQL.
             if waiter.waiting < LONG || row.session.is_none() || !settings.log.log_lock_waits {
                 continue;
             }
-            let key = (host, pid, waiter.object.key.to_string());
+            let key = (Arc::clone(&host.address), pid, waiter.object.key.to_string());
             let is_new = !self.told.contains(&key);
             waiting.insert(key);
             match is_new {
@@ -47,10 +51,13 @@ impl LockWaits {
                 false => {}
             }
         }
-        // Those that do not wait any more may begin to. Of a server that has not answered nobody knows.
-        let is_unknown =
-            |host: u16| moment.hosts.get(usize::from(host)).is_some_and(|host| matches!(host.view, View::None(_)));
-        self.told.retain(|(host, ..)| is_unknown(*host));
+        // Those that do not wait any more may begin to. Of a server that has not answered, or is not asked for now, nobody knows.
+        let answered: BTreeSet<&str> =
+            moment.hosts.iter().filter(|host| !matches!(host.view, View::None(_))).map(|host| &*host.address).collect();
+        self.told.retain(|(server, ..)| !answered.contains(&**server));
+        if self.told.len() > TOLD_MAX {
+            self.told.clear();
+        }
         self.told.append(&mut waiting);
         if unsaid > 0 {
             lines.push(format!("lock wait: and {unsaid} more clients that have waited for a lock for a second"));
