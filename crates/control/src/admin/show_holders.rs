@@ -65,7 +65,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             address(input, row),
             application_name(row),
             session.and_then(|session| words(&*session.class)),
-            kept.and_then(tags_of).or_else(|| tags(input, row)),
+            kept.map_or_else(|| tags(input, row), tags_of),
             kept.map_or_else(|| statement(input, row), words),
         ]);
     }
