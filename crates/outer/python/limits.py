@@ -106,7 +106,7 @@ def delay():
 def statement():
     """A limit of as many at a time as the second argument says, for a statement, whatever its constants."""
     most, limit, over = 0, int(sys.argv[3]), threading.Event()
-    all_there = threading.Barrier(7)
+    all_there = threading.Barrier(7, timeout=20)
 
     def sleeper(number):
         with connect() as connection:

@@ -131,7 +131,9 @@ impl Stage {
             let begun = Instant::now();
             let answer = self.client().query("select 'well'").expect("a newcomer is served");
             assert_eq!(answer.value(), Some("well"), "{answer:?}");
-            begun.elapsed() < Duration::from_secs(1)
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(5), "a newcomer waited {took:?}");
+            took < Duration::from_secs(1)
         });
         let open = "select count(*) from pg_stat_activity where backend_type = 'client backend' \
                     and pid <> pg_backend_pid() and state <> 'idle'";

@@ -1,5 +1,6 @@
 //! Large values and slow readers pass with the pooler's memory bounded.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use outer::{Client, Stage, Wishes, frontend};
@@ -82,9 +83,10 @@ fn a_slow_reader_stops_the_sender_and_nobody_else() {
         assert_eq!(answer.value(), Some(number.to_string().as_str()));
         took.push(begun.elapsed());
     }
-    outer::eventually("PostgreSQL itself waits until somebody reads", || {
-        stage.direct("select count(*) from pg_stat_activity where wait_event = 'ClientWrite'") == "1"
-    });
+    let waits = "select count(*) from pg_stat_activity where wait_event = 'ClientWrite'";
+    outer::eventually("PostgreSQL itself waits until somebody reads", || stage.direct(waits) == "1");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(stage.direct(waits), "1", "it still does");
     let (_, most) = stage.pooler.resident_kb();
     // A DataRow of 1,000 bytes has 11 more; the first megabyte and the RowDescription are read already.
     let rest = count_rest(&mut slow);
@@ -94,8 +96,8 @@ fn a_slow_reader_stops_the_sender_and_nobody_else() {
         "slow reader: {before} kB before, {most} kB at most; {rest} bytes after the pause; the others' slowest {longest:?}, 99 % below {slow_ones:?}"
     );
     assert!(most < before + GROWTH_KB_MAX);
-    // Not the slowest: the machine may be busy otherwise.
-    assert!(slow_ones < Duration::from_millis(500), "{slow_ones:?}");
+    // The machine may be busy otherwise.
+    assert!(slow_ones < Duration::from_millis(500) && longest < Duration::from_secs(3), "{slow_ones:?}, {longest:?}");
     assert!((200_000 * 1011 - MB..200_000 * 1011 - MB + 200).contains(&rest), "{rest}");
     stage.assert_healthy();
 }

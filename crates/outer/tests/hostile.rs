@@ -208,8 +208,8 @@ fn trickled_statements_hold_no_server() {
     took.sort_unstable();
     let (usual, longest) = (took[took.len() / 2], took[took.len() - 1]);
     println!("50 clients trickled a statement byte by byte; another waited {usual:?}, {longest:?} at most");
-    // Not the longest: the machine may be busy otherwise.
-    assert!(usual < Duration::from_millis(500), "{took:?}");
+    // The machine may be busy otherwise.
+    assert!(usual < Duration::from_millis(500) && longest < Duration::from_secs(3), "{took:?}");
     stage.assert_healthy();
 }
 

@@ -146,8 +146,8 @@ fn a_name_server_that_does_not_answer_hangs_nobody() {
         took.push(asked.elapsed());
     }
     took.sort_unstable();
-    // Not the slowest: the machine may be busy otherwise.
-    assert!(took[10] < Duration::from_millis(500), "{took:?}");
+    // The machine may be busy otherwise, but a name server has longer than that.
+    assert!(took[10] < Duration::from_millis(500) && took[19] < Duration::from_secs(3), "{took:?}");
     eventually("it is shown", || {
         shown(&pooler, "show lists", "dns_queries").is_some_and(|row| row[1] == "1")
             && shown(&pooler, "show dns_hosts", "db.example").is_some_and(|row| row[2].is_empty())

@@ -130,6 +130,8 @@ fn strangers_hold_nobody_up() {
         let begun = Instant::now();
         assert_eq!(get(http, "/live").0, 200);
         lasted = begun.elapsed();
+        // They are closed after five.
+        assert!(lasted < Duration::from_secs(3), "{lasted:?}");
         lasted < Duration::from_secs(1)
     });
     // Beyond what is served at a time, who says nothing makes room.

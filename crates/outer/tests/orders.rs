@@ -85,7 +85,8 @@ fn postgresql_is_restarted_behind_pause_and_nobody_notices() {
         let begun = Instant::now();
         order(&stage, "pause");
         let paused = begun.elapsed();
-        // It is answered when all are closed; PostgreSQL's processes end a little later, and no other one comes.
+        assert_eq!(order(&stage, "show servers"), Vec::<String>::new(), "it is answered when all are closed");
+        // PostgreSQL's processes end a little later.
         eventually("all servers have ended", || stage.backends() == 0);
         // A smart shutdown waits for every client of PostgreSQL's.
         stage.cluster.restart(Shutdown::Smart).expect("nothing keeps PostgreSQL");
@@ -108,6 +109,9 @@ fn reconnect_replaces_every_server_and_nobody_notices() {
     let before = stage.direct(pids);
     order(&stage, "reconnect");
     order(&stage, "wait_close");
+    let is_old = |row: &String| row.split('|').any(|field| before.split(' ').any(|pid| pid == field));
+    let open = order(&stage, "show servers");
+    assert!(!open.iter().any(is_old), "it is answered when they are closed: {open:?}");
     // PostgreSQL's processes end a little later.
     eventually("those of before have ended", || {
         let after = stage.direct(pids);
