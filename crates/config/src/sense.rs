@@ -115,7 +115,7 @@ fn hosts_that_are_no_names(settings: &Settings, values: &Values) -> Option<Probl
         *host == "*" || host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
     };
     let other = settings.global.console.http_hosts.iter().find(|host| !is_name(host))?;
-    let expected = "names of hosts, without scheme, port and path; * alone is any".to_owned();
+    let expected = "names of hosts, without scheme, port and path, or *, for any".to_owned();
     Some(Problem::warning(&place_of(values, Key::http_hosts), "http_hosts", quoted(other), expected))
 }
 
