@@ -401,7 +401,7 @@ fn clients_over_tls_are_served_where_they_are_until_upgrade_timeout_and_finish_t
     while begun.elapsed() < Duration::from_secs(1) {
         assert_eq!(idle.ask("select 'idle'").as_deref(), Some("idle"));
         assert_eq!(clear.ask("select 'clear'").as_deref(), Some("clear"));
-        assert_at_most("I5: servers of both processes", 2, &backends);
+        assert_at_most("I5: servers of both processes", 2, backends);
     }
     let mut newcomer = Psql::start(&stage, &url("require"));
     assert_eq!(newcomer.ask("select 'new'").as_deref(), Some("new"));
