@@ -99,9 +99,20 @@ impl Run {
             pids.truncate(PROCESSES_MAX);
             self.sampled.notes.push(format!("{PROCESSES_MAX} of {count} processes were looked at"));
         }
-        for pid in &pids {
-            permitted(Tool::Perf, *pid)?;
-            self.know(*pid);
+        let listed = std::mem::take(&mut pids);
+        for pid in listed {
+            match permitted(Tool::Perf, pid) {
+                Ok(()) => {
+                    pids.push(pid);
+                    self.know(pid);
+                }
+                // It may have ended since it was listed.
+                Err(why) if processes::parent(pid).is_some() => return Err(why),
+                Err(_) => {}
+            }
+        }
+        if pids.is_empty() {
+            return Err("the processes are gone".to_owned());
         }
         loop {
             let recorded = perf::record(&pids, how.duration, how.rate, &mut |stack| {
