@@ -195,7 +195,7 @@ fn a_name_that_somebody_has_led_here_gets_nothing() {
         let answer = asked(method, path, &led);
         assert!(answer.status == 421 && answer.body.contains("http_hosts"), "{method} {path}: {}", answer.head);
     }
-    assert_eq!(asked("GET", "/metrics", &led).status, 200, "whoever reaches it may have these");
+    assert_eq!(asked("GET", "/metrics", &led).status, 200, "these answer to any name");
 }
 
 #[test]

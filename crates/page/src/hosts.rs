@@ -1,7 +1,7 @@
 //! The names by which a browser may ask for the page.
 //!
-//! Whoever owns a domain can lead its name to this address (DNS rebinding): what a browser has loaded from there then asks the page, by that name, and
-//! Origin and Host agree. Addresses cannot be led anywhere, nor can names that are known here.
+//! Whoever owns a domain can point its name to this address (DNS rebinding): what a browser has loaded from there then asks the page, by that name, and
+//! Origin and Host agree. Nobody can do that with an address, nor with names that are known here.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -148,7 +148,8 @@ enum Told {
 pub(crate) struct Watcher(Sender<Told>);
 
 impl Watcher {
-    /// Begins to watch the files; the engine has what those of TLS hold now. `renewed`: it has what they hold by then.
+    /// Begins to watch the files; the engine has what those of TLS hold now. `renewed` is called each time that it has taken up what they hold
+    /// since.
     ///
     /// # Errors
     /// The system's, if there is no thread.

@@ -118,16 +118,17 @@ pub(crate) fn names(settings: &TlsSettings) -> [&String; 8] {
 }
 
 /// A file has changed. What is wrong with them is told once for each change, since half of a new set may be there.
-/// Whether they are in use.
+/// Returns whether they are in use.
 pub(crate) fn read_again(handle: &Handle, settings: &TlsSettings) -> bool {
-    let read = read(settings);
-    let is_good = read.is_ok();
-    match read {
+    match read(settings) {
         Ok(keyring) => {
             handle.set_tls(keyring);
             handle.log().say(Level::Log, "the files of TLS have changed and were read again".to_owned());
+            true
         }
-        Err(why) => handle.log().say(Level::Error, format!("{why}; what was read before stays in use")),
+        Err(why) => {
+            handle.log().say(Level::Error, format!("{why}; what was read before stays in use"));
+            false
+        }
     }
-    is_good
 }
