@@ -1,5 +1,5 @@
 //! The files in the documentation are sound: each `ini` block, with the `conf` block after it as its class_file, and
-//! the samples in docs/. What else the pages show is run by crates/outer/tests/examples.rs, or says why it is not.
+//! the samples in docs/. What else the pages show is run by crates/outer/tests/clients/examples.rs, or says why it is not.
 
 use std::path::{Path, PathBuf};
 

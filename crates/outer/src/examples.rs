@@ -3,13 +3,13 @@
 //! ```text
 //!   ini      a whole file, which `pgweir check` takes without a warning          crates/config/tests/examples.rs
 //!   conf     the class_file of the ini block above it                           the same
-//!   console  commands behind `$`, and what they print, run against PostgreSQL    crates/outer/tests/examples.rs
+//!   console  commands behind `$`, and what they print, run against PostgreSQL    crates/outer/tests/clients/examples.rs
 //!   text     is not run; the line above it says why: <!-- not run: a drawing -->
 //!   mermaid  is a drawing of the code, compared with it by a test beside that code
 //! ```
 //!
 //! Behind `console` stand settings of the pooler that it is run with, as `query_timeout=1`. Blocks of any kind with `recipe=NAME` are
-//! the steps of a recipe, which crates/outer/tests/recipes.rs follows in order: `file=PATH` is a file to be written. A block without
+//! the steps of a recipe, which crates/outer/tests/clients/recipes.rs follows in order: `file=PATH` is a file to be written. A block without
 //! one of these words, or one of text without a reason, is an error: nothing is passed over in silence.
 
 use std::fs;

@@ -9,7 +9,7 @@ use demo::{Cluster, Options};
 use outer::{Answer, Client};
 use sql::{Rules, Text, quoted_setting, setting_key};
 
-const TAGS: &str = include_str!("../../sql/tests/tags.txt");
+const TAGS: &str = include_str!("../../../sql/tests/tags.txt");
 
 /// A PostgreSQL that lets in without a password whoever reaches its port.
 struct Server {

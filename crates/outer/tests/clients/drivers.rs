@@ -209,7 +209,7 @@ fn bench(stage: &Stage, url: &str, (script, also_simple): (&str, bool)) {
 }
 
 /// What the scripts need.
-const STAGE_SQL: &str = include_str!("../pgbench/stage.sql");
+const STAGE_SQL: &str = include_str!("../../pgbench/stage.sql");
 
 #[test]
 fn pgbench_directly() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use outer::{Client, Pooler, Program, Stage, Wishes, eventually, frontend};
 
-const RULES: &str = include_str!("../../../deploy/prometheus/pgweir.rules.yaml");
+const RULES: &str = include_str!("../../../../deploy/prometheus/pgweir.rules.yaml");
 
 /// Fires by the servers that never answer.
 const BLIND: &str = "PgweirObserverBlind";

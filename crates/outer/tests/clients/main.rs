@@ -1,0 +1,6 @@
+//! Other people's programs, and the manual's examples and recipes.
+
+mod drivers;
+mod examples;
+mod recipes;
+mod tools;

@@ -1,0 +1,8 @@
+//! A session stays what it is, whichever server its next transaction runs on: settings, prepared statements, names, notifications; and nothing of it reaches another.
+
+mod catalogue;
+mod definitions;
+mod listening;
+mod postgresql_versions;
+mod session_state;
+mod strangers;

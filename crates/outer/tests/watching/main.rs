@@ -1,0 +1,17 @@
+//! Who waits for what and why, as pgweir shows it: observer, page, top, report, doctor, profile, traces, metrics and alerts.
+
+mod alerts;
+mod blocking;
+mod culprits;
+mod dashboards;
+mod doctor;
+mod exporter;
+mod histograms;
+mod live_page;
+mod monitoring;
+mod observer;
+mod profile;
+mod report;
+mod statements;
+mod top;
+mod traces;
