@@ -51,7 +51,7 @@ impl LoneAnswer<'_> {
         let server = &mut *self.server;
         server.transaction.status = status;
         server.transaction.answer_failed = false;
-        #[cfg(feature = "sabotage")]
+        #[cfg(debug_assertions)]
         {
             server.transaction.status_seen = true;
         }

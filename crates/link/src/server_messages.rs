@@ -308,7 +308,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
     let owner = answers.server.ledger.owner();
     answers.server.transaction.status = status;
     announcing::settle_definitions(answers, status);
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     {
         answers.server.transaction.status_seen = true;
     }

@@ -1,7 +1,7 @@
 //! The deliberate faults that show whether a check finds them.
 
 /// One fault.
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// A server is released at the first ReadyForQuery, whatever is still owed on it (breaks I2, I3).
@@ -53,7 +53,7 @@ pub enum Sabotage {
     ReadSuspended,
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 impl Sabotage {
     pub const ALL: [Sabotage; 23] = [
         Sabotage::ReleaseAtFirstReady,
@@ -82,11 +82,11 @@ impl Sabotage {
     ];
 }
 
-/// What a place in the code asks about: without the feature, nothing happens whichever it names.
-#[cfg(feature = "sabotage")]
+/// The name of a fault at the place in the code that has it. Without debug assertions it has no effect.
+#[cfg(debug_assertions)]
 pub use Sabotage as Fault;
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 #[derive(Copy, Clone)]
 pub enum Fault {
     HalfASecret,

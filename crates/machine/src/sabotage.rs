@@ -1,5 +1,6 @@
-//! Deliberate faults, to show that the simulator finds such bugs. Without the feature `sabotage`, which no release
-//! build has, every function here is a constant that the compiler removes.
+//! Deliberate faults, to show that the simulator finds such bugs. They are in builds with debug assertions (tests and the
+//! simulator), where [`Settings::sabotage`] turns one on. In any other build every function here is a constant that the
+//! compiler removes; `tools/check-program` checks that a program to be shipped has none of them.
 
 use connections::server::Server;
 use queueing::queue::{Queue, Waiter};
@@ -8,10 +9,10 @@ use units::Time;
 use crate::Settings;
 
 pub use crate::fault::Fault;
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 pub use crate::fault::Sabotage;
 
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 mod switched {
     use super::{Queue, Sabotage, Server, Settings, Time, Waiter};
 
@@ -66,9 +67,14 @@ mod switched {
     pub fn does(settings: &Settings, fault: super::Fault) -> bool {
         is(settings, fault)
     }
+
+    /// Whether any fault is turned on: then requests and answers take the general way, which has the faults.
+    pub fn is_on(settings: &Settings) -> bool {
+        settings.sabotage.is_some()
+    }
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 mod switched {
     use std::convert::Infallible;
 
@@ -109,8 +115,12 @@ mod switched {
     pub const fn does(_: &Settings, _: super::Fault) -> bool {
         false
     }
+
+    pub const fn is_on(_: &Settings) -> bool {
+        false
+    }
 }
 
 pub use switched::{
-    does, forwards_late_cancel, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
+    does, forwards_late_cancel, is_on, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
 };

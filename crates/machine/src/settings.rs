@@ -54,7 +54,7 @@ pub struct Settings {
     /// Whether side effects are read from the database. Off only in tests of something else.
     pub reads_catalogue: bool,
     /// A deliberate fault, for tests of the tests.
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     pub sabotage: Option<crate::fault::Sabotage>,
 }
 
@@ -75,7 +75,7 @@ impl Default for Settings {
             classes: Arc::default(),
             orders: Orders::default(),
             reads_catalogue: true,
-            #[cfg(feature = "sabotage")]
+            #[cfg(debug_assertions)]
             sabotage: None,
         }
     }

@@ -48,7 +48,7 @@ pub mod parameters;
 pub mod plan;
 pub mod promises;
 pub mod run;
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 pub mod sabotage;
 pub mod settings;
 pub mod shared;

@@ -3,7 +3,7 @@
 //! `sim --seed N [--steps M] [--workers W] [--verbose]` runs one seed; `sim --time SECONDS` runs fresh seeds until the
 //! time is up; `--hashes` prints for each a hash of the pooler's output, to be compared before and after a change that
 //! must not be visible; `--set NAME=VALUE`, any number of times, gives a setting a value that no seed changes;
-//! `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
+//! `--sabotage NAME` (with debug assertions) says how long it takes to catch a deliberate fault.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -193,17 +193,17 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 }
 
 /// Whether the failed invariant is one by which the requested fault shows.
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 fn shows(wishes: &Wishes, invariant: u8) -> bool {
     wishes.sabotage.is_some_and(|fault| sim::sabotage::shows_as(fault).contains(&invariant))
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 fn shows(_: &Wishes, _: u8) -> bool {
     false
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 fn sabotage(name: &str, wishes: &mut Wishes) -> Result<(), String> {
     let all = machine::sabotage::Sabotage::ALL;
     let found = all.into_iter().find(|fault| format!("{fault:?}") == name);
@@ -211,7 +211,7 @@ fn sabotage(name: &str, wishes: &mut Wishes) -> Result<(), String> {
     Ok(())
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 fn sabotage(_: &str, _: &mut Wishes) -> Result<(), String> {
-    Err("built without the feature: cargo run -p sim --features sabotage".to_owned())
+    Err("built without debug assertions: cargo run -p sim".to_owned())
 }

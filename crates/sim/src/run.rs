@@ -72,7 +72,7 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
 /// The command that runs a seed again.
 #[must_use]
 pub fn replay(wishes: &Wishes) -> String {
-    let mut command = "cargo run --profile test -p sim".to_owned();
+    let mut command = "cargo run -p sim --".to_owned();
     command += &sabotage(wishes);
     command += &format!(" --seed {}", wishes.seed);
     if let Some(steps) = wishes.steps {
@@ -108,17 +108,14 @@ pub fn replay(wishes: &Wishes) -> String {
     command
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 fn sabotage(wishes: &Wishes) -> String {
-    match wishes.sabotage {
-        Some(fault) => format!(" --features sabotage -- --sabotage {fault:?}"),
-        None => " --features sabotage --".to_owned(),
-    }
+    wishes.sabotage.map(|fault| format!(" --sabotage {fault:?}")).unwrap_or_default()
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 fn sabotage(_: &Wishes) -> String {
-    " --".to_owned()
+    String::new()
 }
 
 /// Runs a failed seed again with its trace, writes the trace into `failures/`, and returns the report.

@@ -26,6 +26,6 @@ pub struct Wishes {
     pub fidelity: Option<Fidelity>,
     /// Settings that override the seed's.
     pub set: Overrides,
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     pub sabotage: Option<machine::sabotage::Sabotage>,
 }

@@ -1,6 +1,6 @@
 //! Each deliberate fault is caught within [`WORLDS`] worlds, by an invariant that it violates: mostly within a few
 //! seconds. The count of worlds does not depend on how busy the computer is.
-#![cfg(feature = "sabotage")]
+#![cfg(debug_assertions)]
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -338,7 +338,7 @@ impl Worker {
             && query.is_harmless(text, &mut self.tables.caches)
         {
             query.send(step.now, step.actions);
-            if cfg!(feature = "sabotage") {
+            if machine::sabotage::is_on(&self.tables.settings) {
                 links::release_if_done(&mut self.tables, step, server_id);
             }
             return;
@@ -361,7 +361,8 @@ impl Worker {
         }
         let crowded = server.hold.is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
-        let may_be_done = server.is_clean() || server.end.close_needed.is_some() || cfg!(feature = "sabotage");
+        let is_faulty = machine::sabotage::is_on(&self.tables.settings);
+        let may_be_done = server.is_clean() || server.end.close_needed.is_some() || is_faulty;
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
         definitions
             .iter()

@@ -143,7 +143,7 @@ pub struct Transaction {
     /// The status in its last ReadyForQuery.
     pub status: Status,
     /// A ReadyForQuery has come since the link.
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     pub status_seen: bool,
     /// When the query under way was sent, or the last answer came.
     pub query_at: Time,
@@ -167,7 +167,7 @@ impl Transaction {
     pub fn idle(at: Time) -> Transaction {
         Transaction {
             status: Status::Idle,
-            #[cfg(feature = "sabotage")]
+            #[cfg(debug_assertions)]
             status_seen: false,
             query_at: at,
             began_at: None,

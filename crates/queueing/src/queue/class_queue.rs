@@ -53,7 +53,7 @@ impl ClassQueue {
     }
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
         while self.entries.back().is_some_and(|waiter| waiter.gone) {
             self.entries.pop_back();

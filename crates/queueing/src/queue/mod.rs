@@ -206,7 +206,7 @@ impl Queue {
     }
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     pub fn pop_newest(&mut self) -> Option<Waiter> {
         let class = self.lanes.iter().find_map(|(class, lane)| (!lane.queue.is_empty()).then_some(class))?;
         let waiter = self.lanes.lane_mut(class).queue.pop_newest()?;
@@ -216,7 +216,7 @@ impl Queue {
     }
 
     /// Serves the session that has waited longest, whatever its class has had: another one.
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     pub fn pop_oldest(&mut self, now: Time) -> Option<Waiter> {
         let fronts = self.lanes.iter().filter(|(_, lane)| lane.is_eligible());
         let fronts = fronts.filter_map(|(class, lane)| Some((class, lane.queue.front()?.since)));

@@ -267,12 +267,12 @@ fn size(settings: &Settings, database: &str, user: &str) -> u32 {
     own.pool_size.most(&settings.global.pools) + promises::reserve(settings, database, user)
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 fn clients_first(wishes: &Wishes) -> bool {
     wishes.sabotage == Some(machine::sabotage::Sabotage::LinkBeforeFatal)
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 fn clients_first(_: &Wishes) -> bool {
     false
 }
@@ -438,12 +438,12 @@ fn memory(seed: u64) -> u32 {
     if random.chance(700) { random.range(20, 800) as u32 } else { 0 }
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(debug_assertions)]
 pub(crate) fn apply_sabotage(settings: &mut Settings, wishes: &Wishes) {
     settings.sabotage = wishes.sabotage;
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(debug_assertions))]
 pub(crate) fn apply_sabotage(_: &mut Settings, _: &Wishes) {}
 
 /// A user whose stored secret suffices for both logins.

@@ -50,7 +50,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     }
     query.session.request_at = step.now;
     if link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda) {
-        if cfg!(feature = "sabotage") {
+        if machine::sabotage::is_on(&tables.settings) {
             links::release_if_done(tables, step, server_id);
         }
         return AtOnce::Done;
@@ -62,7 +62,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
 #[inline(never)]
 pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
     // Deliberate faults are only in the general path.
-    if is_special(tables) || cfg!(feature = "sabotage") {
+    if is_special(tables) || machine::sabotage::is_on(&tables.settings) {
         return AtOnce::Declined;
     }
     // It may have been closed since it became free.

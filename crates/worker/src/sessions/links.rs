@@ -223,7 +223,7 @@ pub(crate) fn join(
     server.transaction.began_at = Some(now);
     server.end.fatal_error_forwarded = false;
     server.transaction.local_rights = false;
-    #[cfg(feature = "sabotage")]
+    #[cfg(debug_assertions)]
     {
         server.transaction.status_seen = false;
     }
