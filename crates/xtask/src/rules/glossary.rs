@@ -1,6 +1,7 @@
-//! docs/glossary.md says where its words are in the code: each name in backticks in a row's last cell is a word of some Rust file.
+//! Pages that lead into the code name what the code has: docs/glossary.md in the last cell of each row, ARCHITECTURE.md anywhere. A
+//! name in backticks is a word of some Rust file, of a string in it, a crate, a program of `tools/`, or a command of the Makefile.
 //!
-//! Files there are checked as everywhere, by the rule about links. Whether the word means what the row says, nobody checks.
+//! Files are checked as everywhere, by the rule about links. Whether a name means what the page says, nobody checks.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +10,45 @@ use crate::lexer::Kind;
 use crate::source::Source;
 use crate::tree::Tree;
 
-const PAGE: &str = "docs/glossary.md";
-const RULE: &str = "the glossary names what the code has";
+const GLOSSARY: &str = "docs/glossary.md";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const RULE: &str = "glossary and ARCHITECTURE name what the code has";
 
 pub(crate) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
-    let Some(page) = tree.text(PAGE) else { return Vec::new() };
-    let tokens = sources.iter().flat_map(|source| &source.code);
-    let words: BTreeSet<&str> = tokens.filter(|token| token.kind == Kind::Word).map(|token| token.text).collect();
+    let words = words(sources);
     let mut found = Vec::new();
-    for (line, row) in (1..).zip(page.lines()) {
+    for (line, row) in lines(tree, GLOSSARY) {
         let cells: Vec<&str> = row.split('|').collect();
         let [.., place, _] = cells.as_slice() else { continue };
-        let named = place.split('`').skip(1).step_by(2).filter(|span| is_name(span));
-        let gone = named.filter(|span| !span.split("::").all(|word| words.contains(word) || has_crate(tree, word)));
-        found.extend(gone.map(|span| Finding::new(PAGE, line, format!("`{span}`"), RULE)));
+        found.extend(gone(tree, &words, place).map(|span| Finding::new(GLOSSARY, line, format!("`{span}`"), RULE)));
+    }
+    for (line, text) in lines(tree, ARCHITECTURE) {
+        found.extend(gone(tree, &words, text).map(|span| Finding::new(ARCHITECTURE, line, format!("`{span}`"), RULE)));
     }
     found
+}
+
+fn lines<'t>(tree: &'t Tree, page: &str) -> impl Iterator<Item = (usize, &'t str)> + use<'t> {
+    (1..).zip(tree.text(page).unwrap_or_default().lines())
+}
+
+/// All words of the code and of its strings.
+fn words<'s>(sources: &'s [Source<'_>]) -> BTreeSet<&'s str> {
+    let mut words = BTreeSet::new();
+    for token in sources.iter().flat_map(|source| &source.code) {
+        match token.kind {
+            Kind::Word => drop(words.insert(token.text)),
+            Kind::Literal => words.extend(token.text.split(|c: char| !c.is_alphanumeric() && c != '_')),
+            _ => {}
+        }
+    }
+    words
+}
+
+/// Names in backticks that the tree does not have.
+fn gone<'t>(tree: &Tree, words: &BTreeSet<&str>, text: &'t str) -> impl Iterator<Item = &'t str> {
+    let spans = text.split('`').skip(1).step_by(2).filter(|span| is_name(span));
+    spans.filter(|span| !span.split("::").all(|word| words.contains(word) || has_place(tree, word)))
 }
 
 /// `Type`, `function`, `Type::member`.
@@ -32,6 +56,8 @@ fn is_name(span: &str) -> bool {
     span.chars().all(|c| c.is_alphanumeric() || "_:".contains(c))
 }
 
-fn has_crate(tree: &Tree, word: &str) -> bool {
-    tree.has(&format!("crates/{word}"))
+fn has_place(tree: &Tree, word: &str) -> bool {
+    let command = format!("{word}:");
+    let is_command = || tree.text("Makefile").is_some_and(|text| text.lines().any(|line| line.starts_with(&command)));
+    ["crates", "tools"].iter().any(|folder| tree.has(&format!("{folder}/{word}"))) || is_command()
 }

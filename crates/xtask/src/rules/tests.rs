@@ -249,6 +249,18 @@ fn the_glossary_names_what_the_code_has() {
 }
 
 #[test]
+fn architecture_names_what_the_tree_has() {
+    let page = "`Kept` and `GONE_TYPES`, `sabotage` in a string\n`wire`, `image`, `test`, `gone`, `not a name`\n";
+    let files = [
+        ("ARCHITECTURE.md", page),
+        ("Makefile", "test: build\n"),
+        ("tools/image", ""),
+        ("crates/wire/src/lib.rs", "//! A: GONE_TYPES.\nstruct Kept;\nconst A: &str = \"for sabotage\";\n"),
+    ];
+    assert_eq!(found(&files), ["ARCHITECTURE.md:1: `GONE_TYPES`", "ARCHITECTURE.md:2: `gone`"]);
+}
+
+#[test]
 fn the_tree_names_no_machine_and_no_registry() {
     let text = format!("a = \"{MACHINE}\"\nsrc{MACHINE} ~{MACHINE}\nhttps://{REGISTRY}/\n");
     let expected = [format!("deploy/x.sh:1: `{}`", concat!("/wo", "rk/")), format!("deploy/x.sh:3: `{REGISTRY}`")];
