@@ -5,32 +5,40 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test test-full test-regress fuzz worlds bench ab lint toolchain image
+.PHONY: help run build check test test-full test-regress fuzz worlds bench ab lint toolchain image
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make run    build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
-	@echo '            (make run ARGS="--port 7000 --data DIR" keeps the data)'
-	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
-	@echo 'make test-full  the rest of what PostgreSQL'\''s own suites can tell: poisoned, checked, closed, in parallel; half an hour'
-	@echo 'make fuzz   search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
-	@echo 'make worlds  simulate worlds that nobody has tried (make worlds TIME=600 ARGS="--promises --fidelity strict")'
-	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
-	@echo 'make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
-	@echo 'make bench  measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
-	@echo 'make ab BEFORE=PROGRAM'
-	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
-	@echo 'make image  the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
-	@echo 'make deb, make rpm, make tarball'
-	@echo '            packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
-	@echo 'make release  all of these, image and chart, with checksums'
-	@echo 'make check-install  as root: packages in fresh Debian roots, image, chart, alert rules, manual (ARGS=--quick: in a few minutes)'
-	@echo 'make check-packages, make check-image, make check-chart'
-	@echo '            one of these'
-	@echo 'make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
-	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
-	@echo 'make manual  the manual as a site, target/manual/index.html'
-	@echo 'make check-docs  spelling and links of the documentation, and of the site'
+	@echo 'every day'
+	@echo '  make run       build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
+	@echo '                 (make run ARGS="--port 7000 --data DIR" keeps the data)'
+	@echo '  make check     format, clippy, house rules, all tests that need no PostgreSQL, 300 simulated worlds: four minutes'
+	@echo '  make build     the programs in $(TARGET)/release, built in a few minutes'
+	@echo
+	@echo 'before a merge'
+	@echo '  make test      all rings, a real PostgreSQL included; fetches what the tests need: twenty-five minutes at the first time'
+	@echo '  make lint      format, clippy and house rules alone'
+	@echo
+	@echo 'now and then'
+	@echo '  make test-full everything: all drivers and suites, fresh worlds, fuzzing, measurements, the packaged program: two hours'
+	@echo '  make worlds    simulate worlds that nobody has tried (make worlds TIME=600 ARGS="--promises --fidelity strict")'
+	@echo '  make fuzz      search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
+	@echo '  make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
+	@echo '  make bench     measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
+	@echo '  make ab BEFORE=PROGRAM'
+	@echo '                 an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
+	@echo '  make manual    the manual as a site, target/manual/index.html'
+	@echo '  make check-docs  spelling and links of the documentation, and of the site'
+	@echo
+	@echo 'for a release'
+	@echo '  make deb, make rpm, make tarball'
+	@echo '                 packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
+	@echo '  make image     the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
+	@echo '  make release   all of these, image and chart, with checksums'
+	@echo '  make check-install  as root: packages in fresh Debian roots, image, chart, alert rules, manual (ARGS=--quick: in a few minutes)'
+	@echo '  make check-packages, make check-image, make check-chart'
+	@echo '                 one of these'
+	@echo '  make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
 
 run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
@@ -38,10 +46,13 @@ run: build
 build: toolchain
 	$(CARGO) build --release -p pgweir
 
-test: build
+check: toolchain
+	@tools/check
+
+test: toolchain
 	@tools/test
 
-test-full: build
+test-full: toolchain
 	@tools/test-full
 
 # Each target for TIME seconds; needs a C++ compiler.
