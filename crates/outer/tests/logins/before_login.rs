@@ -33,7 +33,7 @@ fn honest_login(stage: &Stage) -> Duration {
 fn attack(what: &str, packet: &[u8]) {
     let settings = [("max_client_conn", "18000"), ("client_login_timeout", "60"), ("listen_backlog", "4096")];
     let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
-    let mut stage = Stage::set(&Wishes { auth: "scram-sha-256", settings, ..Wishes::default() });
+    let mut stage = Stage::set(&Wishes { auth: "scram-sha-256", settings, alone: true, ..Wishes::default() });
     honest_login(&stage);
     let (before, _) = stage.pooler.resident_kb();
     let mut clients = Vec::new();

@@ -91,7 +91,7 @@ fn users(stage: &Stage) -> String {
 
 #[test]
 fn users_of_one_database_share_its_connections() {
-    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let stage = Stage::set(&Wishes { workers: 1, alone: true, ..Wishes::default() });
     let users = users(&stage);
     for cap in [2, 3, 4] {
         let pooler = Pooler::start(&ini(&stage, cap), &users, None);
@@ -123,7 +123,7 @@ fn pgbouncer_beside_it() {
         println!("PGBOUNCER is not set");
         return;
     };
-    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let stage = Stage::set(&Wishes { workers: 1, alone: true, ..Wishes::default() });
     let users = users(&stage);
     for cap in [2, 3, 4] {
         let pooler = Pooler::start_program(Path::new(&path), &ini(&stage, cap), &users, None, &[]);

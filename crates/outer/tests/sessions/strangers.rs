@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use outer::line::{Line, Manner, SSL_REQUEST, trusting};
-use outer::{Authority, Impostor, Pooler, Stage, frontend};
+use outer::{Authority, Impostor, Pooler, Slot, Stage, frontend};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ClientConfig;
 
@@ -30,6 +30,7 @@ struct Scene {
     stage: Stage,
     pooler: Pooler,
     config: Arc<ClientConfig>,
+    _slot: Slot,
 }
 
 impl Scene {
@@ -37,10 +38,11 @@ impl Scene {
     fn set(rules: &str, more: &str) -> Scene {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum anybody may");
+        let slot = Slot::alone();
         let (stage, ours) = Stage::encrypted();
         let config = trusting(&ours, Some("postgresql"));
         let pooler = pooler(&stage, &ours, rules, more);
-        Scene { stage, pooler, config }
+        Scene { stage, pooler, config, _slot: slot }
     }
 
     fn honest_login(&self) -> Duration {
