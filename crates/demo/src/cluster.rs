@@ -405,7 +405,9 @@ impl Cluster {
     fn set_password(&self) -> Result<(), Error> {
         let user = self.options.superuser.replace('"', "\"\"");
         let password = self.options.password.replace('\'', "''");
-        let sql = format!("set standard_conforming_strings = on; alter role \"{user}\" password '{password}'");
+        // As initdb keeps it, whatever the settings say: TCP asks for SCRAM.
+        let settings = "set standard_conforming_strings = on; set password_encryption = 'scram-sha-256'";
+        let sql = format!("{settings}; alter role \"{user}\" password '{password}'");
         self.psql("postgres", &sql).map(|_| ())
     }
 }
