@@ -76,8 +76,9 @@ fn a_copy_of_a_template_serves_and_has_a_password_of_its_own() {
     let scratch = Scratch::new("template");
     let start = || {
         let begun = Instant::now();
-        let options =
-            Options { template: Some(scratch.0.join("kept")), base: Some("/dev/shm".into()), ..Options::default() };
+        // What the settings say of passwords is for those that are set later.
+        let extra = vec![("password_encryption".to_owned(), "md5".to_owned())];
+        let options = Options { template: Some(scratch.0.join("kept")), extra, ..Options::default() };
         let cluster = Cluster::start(&binaries, options).expect("it starts");
         println!("start and readiness: {:?}", begun.elapsed());
         cluster
