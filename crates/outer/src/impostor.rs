@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::Authority;
-use crate::stage::PATIENCE;
+use crate::patience::PATIENCE;
 
 trait Both: Read + Write {}
 impl<T: Read + Write> Both for T {}

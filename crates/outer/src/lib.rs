@@ -37,6 +37,7 @@ mod impostor;
 pub mod line;
 mod name_server;
 pub mod page;
+mod patience;
 mod pooler;
 mod program;
 pub mod shown;
@@ -49,10 +50,11 @@ pub use between::Between;
 pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
 pub use impostor::{Impostor, Peer};
 pub use name_server::{NameServer, Says};
+pub use patience::eventually;
 pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use slots::Slot;
-pub use stage::{Stage, Wishes, cluster, eventually};
+pub use stage::{Stage, Wishes, cluster};
 pub use tools::{Pgbench, psql, python, run};
 
 /// A row of a table of the console, by its columns' names.

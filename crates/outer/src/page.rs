@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::Value;
 
 use crate::Row;
-use crate::stage::PATIENCE;
+use crate::patience::PATIENCE;
 
 /// A page that is asked by one who has logged in.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use demo::{Account, Guard};
 use measure::{process, program};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::patience::PATIENCE;
 use crate::slots::Slot;
-use crate::stage::PATIENCE;
 
 /// How long a pooler may take to listen, to take over, to end. It takes milliseconds, on a busy machine seconds.
 const STARTS_WITHIN: Duration = PATIENCE;

@@ -162,35 +162,36 @@ mod tests {
 
     use super::*;
 
-    /// Takes and gives back from many threads, and looks each time at who else is there.
+    /// How many are there at this moment.
+    #[derive(Default)]
+    struct There {
+        shared: AtomicUsize,
+        alone: AtomicUsize,
+    }
+
+    /// Takes a slot, looks who else is there, and gives it back.
+    fn stay(slots: &Slots, there: &There, alone: bool) {
+        slots.take(alone);
+        let (counted, others, limit) =
+            if alone { (&there.alone, &there.shared, 1) } else { (&there.shared, &there.alone, AT_ONCE) };
+        let now = counted.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(now <= limit && others.load(Ordering::SeqCst) == 0, "{now}, alone: {alone}");
+        thread::yield_now();
+        counted.fetch_sub(1, Ordering::SeqCst);
+        slots.give_back(alone);
+    }
+
     #[test]
-    fn two_run_at_a_time_and_one_that_is_alone_has_nobody_beside() {
-        let slots = Slots::new();
-        let (shared, alone, most) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    fn two_run_at_a_time_at_most_and_one_that_is_alone_has_nobody_beside() {
+        let (slots, there) = (Slots::new(), There::default());
         thread::scope(|scope| {
             for number in 0..8 {
-                let (slots, shared, alone, most) = (&slots, &shared, &alone, &most);
-                scope.spawn(move || {
-                    for round in 0..200 {
-                        let wish = (number + round) % 5 == 0;
-                        slots.take(wish);
-                        let counted = if wish { alone } else { shared };
-                        let now = counted.fetch_add(1, Ordering::SeqCst) + 1;
-                        let (others, limit) = if wish { (shared, 1) } else { (alone, AT_ONCE) };
-                        assert!(now <= limit && others.load(Ordering::SeqCst) == 0);
-                        if !wish {
-                            most.fetch_max(now, Ordering::SeqCst);
-                        }
-                        thread::yield_now();
-                        counted.fetch_sub(1, Ordering::SeqCst);
-                        slots.give_back(wish);
-                    }
-                });
+                let (slots, there) = (&slots, &there);
+                scope.spawn(move || (0..200).for_each(|round| stay(slots, there, (number + round) % 5 == 0)));
             }
         });
         let running = slots.lock();
         assert_eq!((running.shared, running.alone, running.wishes), (0, false, 0));
-        assert_eq!(most.into_inner(), AT_ONCE, "two have been there at once");
     }
 
     /// Event by event: two get in, one that wants to be alone waits for both, and one that comes later waits for that.

@@ -2,21 +2,17 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use client::Connection as Client;
 use demo::{Binaries, Cluster, Options};
 
+use crate::patience::eventually;
 use crate::pooler::Pooler;
 use crate::slots::Slot;
 
 /// The database the tests use; the one user is `postgres`.
 const DATABASE: &str = "postgres";
 const USER: &str = "postgres";
-
-/// How long something may take that has to happen. A machine that is busy with something else takes seconds; only a defect
-/// takes a minute.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a test needs that is not the same for all.
 pub struct Wishes {
@@ -206,16 +202,4 @@ fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
         writeln!(text, "{name} = {value}").expect("writing to a String cannot fail");
     }
     text
-}
-
-/// Waits for what another process does; the deadline of a minute is a failure, not a result.
-///
-/// # Panics
-/// If it is not so by then.
-pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "after {PATIENCE:?} still not so: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
