@@ -19,6 +19,7 @@ use crate::home::{Home, run, socket_fits};
 use crate::port::free_port;
 use crate::query::{Line, socket_path};
 use crate::random::random_password;
+use crate::template::Template;
 
 /// How long a start (with crash recovery) or a stop may take; PostgreSQL's own tools wait 60 s.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,6 +45,11 @@ pub struct Options {
     pub extra: Vec<(String, String)>,
     /// Off, a crash of the machine may lose the data, and everything is faster.
     pub fsync: bool,
+    /// Where its temporary files go. `None`: `$TMPDIR` or `/tmp`.
+    pub base: Option<PathBuf>,
+    /// A directory in which data directories are kept that temporary clusters copy, instead of an `initdb` for each. For tests:
+    /// who can write there decides what PostgreSQL runs. `None`: no copies.
+    pub template: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -57,6 +63,8 @@ impl Default for Options {
             max_connections: 100,
             extra: Vec::new(),
             fsync: false,
+            base: None,
+            template: None,
         }
     }
 }
@@ -96,7 +104,7 @@ impl Cluster {
     /// Says what the data directory, the port or PostgreSQL itself had against it, with the end of PostgreSQL's log.
     pub fn start(binaries: &Binaries, options: Options) -> Result<Self, Error> {
         let account = unprivileged();
-        let home = Home::create(account.as_ref())?;
+        let home = Home::create(options.base.as_deref(), account.as_ref())?;
         let programs = home.bring(binaries, account.as_ref())?;
         let socket_dir = options.socket_dir.clone().unwrap_or_else(|| home.dir.clone());
         if !socket_fits(&socket_dir) {
@@ -109,9 +117,9 @@ impl Cluster {
         let port = options.port.unwrap_or_else(free_port);
         let mut cluster =
             Self { options, account, programs, port, data, socket_dir, log, postmaster: None, guard, _home: home };
-        let is_new = cluster.prepare(binaries)?;
+        let has_our_password = cluster.prepare(binaries)?;
         cluster.start_on_some_port()?;
-        if !is_new {
+        if !has_our_password {
             cluster.set_password()?;
         }
         Ok(cluster)
@@ -222,7 +230,7 @@ impl Cluster {
         self.halt(how)
     }
 
-    /// Makes the data directory usable; true if it is new.
+    /// Makes the data directory usable; true if initdb has set our password there.
     fn prepare(&self, binaries: &Binaries) -> Result<bool, Error> {
         if let Some(dir) = &self.options.socket_dir {
             self.adopt(dir)?;
@@ -234,7 +242,28 @@ impl Cluster {
             return Err(Error::data(&self.data, "is not empty and holds no PostgreSQL data"));
         }
         self.adopt(&self.data)?;
-        self.initdb().map(|()| true)
+        let dir = self.options.template.as_ref().filter(|_| self.options.data.is_none());
+        let template = dir.and_then(|dir| Template::within(dir, binaries, &self.initdb_arguments()));
+        let doing = || Error::system("copy a data directory");
+        if let Some(template) = &template {
+            fs::set_permissions(&self.data, fs::Permissions::from_mode(0o700)).map_err(doing())?;
+            if template.bring(&self.data, self.account.as_ref()).map_err(doing())? {
+                return Ok(false);
+            }
+        }
+        self.initdb()?;
+        if let Some(template) = &template {
+            // Without it, the next one takes longer.
+            let _ = template.keep(&self.data);
+        }
+        Ok(true)
+    }
+
+    /// What tells the data directory of one initdb from that of another, but for the password.
+    fn initdb_arguments(&self) -> Vec<String> {
+        let user = format!("--username={}", self.options.superuser);
+        let rest = ["--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C"];
+        rest.map(str::to_owned).into_iter().chain([user]).collect()
     }
 
     /// Makes a directory if it is missing, and gives it to PostgreSQL's account if it is root's.
@@ -272,8 +301,7 @@ impl Cluster {
             account.take(&pwfile).map_err(doing())?;
         }
         let mut command = self.program("initdb");
-        command.arg("-D").arg(&self.data).arg("-U").arg(&self.options.superuser);
-        command.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C"]);
+        command.arg("-D").arg(&self.data).args(self.initdb_arguments());
         command.arg(format!("--pwfile={}", pwfile.display()));
         if !self.options.fsync {
             command.arg("--no-sync");
@@ -377,7 +405,9 @@ impl Cluster {
     fn set_password(&self) -> Result<(), Error> {
         let user = self.options.superuser.replace('"', "\"\"");
         let password = self.options.password.replace('\'', "''");
-        let sql = format!("set standard_conforming_strings = on; alter role \"{user}\" password '{password}'");
+        // As initdb keeps it, whatever the settings say: TCP asks for SCRAM.
+        let settings = "set standard_conforming_strings = on; set password_encryption = 'scram-sha-256'";
+        let sql = format!("{settings}; alter role \"{user}\" password '{password}'");
         self.psql("postgres", &sql).map(|_| ())
     }
 }

@@ -22,10 +22,10 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Made in `$TMPDIR` if PostgreSQL's account can go there and socket paths stay short, else in `/tmp`.
-    pub(crate) fn create(account: Option<&Account>) -> Result<Self, Error> {
+    /// Made in `base` (`$TMPDIR`, if it is `None`) if PostgreSQL's account can go there and socket paths stay short, else in `/tmp`.
+    pub(crate) fn create(base: Option<&Path>, account: Option<&Account>) -> Result<Self, Error> {
         let name = format!("pgweir-{}", random_hex(5));
-        let wished = env::temp_dir();
+        let wished = base.map_or_else(env::temp_dir, Path::to_owned);
         let fits = socket_fits(&wished.join(&name)) && (account.is_none() || anyone_may_enter(&wished));
         let base = if fits { wished } else { PathBuf::from("/tmp") };
         let dir = base.join(name);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_home_is_ours_alone_and_goes_with_us() {
-        let home = Home::create(None).expect("the temporary directory is writable");
+        let home = Home::create(None, None).expect("the temporary directory is writable");
         let dir = home.dir.clone();
         assert_eq!(fs::metadata(&dir).expect("just made").permissions().mode() & 0o777, 0o700);
         assert!(socket_fits(&dir));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_private_directory_is_not_for_anyone() {
-        let home = Home::create(None).expect("the temporary directory is writable");
+        let home = Home::create(None, None).expect("the temporary directory is writable");
         assert!(!anyone_may_enter(&home.dir) && anyone_may_enter(Path::new("/")));
     }
 }

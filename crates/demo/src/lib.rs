@@ -22,6 +22,7 @@ mod install;
 mod port;
 mod query;
 mod random;
+mod template;
 
 pub use account::{Account, unprivileged};
 pub use binaries::{Binaries, find_binaries};

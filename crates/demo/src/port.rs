@@ -1,6 +1,10 @@
 //! A TCP port nobody listens on.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::{Mutex, PoisonError};
 
 use crate::random::random_below;
 
@@ -10,18 +14,38 @@ use crate::random::random_below;
 const LOWEST: u16 = 20_000;
 const PAST_HIGHEST: u16 = 32_768;
 
-/// A port that was free on the loopback a moment ago, outside the range of outgoing connections.
+/// The ports that this process has been given, each with what keeps it from other processes.
+static OURS: Mutex<BTreeMap<u16, UnixListener>> = Mutex::new(BTreeMap::new());
+
+/// A port that was free on the loopback a moment ago, outside the range of outgoing connections. Until this process ends,
+/// nobody else is given it by this function, in this process or another one.
 ///
-/// Somebody may take it before you do: be ready to ask again.
+/// A program that picks its ports otherwise may still take it before you do: be ready to ask again.
 ///
 /// # Panics
 /// If a thousand ports in a row are taken: such a machine has no room for a server.
 #[must_use]
 pub fn free_port() -> u16 {
-    (0..1000)
-        .map(|_| LOWEST + random_below(PAST_HIGHEST - LOWEST))
-        .find(|&port| is_free(port))
-        .expect("one of a thousand ports is free")
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..1000 {
+        let port = LOWEST + random_below(PAST_HIGHEST - LOWEST);
+        if ours.contains_key(&port) {
+            continue;
+        }
+        let Some(held) = reserve(port) else { continue };
+        if is_free(port) {
+            ours.insert(port, held);
+            return port;
+        }
+    }
+    panic!("a thousand ports in a row are taken");
+}
+
+/// A socket whose name stands for the port; the kernel lets go of it with the process, however that ends. Its names have no files,
+/// and belong to the network namespace, as ports do. `None`: somebody else has it.
+fn reserve(port: u16) -> Option<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("pgweir-port-{port}")).expect("the name is short");
+    UnixListener::bind_addr(&name).ok()
 }
 
 fn is_free(port: u16) -> bool {
@@ -40,5 +64,15 @@ mod tests {
         assert!((LOWEST..PAST_HIGHEST).contains(&port));
         let _held = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("free a moment ago");
         assert!(!is_free(port));
+    }
+
+    #[test]
+    fn a_port_is_given_once() {
+        let port = free_port();
+        assert!(reserve(port).is_none(), "another process would not get it");
+        let more: Vec<u16> = (0..200).map(|_| free_port()).collect();
+        assert!(!more.contains(&port));
+        let different: std::collections::BTreeSet<&u16> = more.iter().collect();
+        assert_eq!(different.len(), more.len());
     }
 }

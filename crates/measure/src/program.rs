@@ -28,11 +28,17 @@ pub fn version(program: &Path) -> Result<String, String> {
 
 /// A copy of a program that every user may run: the original may lie where contestants cannot reach it, and a build may replace it.
 ///
+/// By cp(1), so that this process never has it open for writing. A child that another thread forks meanwhile would have it open, too,
+/// until it runs its own program, and nobody can start a program that somebody may still write (ETXTBSY).
+///
 /// # Errors
 /// It cannot be read, or not written there.
 pub fn copy(program: &Path, to: &Path) -> Result<(), String> {
     let words = |error: io::Error| format!("cannot copy {}: {error}", program.display());
-    fs::copy(program, to).map_err(words)?;
+    let output = Command::new("cp").arg("--").args([program, to]).output().map_err(words)?;
+    if !output.status.success() {
+        return Err(format!("cannot copy {}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim()));
+    }
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).map_err(words)
 }
 

@@ -106,17 +106,17 @@ def delay():
 def statement():
     """A limit of as many at a time as the second argument says, for a statement, whatever its constants."""
     most, limit, over = 0, int(sys.argv[3]), threading.Event()
-    all_there = threading.Barrier(7, timeout=20)
+    all_there = threading.Barrier(7, timeout=60)
 
     def sleeper(number):
         with connect() as connection:
             all_there.wait()
-            connection.execute(f"select pg_sleep(1.5), {number}")
+            connection.execute(f"select pg_sleep(0.8), {number}")
 
     def watch():
         nonlocal most
         with connect() as connection:
-            text = "select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(1.5)%%'"
+            text = "select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(0.8)%%'"
             while not over.is_set():
                 most = max(most, connection.execute(text).fetchone()[0])
 
@@ -136,10 +136,10 @@ def statement():
     lasted = time.monotonic() - began
     over.set()
     watcher.join()
-    print(f"6 of 1.5 s, {limit} at a time: {lasted:.2f} s, {most} at a time seen by PostgreSQL, {others} others meanwhile")
+    print(f"6 of 0.8 s, {limit} at a time: {lasted:.2f} s, {most} at a time seen by PostgreSQL, {others} others meanwhile")
     assert others >= 10, "they waited for statements that are not their own"
     assert most == limit, most
-    assert lasted >= 1.5 * 6 / limit - 0.1, lasted
+    assert lasted >= 0.8 * 6 / limit - 0.1, lasted
 
 
 def logins():

@@ -4,19 +4,14 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::Authority;
-
-/// Whoever neither speaks nor leaves for so long is given up.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// An endless answer ends by itself after so long, so that a test which waits for its end fails.
-const ENDLESS: Duration = Duration::from_secs(15);
+use crate::patience::PATIENCE;
 
 trait Both: Read + Write {}
 impl<T: Read + Write> Both for T {}
@@ -106,13 +101,14 @@ impl Peer {
         bytes.iter().try_for_each(|byte| self.stream.write_all(&[*byte]))
     }
 
-    /// Says this over and over, until the other end has had enough.
+    /// Says this over and over, until the other end has had enough. It ends by itself after a minute, so that a test which waits
+    /// for its end fails.
     ///
     /// # Errors
     /// The other end is gone, which is what it should be.
     pub fn say_for_ever(&mut self, bytes: &[u8]) -> io::Result<()> {
         let begun = Instant::now();
-        while begun.elapsed() < ENDLESS {
+        while begun.elapsed() < PATIENCE {
             self.stream.write_all(bytes)?;
         }
         Ok(())

@@ -1,8 +1,10 @@
 //! The outer ring: the built program as users get it, between a real PostgreSQL and real clients.
 //!
 //! ```text
-//!   tests/*.rs ──► Stage ──┬─► Pooler   a process of its own, from an ini file        (pooler.rs)
-//!                          ├─► Cluster  PostgreSQL of its own                         (demo)
+//!   tests/*/*.rs ──► Slot: two at a time, or alone                                   (slots.rs)
+//!        │
+//!        └───────► Stage ──┬─► Pooler   a process of its own, from an ini file        (pooler.rs)
+//!                          ├─► Cluster  PostgreSQL of its own, copied                 (demo)
 //!                          ├─► Authority  certificates that a CA of its own signs     (authority.rs)
 //!                          ├─► Between  somebody who ends the TLS of both             (between.rs)
 //!                          ├─► Impostor  a PostgreSQL that says what a test wants    (impostor.rs)
@@ -20,7 +22,13 @@
 //! servers, behind a stranger, and a difference that `chaos_check` finds fails the test. Deadlines and process ids of tests may not
 //! hold under `poison`: a server is busy for several ms between two transactions.
 //!
-//! Each test prints what it measured. Tests of one program run one at a time, so that each has the machine to itself.
+//! Each test prints what it measured. Tests of one program run two at a time; one that needs the machine says so, in its
+//! `Wishes` or by [`Slot::alone`], and runs alone (slots.rs). Each has a PostgreSQL and a pooler of its own, and what it waits for may take
+//! a minute: a test fails by what happens, not by how fast this machine is today.
+//!
+//! `PGWEIR_TEST_TIMES` names a file to which each test appends a line: the test program, the test, and for how many seconds it ran.
+//! A test whose `#[ignore]` begins with `test-full:` is dear, and what it proves is proved more cheaply by another one, which its reason
+//! names; `make test-full` runs it.
 
 mod authority;
 mod between;
@@ -29,9 +37,11 @@ mod impostor;
 pub mod line;
 mod name_server;
 pub mod page;
+mod patience;
 mod pooler;
 mod program;
 pub mod shown;
+mod slots;
 mod stage;
 mod tools;
 
@@ -40,9 +50,11 @@ pub use between::Between;
 pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
 pub use impostor::{Impostor, Peer};
 pub use name_server::{NameServer, Says};
+pub use patience::eventually;
 pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
-pub use stage::{Stage, Wishes, eventually};
+pub use slots::Slot;
+pub use stage::{Stage, Wishes, cluster};
 pub use tools::{Pgbench, psql, python, run};
 
 /// A row of a table of the console, by its columns' names.

@@ -3,16 +3,13 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::Authority;
-
-/// Whoever is neither told nor closed within this time has found a fault.
-const PATIENCE: Duration = Duration::from_secs(8);
+use crate::patience::PATIENCE;
 
 /// A request for TLS.
 pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
@@ -40,7 +37,7 @@ pub struct Told {
     pub error: Option<(String, String)>,
     /// All bytes, inside TLS if there was any.
     pub bytes: Vec<u8>,
-    /// Whether it was closed; otherwise it was silent for eight seconds.
+    /// Whether it was closed; otherwise it was silent for a minute.
     pub is_closed: bool,
 }
 

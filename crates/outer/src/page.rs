@@ -2,11 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::Row;
+use crate::patience::PATIENCE;
 
 /// A page that is asked by one who has logged in.
 #[derive(Debug)]
@@ -102,10 +102,10 @@ pub fn log_in(http: SocketAddr, user: &str, password: &str) -> Answered {
 /// One request with these headers besides those that each has.
 ///
 /// # Panics
-/// If no answer comes within 20 seconds.
+/// If no answer comes within a minute.
 pub fn ask(http: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
     let mut stream = TcpStream::connect(http).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
+    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
     let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "Host") {
         request += &format!("Host: {http}\r\n");

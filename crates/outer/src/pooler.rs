@@ -13,8 +13,11 @@ use demo::{Account, Guard};
 use measure::{process, program};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a pooler may take to listen.
-const STARTS_WITHIN: Duration = Duration::from_secs(10);
+use crate::patience::PATIENCE;
+use crate::slots::Slot;
+
+/// How long a pooler may take to listen, to take over, to end. It takes milliseconds, on a busy machine seconds.
+const STARTS_WITHIN: Duration = PATIENCE;
 
 /// A running pooler. Dropping it kills it and removes its directory; its log is printed if a test is failing.
 pub struct Pooler {
@@ -26,6 +29,8 @@ pub struct Pooler {
     fds: Option<u32>,
     // Kills it if this test is killed.
     guard: Guard,
+    // Its test runs at least as long as it does.
+    _slot: Slot,
 }
 
 impl Pooler {
@@ -35,7 +40,7 @@ impl Pooler {
     /// file says something else: tests give hundreds of them.
     ///
     /// # Panics
-    /// If it does not come up within ten seconds.
+    /// If it does not come up within a minute.
     #[must_use]
     pub fn start(ini: &str, users: &str, fds: Option<u32>) -> Self {
         Self::start_with_files(ini, users, fds, &[])
@@ -44,7 +49,7 @@ impl Pooler {
     /// The same without users, and with more files in `{dir}`.
     ///
     /// # Panics
-    /// If it does not come up within ten seconds.
+    /// If it does not come up within a minute.
     #[must_use]
     pub fn start_with(ini: &str, files: &[(&str, String)]) -> Self {
         Self::start_with_files(ini, "", None, files)
@@ -60,7 +65,7 @@ impl Pooler {
     /// The same for a given program, with more variables in its environment.
     ///
     /// # Panics
-    /// If it does not come up within ten seconds.
+    /// If it does not come up within a minute.
     #[must_use]
     pub fn start_program(
         binary: &Path,
@@ -76,7 +81,7 @@ impl Pooler {
     /// `so_reuseport` and `unix_socket_dir = {dir}` are up to the file.
     ///
     /// # Panics
-    /// If it does not come up within ten seconds.
+    /// If it does not come up within a minute.
     #[must_use]
     pub fn start_one_of(binary: &Path, ini: &str, port: u16, number: usize) -> Self {
         let dir = Self::dir_of_one(port, number);
@@ -119,6 +124,7 @@ impl Pooler {
         files: &[(&str, String)],
         (port, dir): (u16, PathBuf),
     ) -> Self {
+        let slot = Slot::any();
         let account = demo::unprivileged();
         fs::create_dir(&dir).expect("the port makes the name fresh");
         let ini = ini.replace("{port}", &port.to_string()).replace("{dir}", &dir.display().to_string());
@@ -138,7 +144,7 @@ impl Pooler {
         let mut guard = Guard::start(&dir, "KILL", account.as_ref()).expect("/bin/sh is there");
         let process = spawn(&dir, account.as_ref(), fds, "", environment);
         guard.watch(process.id()).expect("it has just been started");
-        let mut pooler = Self { dir, port, process, must_live: false, fds, guard };
+        let mut pooler = Self { dir, port, process, must_live: false, fds, guard, _slot: slot };
         pooler.wait_until_it_listens();
         pooler
     }
@@ -166,7 +172,7 @@ impl Pooler {
     /// Sends it a signal until it has ended: Rust takes the first SIGSEGV for a question about its stack.
     ///
     /// # Panics
-    /// If it does not end within ten seconds.
+    /// If it does not end within a minute.
     pub fn end_by(&mut self, signal: Signal) -> ExitStatus {
         let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a pid")).expect("not 0");
         let begun = Instant::now();
@@ -202,7 +208,7 @@ impl Pooler {
     /// Another process takes this one's place. Returns the one before, which ends once nobody is left there.
     ///
     /// # Panics
-    /// If it has not taken over within ten seconds.
+    /// If it has not taken over within a minute.
     pub fn upgrade(&mut self) -> Child {
         let mut successor = self.start_successor();
         let up = format!("[{}] LOG process up", successor.id());
@@ -210,7 +216,7 @@ impl Pooler {
         while !self.log().contains(&up) {
             let has_ended = successor.try_wait().expect("it is our child");
             assert!(has_ended.is_none(), "it has ended:\n{}", program::last_lines(&self.log(), 10));
-            assert!(begun.elapsed() < STARTS_WITHIN, "it does not take over within 10 s");
+            assert!(begun.elapsed() < STARTS_WITHIN, "it does not take over within a minute");
             std::thread::yield_now();
         }
         std::mem::replace(&mut self.process, successor)
@@ -256,7 +262,7 @@ impl Pooler {
 
     fn wait_until_it_listens(&mut self) {
         let listens = program::awaits_clients(&mut self.process, self.port, STARTS_WITHIN);
-        assert!(listens, "the pooler does not listen within 10 s, or has ended:\n{}", self.log());
+        assert!(listens, "the pooler does not listen within a minute, or has ended:\n{}", self.log());
     }
 }
 

@@ -114,6 +114,7 @@ fn sessions_that_only_set_and_prepare_keep_no_server() {
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: psycopg_settings_pooled"]
 fn psycopg_settings_directly() {
     directly(&Program::python("psycopg_settings.py"));
 }
@@ -124,6 +125,7 @@ fn psycopg_settings_pooled() {
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: psycopg_objects_pooled"]
 fn psycopg_objects_directly() {
     directly(&Program::python("psycopg_objects.py"));
 }
@@ -134,6 +136,7 @@ fn psycopg_objects_pooled() {
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: asyncpg_pooled"]
 fn asyncpg_directly() {
     directly(&Program::python("asyncpg_sessions.py"));
 }
@@ -144,26 +147,31 @@ fn asyncpg_pooled() {
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: psycopg_settings_pooled"]
 fn sqlalchemy_directly() {
     directly(&Program::python("sqlalchemy_sessions.py"));
 }
 
 #[test]
+#[ignore = "test-full: a layer over psycopg; in the gate: psycopg_settings_pooled, psycopg_objects_pooled"]
 fn sqlalchemy_pooled() {
     pooled(&Program::python("sqlalchemy_sessions.py"));
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: psycopg_settings_pooled"]
 fn django_directly() {
     directly(&Program::python("django_sessions.py"));
 }
 
 #[test]
+#[ignore = "test-full: a layer over psycopg; in the gate: psycopg_settings_pooled, psycopg_objects_pooled"]
 fn django_pooled() {
     pooled(&Program::python("django_sessions.py"));
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: pgx_pooled"]
 fn pgx_directly() {
     if let Some(program) = Program::built_by("pgx") {
         directly(&program);
@@ -178,6 +186,7 @@ fn pgx_pooled() {
 }
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: pgjdbc_pooled"]
 fn pgjdbc_directly() {
     if let Some(program) = Program::built_by("pgjdbc") {
         directly(&program);
@@ -212,6 +221,7 @@ fn bench(stage: &Stage, url: &str, (script, also_simple): (&str, bool)) {
 const STAGE_SQL: &str = include_str!("../../pgbench/stage.sql");
 
 #[test]
+#[ignore = "test-full: it shows that the checks are true of PostgreSQL, which changes with them alone; in the gate: pgbench_pooled"]
 fn pgbench_directly() {
     let stage = Stage::set(&Wishes::default());
     let _nothing = stage.direct(STAGE_SQL);

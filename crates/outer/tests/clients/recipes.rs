@@ -61,9 +61,9 @@ fn jar(home: &Path) -> Option<PathBuf> {
 impl Cook {
     fn new(language: Option<Language>) -> Cook {
         let (stage, authority) = Stage::encrypted();
-        let root = PathBuf::from(format!("/tmp/outer-recipe-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&root);
-        let cook = Cook { stage, authority, root, port: demo::free_port(), language };
+        let port = demo::free_port();
+        let root = PathBuf::from(format!("/tmp/outer-recipe-{}-{port}", std::process::id()));
+        let cook = Cook { stage, authority, root, port, language };
         let dirs = [
             "",
             "bin",

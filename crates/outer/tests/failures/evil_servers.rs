@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outer::{Client, Impostor, Peer, Pooler, Stage, frontend};
+use outer::{Client, Impostor, Peer, Pooler, Slot, Stage, frontend};
 
 /// What all cases together may make the pooler grow.
 const GROWTH_KB_MAX: u64 = 24 * 1024;
@@ -432,6 +432,7 @@ fn cve_2021_23222_cve_2021_43767_bytes_behind_a_servers_yes_to_tls() {
 /// Hashing takes seconds of a processor, refused or not: the other pools are served meanwhile.
 #[test]
 fn costly_hashes_are_nobody_elses_trouble() {
+    let _alone = Slot::alone();
     let (stage, _) = Stage::encrypted();
     let counts = ["50000000", "2147483647", "2147483648", "1000000"];
     let firsts = counts.map(|count| format!("r=NONCEabc,s=c2FsdHNhbHRzYWx0c2FsdA==,i={count}"));

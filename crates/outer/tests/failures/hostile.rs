@@ -155,7 +155,7 @@ fn fifteen_thousand_half_open_logins() {
     // With the usual backlog of 128, a burst overflows it and waits a second for the kernel to try again.
     let settings = [("max_client_conn", "18000"), ("client_login_timeout", "15"), ("listen_backlog", "4096")];
     let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
-    let mut stage = Stage::set(&Wishes { auth: "scram-sha-256", settings, ..Wishes::default() });
+    let mut stage = Stage::set(&Wishes { auth: "scram-sha-256", settings, alone: true, ..Wishes::default() });
     outer::psql(&stage, &["-c", "select 1"]).expect("let in");
     let (before, _) = stage.pooler.resident_kb();
     let descriptors = stage.pooler.descriptors();

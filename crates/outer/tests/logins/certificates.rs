@@ -72,44 +72,42 @@ fn certificates_of_servers_that_are_not_good() {
     // Without a CA, whoever only requires TLS checks nothing.
     let ways: Vec<_> =
         modes.into_iter().map(|mode| (mode, true)).chain([("prefer", false), ("require", false)]).collect();
-    let pooler = |(mode, checks): &(&str, bool)| {
+    let pooler = |(mode, checks): &(&str, bool), query_wait_timeout: u32| {
         let files = format!("server_tls_ca_file = {ca}\nserver_tls_crl_file = {crl}\n");
         let ini = format!(
             "[databases]\n* = host=localhost port={port} dbname=postgres user=ann password=right\n[pgbouncer]\n\
              listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = any\n\
-             server_login_retry = 1\nquery_wait_timeout = 1\nserver_tls_sslmode = {mode}\n{}",
+             server_login_retry = 1\nquery_wait_timeout = {query_wait_timeout}\nserver_tls_sslmode = {mode}\n{}",
             if *checks { files.as_str() } else { "" }
         );
         Pooler::start_with(&ini, &[])
     };
-    let poolers: Vec<Pooler> = ways.iter().map(pooler).collect();
     let mut reached = 0;
     let all = ["good", "elsewhere", "expired", "revoked", "itself"].map(|file| (&ours, file));
-    for (number, (authority, file)) in all.into_iter().chain([(&theirs, "good")]).enumerate() {
+    for (authority, file) in all.into_iter().chain([(&theirs, "good")]) {
         for (name, end) in [("ssl_cert_file", "crt"), ("ssl_key_file", "key")] {
             let _ = stage.direct(&format!("alter system set {name} = '{}'", authority.path(&format!("{file}.{end}"))));
         }
         assert_eq!(stage.direct("select pg_reload_conf()"), "t");
-        let direct: Vec<Result<String, String>> = ways
-            .iter()
-            .map(|(mode, checks)| {
-                let roots =
-                    if *checks { format!("sslrootcert={ca} sslcrl={crl}") } else { "sslrootcert=/nowhere".to_owned() };
-                let target = format!(
-                    "host=localhost port={port} user=ann password=right dbname=postgres sslmode={mode} {roots}"
-                );
-                outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]).map(|(out, _)| out.trim().to_owned())
-            })
-            .collect();
-        // A database of its own for each certificate, so that no server is there already.
-        let through: Vec<_> = poolers
-            .iter()
-            .map(|pooler| {
-                let target = format!("host=127.0.0.1 port={} user=ann dbname=c{number}", pooler.port);
-                let printed = outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]);
-                (printed.map(|(out, _)| out.trim().to_owned()), pooler.log())
-            })
-            .collect();
+        let direct: Vec<Result<String, String>> = side_by_side(&ways, |(mode, checks)| {
+            let roots =
+                if *checks { format!("sslrootcert={ca} sslcrl={crl}") } else { "sslrootcert=/nowhere".to_owned() };
+            let target =
+                format!("host=localhost port={port} user=ann password=right dbname=postgres sslmode={mode} {roots}");
+            outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]).map(|(out, _)| out.trim().to_owned())
+        });
+        let expected: Vec<_> = ways.iter().zip(&direct).collect();
+        let through: Vec<_> = side_by_side(&expected, |(way, direct)| {
+            // Whoever is refused waits for all of it.
+            let pooler = pooler(way, if direct.is_ok() { 60 } else { 1 });
+            let target = format!("host=127.0.0.1 port={} user=ann dbname=postgres", pooler.port);
+            let printed = outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]);
+            if printed.is_err() {
+                // The server's login may end later than that.
+                eventually("it is told why", || pooler.log().contains("certificate"));
+            }
+            (printed.map(|(out, _)| out.trim().to_owned()), pooler.log())
+        });
         for (((mode, checks), direct), (through, log)) in ways.iter().zip(&direct).zip(&through) {
             let what = format!(
                 "{file} of {}, {mode}, a CA: {checks}",
@@ -129,6 +127,15 @@ fn certificates_of_servers_that_are_not_good() {
     }
     println!("6 certificates of servers by 8 settings: {reached} of 48 reach it, by libpq and by the pooler");
     assert!((20..48).contains(&reached), "both verdicts occur");
+}
+
+/// What comes of all of them, each in a thread of its own: whoever is refused waits for a second.
+fn side_by_side<T: Sync, R: Send>(all: &[T], does: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let does = &does;
+        let threads: Vec<_> = all.iter().map(|one| scope.spawn(move || does(one))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
+    })
 }
 
 /// Makes all that servers show; the other CA that has signed one.

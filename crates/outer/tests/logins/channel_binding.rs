@@ -10,9 +10,18 @@ const NO_OFFER: &str =
 
 /// A pooler with TLS for clients, in which ann logs in by SCRAM, before the server at this port.
 fn pooler(ours: &Authority, port: u16, more: &str) -> Pooler {
+    waiting_pooler(ours, port, more, 60)
+}
+
+/// One before a server that it refuses: then its clients wait for all of `query_wait_timeout`.
+fn refusing_pooler(ours: &Authority, port: u16, more: &str) -> Pooler {
+    waiting_pooler(ours, port, more, 1)
+}
+
+fn waiting_pooler(ours: &Authority, port: u16, more: &str, query_wait_timeout: u32) -> Pooler {
     let ini = format!(
         "[databases]\n* = host=127.0.0.1 port={port} dbname=postgres user=ann password=right\n[pgbouncer]\n\
-         {}server_login_retry = 1\nquery_wait_timeout = 3\n{more}\n",
+         {}server_login_retry = 1\nquery_wait_timeout = {query_wait_timeout}\n{more}\n",
         common(ours)
     );
     Pooler::start(&ini, "\"ann\" \"right\"\n", None)
@@ -39,10 +48,11 @@ fn log_in(stage: &Stage, port: u16, more: &str) -> Result<(), String> {
     ask(stage, port, more, "select 1").map(|one| assert_eq!(one, "1"))
 }
 
-/// The log, once it has the end of whoever was refused: it is written a little later than that is told.
-fn told(pooler: &Pooler) -> String {
-    eventually("it is written", || pooler.log().contains("closing because"));
-    pooler.log()
+/// That ann is refused, because of what the log says of the server: its login may end later than her patience.
+fn assert_refuses(stage: &Stage, pooler: &Pooler, words: &str) {
+    let outcome = log_in(stage, pooler.port, "");
+    assert!(outcome.is_err(), "{words}: {}", pooler.log());
+    eventually(words, || pooler.log().contains(words));
 }
 
 fn assert_refused(outcome: Result<(), String>, words: &str) {
@@ -93,24 +103,25 @@ fn libpq_binds_to_the_poolers_certificate_where_that_names_a_hash() {
 fn the_pooler_binds_to_postgresqls_certificate() {
     for signature in [Signature::Sha256, Signature::Sha384, Signature::Ed25519] {
         let (stage, ours) = Stage::encrypted_by(signature);
-        let outcome = |more: &str| {
-            let pooler = pooler(&ours, stage.cluster.port(), more);
+        let port = stage.cluster.port();
+        let is_encrypted = |binding: &str| {
+            let settings = format!("server_tls_sslmode = require\nserver_channel_binding = {binding}");
+            let pooler = pooler(&ours, port, &settings);
             let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-            ask(&stage, pooler.port, "", sql).map_err(|_| told(&pooler))
+            ask(&stage, pooler.port, "", sql).map_err(|_| pooler.log())
         };
-        let tls = "server_tls_sslmode = require\nserver_channel_binding =";
         for binding in ["prefer", "disable"] {
-            assert_eq!(outcome(&format!("{tls} {binding}")), Ok("t".to_owned()), "{signature:?} {binding}");
+            assert_eq!(is_encrypted(binding), Ok("t".to_owned()), "{signature:?} {binding}");
         }
-        match (outcome(&format!("{tls} require")), signature) {
-            (outcome, Signature::Sha256 | Signature::Sha384) => assert_eq!(outcome, Ok("t".to_owned())),
-            (outcome, Signature::Ed25519) => {
-                let words = "channel binding is required, but the server's certificate has no hash to bind to";
-                assert_refused(outcome.map(|_| ()), words);
-            }
+        if signature == Signature::Ed25519 {
+            let pooler = refusing_pooler(&ours, port, "server_tls_sslmode = require\nserver_channel_binding = require");
+            let words = "channel binding is required, but the server's certificate has no hash to bind to";
+            assert_refuses(&stage, &pooler, words);
+        } else {
+            assert_eq!(is_encrypted("require"), Ok("t".to_owned()), "{signature:?}");
         }
-        let clear = outcome("server_tls_sslmode = disable\nserver_channel_binding = require");
-        assert_refused(clear.map(|_| ()), "channel binding required, but SSL not in use");
+        let clear = refusing_pooler(&ours, port, "server_tls_sslmode = disable\nserver_channel_binding = require");
+        assert_refuses(&stage, &clear, "channel binding required, but SSL not in use");
     }
 }
 
@@ -123,15 +134,17 @@ fn a_server_that_asks_for_another_password_is_refused_where_binding_is_required(
             rule(&stage, method);
         }
         let settings = "server_tls_sslmode = require\nserver_channel_binding = require";
-        let pooler = pooler(&ours, stage.cluster.port(), settings);
-        let outcome = log_in(&stage, pooler.port, "").map_err(|_| told(&pooler));
+        let pooler = refusing_pooler(&ours, stage.cluster.port(), settings);
         match method {
-            "password" => assert_refused(outcome, words),
-            "trust" => assert_refused(
-                outcome,
+            "password" => assert_refuses(&stage, &pooler, words),
+            "trust" => assert_refuses(
+                &stage,
+                &pooler,
                 "channel binding required, but server authenticated client without channel binding",
             ),
             _ => {
+                // Its rule is still the one before.
+                assert!(log_in(&stage, pooler.port, "").is_err());
                 rule(&stage, method);
                 eventually("the pooler logs in", || log_in(&stage, pooler.port, "").is_ok());
             }
@@ -159,19 +172,21 @@ fn somebody_in_between_is_refused_by_both_ends() {
     assert_refused(log_in(&stage, stripping.port, "sslmode=require"), negotiation);
     assert_refused(log_in(&stage, stripping.port, "sslmode=require channel_binding=require"), NO_OFFER);
 
-    let behind_us = |strips: bool, binding: &str| {
-        let between = Between::start(&theirs, "between", stage.cluster.port(), strips);
-        let settings = format!("server_tls_sslmode = require\nserver_channel_binding = {binding}");
-        let pooler = pooler(&ours, between.port, &settings);
-        log_in(&stage, pooler.port, "").map_err(|_| told(&pooler))
-    };
+    let settings = |binding: &str| format!("server_tls_sslmode = require\nserver_channel_binding = {binding}");
     for strips in [false, true] {
-        assert_eq!(behind_us(strips, "disable"), Ok(()));
+        let between = Between::start(&theirs, "between", stage.cluster.port(), strips);
+        let pooler = pooler(&ours, between.port, &settings("disable"));
+        assert_eq!(log_in(&stage, pooler.port, "").map_err(|_| pooler.log()), Ok(()));
     }
-    assert_refused(behind_us(false, "prefer"), check_failed);
-    assert_refused(behind_us(false, "require"), check_failed);
-    assert_refused(behind_us(true, "prefer"), negotiation);
-    assert_refused(behind_us(true, "require"), NO_OFFER);
+    for (strips, binding, words) in [
+        (false, "prefer", check_failed),
+        (false, "require", check_failed),
+        (true, "prefer", negotiation),
+        (true, "require", NO_OFFER),
+    ] {
+        let between = Between::start(&theirs, "between", stage.cluster.port(), strips);
+        assert_refuses(&stage, &refusing_pooler(&ours, between.port, &settings(binding)), words);
+    }
 }
 
 /// The pooler knows the verifier of ann only: the keys that she proves open PostgreSQL, whichever login is bound.
@@ -204,18 +219,18 @@ fn proved_keys_pass_on_whichever_side_is_bound() {
 fn lookups_are_bound_too() {
     let (stage, ours) = Stage::encrypted();
     let _ = stage.direct("create role bob login superuser password 'looks'");
-    let outcome = |port: u16| {
+    let pooler = |port: u16| {
         let ini = format!(
             "[databases]\n* = host=127.0.0.1 port={port} dbname=postgres\n[pgbouncer]\n{}auth_user = bob\n\
              server_tls_sslmode = require\nserver_channel_binding = require\n",
             common(&ours)
         );
-        let pooler = Pooler::start(&ini, "\"bob\" \"looks\"\n", None);
-        log_in(&stage, pooler.port, "").map_err(|_| told(&pooler))
+        Pooler::start(&ini, "\"bob\" \"looks\"\n", None)
     };
-    assert_eq!(outcome(stage.cluster.port()), Ok(()));
+    let straight = pooler(stage.cluster.port());
+    assert_eq!(log_in(&stage, straight.port, "").map_err(|_| straight.log()), Ok(()));
     let theirs = Authority::new(&stage, "theirs");
     theirs.sign("between", "localhost", &["localhost", "127.0.0.1"]);
     let between = Between::start(&theirs, "between", stage.cluster.port(), false);
-    assert_refused(outcome(between.port), "SCRAM channel binding check failed");
+    assert_refuses(&stage, &pooler(between.port), "SCRAM channel binding check failed");
 }

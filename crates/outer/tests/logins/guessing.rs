@@ -16,9 +16,9 @@ const LASTS: Duration = Duration::from_secs(8);
 /// The longest delay, once for each guess.
 const DELAY: Duration = Duration::from_secs(1);
 
-fn stage(delay: &str) -> Stage {
+fn stage(delay: &str, alone: bool) -> Stage {
     let settings = vec![("auth_failure_delay", delay.to_owned()), ("log_connections", "0".to_owned())];
-    Stage::set(&Wishes { auth: "plain", settings, ..Wishes::default() })
+    Stage::set(&Wishes { auth: "plain", settings, alone, ..Wishes::default() })
 }
 
 /// The tag of the answer to a password, sent from this address.
@@ -59,7 +59,7 @@ fn guesses(from: Ipv4Addr, to: SocketAddr, lasts: Duration) -> usize {
 
 #[test]
 fn an_address_guesses_slowly_and_an_honest_login_beside_it_does_not_wait() {
-    let mut stage = stage("1");
+    let mut stage = stage("1", true);
     let (to, password) = (stage.pooler.address(), stage.cluster.password().to_owned());
     // Those that are free, those whose delay still grows, and one for each of the longest delay.
     let most = 3 + 2 + LASTS.as_millis().div_ceil(DELAY.as_millis()) as usize;
@@ -93,7 +93,7 @@ fn an_address_guesses_slowly_and_an_honest_login_beside_it_does_not_wait() {
 
 #[test]
 fn without_the_setting_guesses_are_answered_at_once() {
-    let stage = stage("0");
+    let stage = stage("0", false);
     let count = guesses(FIRST, stage.pooler.address(), Duration::from_secs(2));
     println!("{count} guesses in 2 s");
     assert!(count > 100, "{count} guesses");

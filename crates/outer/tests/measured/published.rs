@@ -4,18 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use demo::{Binaries, Cluster, Options, find_or_install, random_password};
-use outer::binary;
+use outer::{Slot, binary};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Each test has the machine to itself.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A directory for a report, gone with its value.
 struct Out(PathBuf);
@@ -49,7 +41,7 @@ fn binaries() -> Binaries {
 }
 
 fn postgres() -> Cluster {
-    Cluster::start(&binaries(), Options::default()).expect("it starts")
+    outer::cluster(&binaries(), Options::default())
 }
 
 fn said(output: &Output) -> String {
@@ -74,8 +66,9 @@ fn left_behind(cluster: &Cluster) -> String {
 }
 
 #[test]
+#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
 fn it_writes_samples_a_table_and_a_page_that_needs_nothing_else() {
-    let _alone = alone();
+    let _alone = Slot::alone();
     let out = Out::fresh();
     let output = bench(&out, &["--quick", "--only", "linux-1"]).output().expect("it starts");
     assert!(output.status.success(), "{}", said(&output));
@@ -94,8 +87,9 @@ fn it_writes_samples_a_table_and_a_page_that_needs_nothing_else() {
 }
 
 #[test]
+#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
 fn in_a_users_database_nothing_stays_and_nothing_of_others_is_touched() {
-    let _alone = alone();
+    let _alone = Slot::alone();
     let cluster = postgres();
     let url = cluster.url("postgres");
     let out = Out::fresh();
@@ -149,8 +143,9 @@ impl Drop for Others {
 }
 
 #[test]
+#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
 fn a_role_without_rights_leaves_room_to_others() {
-    let _alone = alone();
+    let _alone = Slot::alone();
     let cluster = postgres();
     let make = "CREATE ROLE few LOGIN PASSWORD 'few'";
     cluster.psql("postgres", make).expect("made");
@@ -192,8 +187,9 @@ fn seen(csv: &str, contestant: &str, round: u32) -> [f64; 2] {
 }
 
 #[test]
+#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
 fn whoever_comes_meanwhile_costs_no_slice_and_is_not_counted() {
-    let _alone = alone();
+    let _alone = Slot::alone();
     let cluster = postgres();
     let out = Out::fresh();
     let arguments = ["--quick", "--rounds", "3", "--only", "linux-1", &cluster.url("postgres")];
@@ -225,8 +221,9 @@ fn until_it_says(child: &mut Child, what: &str) -> BufReader<std::process::Child
 }
 
 #[test]
+#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
 fn ctrl_c_ends_it_in_order_and_keeps_what_was_measured() {
-    let _alone = alone();
+    let _alone = Slot::alone();
     let cluster = postgres();
     let out = Out::fresh();
     let url = cluster.url("postgres");

@@ -252,7 +252,7 @@ fn set_holds_for_live_pools_until_a_reload() {
 #[test]
 fn suspend_brings_everything_to_a_stand_and_nobody_notices() {
     const CLIENTS: usize = 20;
-    let settings = vec![("default_pool_size", "5".to_owned()), ("query_timeout", "10".to_owned())];
+    let settings = vec![("default_pool_size", "5".to_owned()), ("query_timeout", "4".to_owned())];
     let stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let load = Load::start(&stage, CLIENTS);
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
@@ -269,7 +269,7 @@ fn suspend_brings_everything_to_a_stand_and_nobody_notices() {
             thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))
         };
         // Once longer than query_timeout.
-        let stands = std::time::Duration::from_millis(if round == 0 { 11_000 } else { 500 });
+        let stands = std::time::Duration::from_millis(if round == 0 { 5_000 } else { 500 });
         let until = Instant::now() + stands;
         while Instant::now() < until {
             assert_eq!(type_it("show version").errors.len(), 0);

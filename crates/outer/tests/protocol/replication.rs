@@ -179,7 +179,7 @@ fn a_subscription_copies_and_follows_beside_a_load_and_over_a_restart() {
                 i * '1 h'::interval from generate_series(1, 5000) i";
     let _ = stage.direct(fill);
     let _ = stage.direct("create publication p for table facts, pgbench_accounts, pgbench_tellers, pgbench_branches");
-    let subscriber = Cluster::start(&stage.binaries, Options::default()).expect("another PostgreSQL");
+    let subscriber = outer::cluster(&stage.binaries, Options::default());
     let other = |sql: &str| subscriber.psql("postgres", sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     other(tables);
     for table in ["accounts", "tellers", "branches"] {

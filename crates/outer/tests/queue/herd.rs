@@ -59,8 +59,9 @@ fn span<T>(does: impl FnOnce() -> T) -> (T, (Instant, Instant)) {
 
 /// Thousands connect and log in, leave, connect without a word, and then say all at once who they are.
 #[test]
+#[ignore = "test-full: it compares latencies on a machine of its own; in the gate: a_release_is_one_assignment"]
 fn those_at_work_hardly_notice_a_storm_of_logins() {
-    let stage = Stage::set(&Wishes { pool: 8, workers: 1, ..Wishes::default() });
+    let stage = Stage::set(&Wishes { pool: 8, workers: 1, alone: true, ..Wishes::default() });
     let done = AtomicBool::new(false);
     let queued = || (0..STORM).map(|_| connect(&stage)).collect::<Vec<_>>();
     let (mut took, mut quiet, mut spans) =

@@ -65,7 +65,7 @@ fn measure(stage: &Stage) -> (Duration, usize) {
 
 #[test]
 fn short_transactions_do_not_queue_behind_reports() {
-    let mut stage = Stage::set(&Wishes { pool: SERVERS, workers: 1, ..Wishes::default() });
+    let mut stage = Stage::set(&Wishes { pool: SERVERS, workers: 1, alone: true, ..Wishes::default() });
     let (alike, reports) = measure(&stage);
     println!("one line: select 1 takes {alike:?} on average beside {reports} reports");
     let section = "[classes]\nreports = max=2\ndefault = long=reports long_after=0.2\n";

@@ -30,7 +30,7 @@ fn logins_that_each_name_another_database() {
     let mut settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
     settings.push(("log_disconnections", "0".to_owned()));
     settings.push(("log_pooler_errors", "0".to_owned()));
-    let mut stage = Stage::set(&Wishes { settings, any_database: true, ..Wishes::default() });
+    let mut stage = Stage::set(&Wishes { settings, any_database: true, alone: true, ..Wishes::default() });
     let address = stage.pooler.address();
     stage.client().query("select 1").expect("served");
     let (before, _) = stage.pooler.resident_kb();

@@ -91,9 +91,19 @@ fn users(stage: &Stage) -> String {
 
 #[test]
 fn users_of_one_database_share_its_connections() {
-    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    share(&[3]);
+}
+
+#[test]
+#[ignore = "test-full: it measures for half a minute alone; in the gate: users_of_one_database_share_its_connections, with another cap"]
+fn users_of_one_database_share_fewer_connections_and_more() {
+    share(&[2, 4]);
+}
+
+fn share(caps: &[u32]) {
+    let stage = Stage::set(&Wishes { workers: 1, alone: true, ..Wishes::default() });
     let users = users(&stage);
-    for cap in [2, 3, 4] {
+    for &cap in caps {
         let pooler = Pooler::start(&ini(&stage, cap), &users, None);
         let found = measure(&stage, &pooler);
         let total: f64 = found.served_s.iter().sum();
@@ -123,7 +133,7 @@ fn pgbouncer_beside_it() {
         println!("PGBOUNCER is not set");
         return;
     };
-    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let stage = Stage::set(&Wishes { workers: 1, alone: true, ..Wishes::default() });
     let users = users(&stage);
     for cap in [2, 3, 4] {
         let pooler = Pooler::start_program(Path::new(&path), &ini(&stage, cap), &users, None, &[]);

@@ -375,6 +375,7 @@ fn a_user_without_rights_may_ask() {
 }
 
 #[test]
+#[ignore = "test-full: it makes 9,000 objects; in the gate: functions_in_every_language_and_form"]
 fn five_thousand_functions() {
     let stage = Stage::set(&Wishes::default());
     let mut client = stage.client();

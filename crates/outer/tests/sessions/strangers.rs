@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use outer::line::{Line, Manner, SSL_REQUEST, trusting};
-use outer::{Authority, Impostor, Pooler, Stage, frontend};
+use outer::{Authority, Impostor, Pooler, Slot, Stage, frontend};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ClientConfig;
 
@@ -30,6 +30,7 @@ struct Scene {
     stage: Stage,
     pooler: Pooler,
     config: Arc<ClientConfig>,
+    _slot: Slot,
 }
 
 impl Scene {
@@ -37,10 +38,11 @@ impl Scene {
     fn set(rules: &str, more: &str) -> Scene {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum anybody may");
+        let slot = Slot::alone();
         let (stage, ours) = Stage::encrypted();
         let config = trusting(&ours, Some("postgresql"));
         let pooler = pooler(&stage, &ours, rules, more);
-        Scene { stage, pooler, config }
+        Scene { stage, pooler, config, _slot: slot }
     }
 
     fn honest_login(&self) -> Duration {
@@ -156,6 +158,7 @@ fn sends_half_a_hello(scene: &Scene, number: usize, hello: &[u8]) -> io::Result<
 }
 
 #[test]
+#[ignore = "test-full: 9,000 clients; in the gate: half_a_client_hello_as_large_as_tls_allows, of four records"]
 fn half_a_client_hello_of_a_whole_record() {
     let hello = half_a_hello(0x4000);
     let attack = |scene: &Scene, number| sends_half_a_hello(scene, number, &hello);
@@ -188,6 +191,7 @@ fn half_a_handshake() {
 }
 
 #[test]
+#[ignore = "test-full: 9,000 clients; in the gate: half_a_password_of_64_kb_inside_tls"]
 fn half_a_password_of_64_kb() {
     let half = [&b"p"[..], &PASSWORD_LEN.to_be_bytes(), &vec![b'x'; PASSWORD_LEN as usize - 5]].concat();
     Scene::set("host evil all all password", "[pgbouncer]").attack("half a password", |scene, _| {

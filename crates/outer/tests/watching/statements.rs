@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use demo::{Cluster, Options};
-use outer::{Answer, Client};
+use outer::{Answer, Client, Slot};
 use sql::{Rules, Text, quoted_setting, setting_key};
 
 const TAGS: &str = include_str!("../../../sql/tests/tags.txt");
@@ -15,10 +15,12 @@ const TAGS: &str = include_str!("../../../sql/tests/tags.txt");
 struct Server {
     cluster: Cluster,
     rules: std::path::PathBuf,
+    _slot: Slot,
 }
 
 impl Server {
     fn start(name: &str) -> Server {
+        let slot = Slot::any();
         let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
         let binaries = demo::find_or_install(&cache, &mut |line| println!("{line}"));
         let binaries = binaries.expect("PostgreSQL is here or can be installed");
@@ -26,8 +28,8 @@ impl Server {
         fs::write(&rules, "local all all trust\nhost all all 127.0.0.1/32 trust\n").expect("a file can be written");
         let extra = [("hba_file", rules.to_str().expect("a name in UTF-8")), ("max_prepared_transactions", "2")];
         let extra = extra.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let cluster = Cluster::start(&binaries, Options { extra, ..Options::default() }).expect("PostgreSQL starts");
-        Server { cluster, rules }
+        let cluster = outer::cluster(&binaries, Options { extra, ..Options::default() });
+        Server { cluster, rules, _slot: slot }
     }
 
     fn client(&self) -> Client {
