@@ -6,9 +6,15 @@ use outer::{Pgbench, Stage, Wishes, psql, python};
 fn clean(stage: &Stage, arguments: &[&str]) -> Pgbench {
     let run = Pgbench::run(stage, arguments).unwrap_or_else(|wrote| panic!("pgbench {arguments:?}: {wrote}"));
     println!("pgbench {}: {:.0} tps, {:.2} ms", arguments.join(" "), run.tps, run.latency_ms);
-    let of = |name: &str| arguments.iter().skip_while(|word| **word != name).nth(1).and_then(|word| word.parse::<u64>().ok());
+    let of = |name: &str| {
+        arguments.iter().skip_while(|word| **word != name).nth(1).and_then(|word| word.parse::<u64>().ok())
+    };
     let wanted = of("-c").zip(of("-t")).map(|(clients, each)| clients * each);
-    assert_eq!((Some(run.transactions), run.failed, run.complaints.as_str()), (wanted, 0, ""), "{arguments:?}: {run:?}");
+    assert_eq!(
+        (Some(run.transactions), run.failed, run.complaints.as_str()),
+        (wanted, 0, ""),
+        "{arguments:?}: {run:?}"
+    );
     run
 }
 

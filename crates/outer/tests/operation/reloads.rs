@@ -54,7 +54,9 @@ fn a_storm_of_reloads_drops_nobody_and_leaves_nothing() {
             let (begun, worked) = (Instant::now(), served.load(Ordering::Relaxed));
             (0..RELOADS).for_each(&mut reload);
             let lasted = begun.elapsed();
-            eventually("the clients work all the while", || served.load(Ordering::Relaxed) > worked + 10 * CLIENTS as u64);
+            eventually("the clients work all the while", || {
+                served.load(Ordering::Relaxed) > worked + 10 * CLIENTS as u64
+            });
             // One of the two files that load allows the pool one server more; besides, one may just be opened and another closed.
             eventually("no descriptor is left", || stage.pooler.descriptors() <= before.1 + 2);
             ((before, level(&stage.pooler)), lasted)

@@ -127,7 +127,8 @@ fn held(stage: &Stage) -> usize {
         fields.get(2).is_some_and(|remote| remote.ends_with(&port))
             && fields.get(3).is_some_and(|state| ["01", "02"].contains(state))
     };
-    let of = |table: &str| fs::read_to_string(table).map_or(0, |table| table.lines().filter(|line| is_held(line)).count());
+    let of =
+        |table: &str| fs::read_to_string(table).map_or(0, |table| table.lines().filter(|line| is_held(line)).count());
     of("/proc/net/tcp") + of("/proc/net/tcp6")
 }
 

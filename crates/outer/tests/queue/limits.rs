@@ -83,8 +83,10 @@ fn a_statement_has_so_many_servers_and_no_more_and_may_be_named() {
     psycopg(&stage, &["statement", "2"]);
     let shown = console.query("show fingerprints").expect("an answer");
     let index = shown.names.iter().position(|name| name == "statement").expect("its text");
-    let locks =
-        shown.rows.iter().find(|row| row[index].as_deref().is_some_and(|text| text.starts_with("select pg_advisory_xact_lock_shared")));
+    let locks = shown
+        .rows
+        .iter()
+        .find(|row| row[index].as_deref().is_some_and(|text| text.starts_with("select pg_advisory_xact_lock_shared")));
     let name = locks.and_then(|row| row[0].clone()).unwrap_or_else(|| panic!("{shown:?}"));
     let lock = row(&shown, &name, None);
     assert_eq!((lock("count").as_str(), lock("waiting").as_str(), lock("active").as_str()), ("6", "0", "0"));

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -93,6 +92,15 @@ fn users(stage: &Stage) -> String {
     text
 }
 
+/// Ends those who hammer when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What somebody who has all servers cannot do: each of three users is served again and again under a cap of two, while all go on asking.
 #[test]
 fn users_of_one_database_take_turns() {
@@ -104,7 +112,9 @@ fn users_of_one_database_take_turns() {
     let served: [AtomicU64; 3] = Default::default();
     let watched = Instant::now();
     let before = backends_ever(&stage);
-    let turns = thread::scope(|scope| {
+    thread::scope(|scope| {
+        // They end also if this panics.
+        let _end = End(&done);
         for ((user, clients), served) in USERS.iter().zip(&served) {
             for _ in 0..*clients {
                 scope.spawn(|| hammer(pooler.address(), user, &measuring, &done, served));
@@ -114,15 +124,10 @@ fn users_of_one_database_take_turns() {
         }
         let counts = || served.each_ref().map(|served| served.load(Ordering::Relaxed));
         let begun = counts();
-        let turns = panic::catch_unwind(AssertUnwindSafe(|| {
-            eventually("each is served again and again", || {
-                counts().iter().zip(begun).all(|(now, before)| now - before >= EACH)
-            });
-        }));
-        done.store(true, Ordering::Relaxed);
-        turns
+        eventually("each is served again and again", || {
+            counts().iter().zip(begun).all(|(now, before)| now - before >= EACH)
+        });
     });
-    turns.unwrap_or_else(|why| panic::resume_unwind(why));
     // One a slice and token, and what asks pg_stat_database.
     let (opened, lasted_s) = (backends_ever(&stage) - before, watched.elapsed().as_secs_f64());
     println!("{served:?} served in {lasted_s:.1} s, {opened} connections opened");

@@ -1,6 +1,5 @@
 //! `pool_size = auto` in front of PostgreSQL: it finds some size, and tells what PostgreSQL says that the pool's servers wait for.
 
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -22,17 +21,23 @@ fn what_servers_wait_for_is_told() {
     // They work until it is told, however long that takes.
     let transactions: usize = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| work(stage.client(), &is_done))).collect();
-        let told = panic::catch_unwind(AssertUnwindSafe(|| {
-            eventually("it tells of locks", || told(&mut console).contains(" wait for Lock t"));
-        }));
-        is_done.store(true, Ordering::Relaxed);
-        let done = clients.into_iter().map(|client| client.join().expect("no client has seen an error")).sum();
-        told.unwrap_or_else(|why| panic::resume_unwind(why));
-        done
+        let end = End(&is_done);
+        eventually("it tells of locks", || told(&mut console).contains(" wait for Lock t"));
+        drop(end);
+        clients.into_iter().map(|client| client.join().expect("no client has seen an error")).sum()
     });
     println!("{}; {transactions} transactions", told(&mut console));
     assert_eq!(stage.direct("select n from one"), transactions.to_string());
     stage.assert_healthy();
+}
+
+/// Ends those who work when it is dropped, also by a panic.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Returns how many transactions it has done.

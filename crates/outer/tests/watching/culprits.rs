@@ -195,8 +195,7 @@ fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
     let culprit = root(&stage, "50");
     assert_eq!(culprit["state"], "idle in transaction");
     assert_eq!(culprit["tags"], "controller=basket correlation_id=77");
-    let holder =
-        found("it holds a server", || show(&stage, "HOLDERS").into_iter().find(|row| row["blocking"] == "50"));
+    let holder = found("it holds a server", || show(&stage, "HOLDERS").into_iter().find(|row| row["blocking"] == "50"));
     assert_eq!((holder["reason"].as_str(), holder["pid"].as_str()), ("idle in transaction", culprit["pid"].as_str()));
     assert_eq!(holder["client_id"], culprit["client_id"]);
     draw(&stage, &page, ("locks", "idle in transaction"), "slow-idle-in-transaction");
@@ -214,7 +213,8 @@ fn a_row_lock_that_one_idle_in_transaction_keeps_from_fifty() {
 fn an_alter_table_behind_a_report_with_all_readers_behind_it() {
     let (stage, page) = stage(40, vec![]);
     run(&stage, "create table orders (id int primary key)");
-    let _report = begin(&stage, "select pg_sleep(3600) from (values (1)) v(x) left join orders on false /*job:report*/");
+    let _report =
+        begin(&stage, "select pg_sleep(3600) from (values (1)) v(x) left join orders on false /*job:report*/");
     eventually("the report runs", || {
         stage.direct("select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == "1"
     });

@@ -65,7 +65,8 @@ fn joined(stage: &Stage) {
     let theirs = stage.direct(
         "select pid || ' ' || state || ' ' || wait_event_type || ':' || wait_event from pg_stat_activity where query like 'create table t%'",
     );
-    let is_it = |row: &Shown| row["tags"].as_deref() == Some("controller=carts correlation_id=9") && row["pid"].is_some();
+    let is_it =
+        |row: &Shown| row["tags"].as_deref() == Some("controller=carts correlation_id=9") && row["pid"].is_some();
     let row = found(&stranger, || show(stage, "ACTIVITY").into_iter().find(is_it));
     let text = |name: &str| row[name].clone().unwrap_or_default();
     let ours = format!("{} {} {}:{}", text("pid"), text("state"), text("wait_event_type"), text("wait_event"));
@@ -184,7 +185,10 @@ fn a_hung_postgresql_holds_up_nobody_else() {
 fn silences(stage: &Stage) -> Vec<bool> {
     let log = stage.pooler.log();
     let lines = log.lines().map(|line| (line.contains("cannot be asked what its backends do: no answer"), line));
-    lines.filter(|(is_silent, line)| *is_silent || line.contains("answers again")).map(|(is_silent, _)| is_silent).collect()
+    lines
+        .filter(|(is_silent, line)| *is_silent || line.contains("answers again"))
+        .map(|(is_silent, _)| is_silent)
+        .collect()
 }
 
 fn is_silent(stage: &Stage) -> bool {
