@@ -211,7 +211,7 @@ public final class Sessions {
 
     private static void watch() {
         try {
-            Thread.sleep(TimeUnit.MINUTES.toMillis(2));
+            Thread.sleep(TimeUnit.MINUTES.toMillis(30));
         } catch (InterruptedException impossible) {
             throw new IllegalStateException(impossible);
         }
@@ -226,7 +226,7 @@ public final class Sessions {
         login = new Properties();
         login.put("user", user[0]);
         login.put("password", user.length > 1 ? user[1] : "");
-        login.put("connectTimeout", "10");
+        login.put("connectTimeout", "120");
     }
 
     public static void main(String[] arguments) throws Exception {

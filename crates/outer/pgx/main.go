@@ -22,7 +22,7 @@ import (
 const sessions = 12
 
 // Whoever waits longer waits for ever.
-const patience = 30 * time.Second
+const patience = 300 * time.Second
 
 var url string
 
@@ -217,7 +217,7 @@ func main() {
 	}
 	url = os.Args[1]
 	chosen := wanted(os.Args[2:])
-	time.AfterFunc(2*time.Minute, func() { panic("hangs") })
+	time.AfterFunc(30*time.Minute, func() { panic("hangs") })
 	if !(check{"prepare", prepare}).holds() {
 		os.Exit(1)
 	}

@@ -215,7 +215,7 @@ func listen() {
 		before, next := (number+sessions-1)%sessions, (number+1)%sessions
 		for turn := range 3 {
 			s.do("select pg_notify($1, $2)", fmt.Sprintf("channel_%d", next), fmt.Sprintf("%d/%d", number, turn))
-			limited, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+			limited, cancel := context.WithTimeout(s.ctx, patience)
 			told, err := s.WaitForNotification(limited)
 			cancel()
 			sound(err, "WaitForNotification")
@@ -255,7 +255,7 @@ func discardingPool() {
 	}
 	config.AfterRelease = func(c *pgx.Conn) bool {
 		// Its names are gone with DISCARD ALL, which pgx must be told: so they are deallocated by its own call first.
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if c.DeallocateAll(ctx) != nil {
 			return false
@@ -290,7 +290,7 @@ func cancelled() {
 	atOnce(func(s session, number int) {
 		s.do("set work_mem = '" + kilobytes(1000+number) + "'")
 		limited, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
-		_, err := s.Exec(limited, "select pg_sleep(10)")
+		_, err := s.Exec(limited, "select pg_sleep(3600)")
 		cancel()
 		same(err != nil && s.IsClosed(), true, "the connection after its context's end")
 		again := connect(s.ctx, nil)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 
 import asyncpg
-from sessions import SESSIONS, check, main, same
+from sessions import PATIENCE_S, SESSIONS, check, main, same
 from tasks import at_once, in_step, raises
 
 URL = ""
@@ -327,7 +327,7 @@ def listen():
             for turn in range(3):
                 neighbour = (number + 1) % SESSIONS
                 await connection.execute("select pg_notify($1, $2)", f"channel_{neighbour}", f"{number}/{turn}")
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(PATIENCE_S):
                     got = await told.get()
                 before = (number - 1) % SESSIONS
                 same(got, (pids[before], f"channel_{number}", f"{before}/{turn}"), "pid, channel, payload")
@@ -393,7 +393,7 @@ def pool_reset():
     asyncio.run(everybody(work))
 
     async def total():
-        async with connected() as connection, asyncio.timeout(10):
+        async with connected() as connection, asyncio.timeout(PATIENCE_S):
             await connection.execute("select pg_advisory_lock(5)")
 
     asyncio.run(total())
@@ -407,7 +407,7 @@ def timeouts():
         async with connected() as connection:
             await connection.execute(f"set work_mem = '{1000 + number}kB'")
             for _ in range(3):
-                await raises(TimeoutError, "a timeout", connection.execute("select pg_sleep(10)", timeout=0.05))
+                await raises(TimeoutError, "a timeout", connection.execute("select pg_sleep(3600)", timeout=0.05))
                 same(await connection.fetchval("show work_mem"), f"{1000 + number}kB", "work_mem after a cancel")
 
     at_once(talk)

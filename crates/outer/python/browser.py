@@ -13,7 +13,7 @@ import tempfile
 import time
 
 # How long an answer, or what is waited for, may take.
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Browser:
@@ -48,7 +48,7 @@ class Browser:
     def __exit__(self, *_):
         self.process.terminate()
         try:
-            self.process.wait(5)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -1,8 +1,8 @@
 """psycopg 3 against a pool of one server: queries that take too long, and clients that cannot wait.
 
-    deadlines.py URL query_timeout|waits
+    deadlines.py URL query_timeout|waits|crowd
 
-The pooler has query_timeout = 1, or query_wait_notify = 1. Whatever is not as it should be ends the program with a traceback; what
+The pooler has query_wait_notify = 1; query_timeout is set here. Whatever is not as it should be ends the program with a traceback; what
 was measured is printed.
 """
 
@@ -16,6 +16,8 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 URL = sys.argv[1]
+# Whoever waits longer waits for ever.
+PATIENCE_S = 300
 
 
 def connect(**settings):
@@ -38,11 +40,30 @@ def cancelled(connection, text):
     raise AssertionError(f"{text} was not cancelled")
 
 
+class Timeout:
+    """A query_timeout of so many seconds, in force within the `with` block. Outside it there is none: on a busy machine any query may take a second."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __enter__(self):
+        self.set(self.seconds)
+
+    def __exit__(self, *_):
+        self.set(0)
+
+    def set(self, seconds):
+        with psycopg.connect(URL.rsplit("/", 1)[0] + "/pgbouncer", autocommit=True) as console:
+            console.execute(f"set query_timeout = {seconds}")
+
+
 def query_timeout():
     with connect() as connection:
         pid = one(connection, "select pg_backend_pid()")
-        lasted, detail, error = cancelled(connection, "select pg_sleep(20)")
-        assert 0.9 < lasted < 8, lasted
+        with Timeout(1):
+            lasted, detail, error = cancelled(connection, "select pg_sleep(3600)")
+        # That it is told in that moment and not later is proven by the transcripts deadlines/query-*.
+        assert lasted >= 1, lasted
         assert str(error).startswith("canceling statement due to user request"), error
         assert detail["query_timeout_ms"] == 1000 and detail["ran_ms"] >= 1000, detail
         assert one(connection, "select pg_backend_pid()") == pid, "the server goes on"
@@ -52,24 +73,26 @@ def query_timeout():
             connection.execute("create table never (i int)")
             try:
                 with connection.transaction():
-                    cancelled(connection, "select pg_sleep(20)")
+                    with Timeout(1):
+                        cancelled(connection, "select pg_sleep(3600)")
                     raise RuntimeError("on to the savepoint")
             except RuntimeError:
                 pass
             assert connection.info.transaction_status == TransactionStatus.INTRANS
             assert one(connection, "select count(*) from never") == 0, "what came before it is still there"
         assert one(connection, "select to_regclass('never')") is None
-        # What follows at once is not struck.
-        for _ in range(3):
-            cancelled(connection, "select pg_sleep(20)")
-            assert [one(connection, f"select {number}") for number in range(20)] == list(range(20))
+        # What follows at once is not struck. It would be by its own timeout only if one of these took five seconds.
+        with Timeout(5):
+            for _ in range(2):
+                cancelled(connection, "select pg_sleep(3600)")
+                assert [one(connection, f"select {number}") for number in range(20)] == list(range(20))
         # Prepared statements, and a pipeline.
         for _ in range(7):
             assert connection.execute("select %s::int", (7,)).fetchone() == (7,)
         try:
-            with connection.pipeline():
+            with Timeout(1), connection.pipeline():
                 first = connection.execute("select 1")
-                connection.execute("select pg_sleep(20)")
+                connection.execute("select pg_sleep(3600)")
                 last = connection.execute("select 3")
         except errors.QueryCanceled:
             pass
@@ -143,6 +166,29 @@ def deadlines():
         assert one(begun, "show pgweir.deadline_ms") == "300", "what it began with"
 
 
+def told():
+    """Who waits is told its place, and for how long it will wait: while it waits, since it is served when it has been told."""
+    details, is_told = [], threading.Event()
+
+    def hears(notice):
+        details.append(notice.message_detail)
+        is_told.set()
+
+    with connect() as waiter, Holder() as holder:
+        waiter.add_notice_handler(hears)
+        answer = []
+        waits = threading.Thread(daemon=True, target=lambda: answer.append(one(waiter, "select 7")))
+        waits.start()
+        assert is_told.wait(PATIENCE_S), "it is told nothing"
+        assert not answer, "it was served before"
+        holder.connection.rollback()
+        waits.join(PATIENCE_S)
+        assert answer == [7], answer
+    found = re.fullmatch(r"place=1 of 1 expected_wait_ms=\d+", details[0])
+    assert found, details
+    print(f"who waits is told: {details[0]}")
+
+
 def crowd():
     """Many at one server: some are in a hurry. Who is, is served in time or told at once; what waits is told how long it will."""
     stop = time.monotonic() + 6
@@ -199,6 +245,8 @@ def crowd():
 
 if sys.argv[2] == "query_timeout":
     query_timeout()
+elif sys.argv[2] == "crowd":
+    crowd()
 else:
     deadlines()
-    crowd()
+    told()

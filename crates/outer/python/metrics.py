@@ -54,7 +54,7 @@ EXPORTER = [
 
 def fetched(accept):
     request = urllib.request.Request(URL, headers={"Accept": accept} if accept else {})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 

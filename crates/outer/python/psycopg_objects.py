@@ -6,7 +6,7 @@ import decimal
 
 import psycopg
 from psycopg import errors
-from sessions import SESSIONS, Different, at_once, check, eventually, in_step, main, raises, same
+from sessions import PATIENCE_S, SESSIONS, Different, at_once, check, eventually, in_step, main, raises, same
 from through_psycopg import autocommitting, connect, one, prepare, show
 
 
@@ -230,7 +230,7 @@ def listen():
             step()
             neighbour = (number + 1) % SESSIONS
             connection.execute("select pg_notify(%s, %s)", (f"channel_{neighbour}", f"from {number}"))
-            told = list(connection.notifies(timeout=5, stop_after=1))
+            told = list(connection.notifies(timeout=PATIENCE_S, stop_after=1))
             before = (number - 1) % SESSIONS
             same([(n.channel, n.payload) for n in told], [(f"channel_{number}", f"from {before}")], "the notification")
             same(told[0].pid, pids[before], "the sender's pid")

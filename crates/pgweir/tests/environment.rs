@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PGWEIR: &str = env!("CARGO_BIN_EXE_pgweir");
 
 /// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port()

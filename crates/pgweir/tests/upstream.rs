@@ -13,7 +13,7 @@ const PGWEIR: &str = env!("CARGO_BIN_EXE_pgweir");
 const SSL_REQUEST: [u8; 4] = 80_877_103_u32.to_be_bytes();
 
 /// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// `pgweir run` in front of an upstream, its log line by line.
 struct Running {

@@ -334,7 +334,8 @@ const TOLD: [Told; 11] = [
     Told { what: "max_user_client_connections", settings: "max_user_client_connections = 2", does: one_too_many },
     Told {
         what: "query_wait_timeout",
-        settings: "query_wait_timeout = 1\ndefault_pool_size = 1",
+        // The holder's own wait for the first server is to be shorter, on any machine.
+        settings: "query_wait_timeout = 10\ndefault_pool_size = 1",
         does: |pooler| {
             let mut holder = client(pooler);
             holder.query("begin").expect("served");
@@ -344,7 +345,7 @@ const TOLD: [Told; 11] = [
     Told {
         what: "query_timeout",
         settings: "query_timeout = 1",
-        does: |pooler| heard(&mut client(pooler), "select pg_sleep(5)"),
+        does: |pooler| heard(&mut client(pooler), "select pg_sleep(3600)"),
     },
     Told {
         what: "idle_transaction_timeout",

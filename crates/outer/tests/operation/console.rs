@@ -148,7 +148,7 @@ impl Drop for Exporter {
 /// The body of what is at an address; empty if nobody listens there yet.
 fn get(address: SocketAddr) -> String {
     let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("not zero");
+    stream.set_read_timeout(Some(Duration::from_secs(120))).expect("not zero");
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it is read");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer, and the end");

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use outer::{Client, Pooler, Stage, Wishes, eventually, frontend};
 
-/// The queries take this long unless they are cancelled.
-const WITHIN: Duration = Duration::from_secs(5);
+/// It ends by its cancel only.
+const ENDLESS: &str = "select pg_sleep(3600)";
 
-const RUNNING: &str = "select count(*) from pg_stat_activity where state = 'active' and query = 'select pg_sleep(5)'";
+const RUNNING: &str =
+    "select count(*) from pg_stat_activity where state = 'active' and query = 'select pg_sleep(3600)'";
 
 /// Processes with the numbers 1, 2 and so on, that all listen on one port.
 struct Fleet {
@@ -58,7 +59,7 @@ fn cancel_again_and_again(stage: &Stage, client: &mut Client, place: &client::Pl
     let (pid, key) = client.cancel_key();
     let mut longest = Duration::ZERO;
     for round in 0..times {
-        client.send(&frontend::query("select pg_sleep(5)")).expect("connected");
+        client.send(&frontend::query(ENDLESS)).expect("connected");
         // A request that comes before its query cancels nothing.
         eventually("the query runs", || stage.direct(RUNNING) == "1");
         let begun = Instant::now();
@@ -70,7 +71,6 @@ fn cancel_again_and_again(stage: &Stage, client: &mut Client, place: &client::Pl
         assert_eq!(code, Some("57014"), "round {round} at {place}: {answer:?}");
         longest = longest.max(begun.elapsed());
     }
-    assert!(longest < WITHIN, "the slowest cancel took {longest:?}");
     longest
 }
 
@@ -102,8 +102,9 @@ fn three_processes_pass_cancels_on() {
     let port = fleet.port;
     let shown = console.query("show peers").expect("answered").lines();
     assert_eq!(shown, [1, 2, 3].map(|number| format!("{number}|{}|{port}|5", dir(number))));
-    let pools = console.query("show peer_pools").expect("answered").lines();
-    assert_eq!(pools, ["1|0|0|0|0", "3|0|0|0|0"], "nothing is left behind");
+    eventually("nothing is left behind", || {
+        console.query("show peer_pools").expect("answered").lines() == ["1|0|0|0|0", "3|0|0|0|0"]
+    });
     let lists = console.query("show lists").expect("answered").lines();
     assert!(lists.contains(&"peers|3".to_owned()) && lists.contains(&"peer_pools|2".to_owned()), "{lists:?}");
     assert!(fleet.poolers.iter_mut().all(Pooler::is_alive));
@@ -139,7 +140,7 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     let ours = Pooler::dir_of_one(port, 1);
     let peers =
         format!("1 = host={}\n2 = host=127.0.0.1 port={silent_port} pool_size=2\n3 = host=/nowhere\n", ours.display());
-    let settings = "peer_id = 1\ncancel_wait_timeout = 60\nserver_tls_sslmode = disable\n";
+    let settings = "peer_id = 1\ncancel_wait_timeout = 3600\nserver_tls_sslmode = disable\n";
     let text = ini(&stage, settings, &peers);
     let mut pooler = Pooler::start_one_of(&outer::binary(), &text, port, 1);
     let address = pooler.address();
@@ -159,8 +160,9 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     let before = pooler.descriptors();
     cancel(2, 5);
     cancel(3, 5);
-    let pools = console.query("show peer_pools").expect("answered").lines();
-    assert_eq!(pools, ["2|2|3|2|0", "3|0|0|0|0"], "two are sent, three wait; nobody is at home at the other");
+    eventually("two are sent, three wait; nobody is at home at the other", || {
+        console.query("show peer_pools").expect("answered").lines() == ["2|2|3|2|0", "3|0|0|0|0"]
+    });
     assert!(console.query("set cancel_wait_timeout = 1").expect("answered").errors.is_empty());
     assert_eq!(client.query("select 1").expect("served meanwhile").value(), Some("1"));
     eventually("each request has its time and no more", || {
@@ -168,10 +170,9 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     });
     eventually("no descriptor is left", || pooler.descriptors() <= before);
     drop(client);
-    assert_eq!(
-        pooler.log().matches("cancel request not passed on to peer 3 (/nowhere:6432): connect failed").count(),
-        5
-    );
+    eventually("each that was not passed on is logged", || {
+        pooler.log().matches("cancel request not passed on to peer 3 (/nowhere:6432): connect failed").count() == 5
+    });
 
     // The silent peer moves to where we are: its clients are ours now, so to say, and none has that key.
     let moved = peers.replace(&format!("host=127.0.0.1 port={silent_port} pool_size=2"), "host=127.0.0.1 port=1");

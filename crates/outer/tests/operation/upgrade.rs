@@ -1,5 +1,6 @@
 //! Online upgrade (`-R`): another process takes the place of the running one, and nobody notices.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 use outer::{Client, Stage, Wishes, eventually, frontend};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The process before has to end so soon, once nobody is left there.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// The process before has to end so soon, once nobody is left there: a bound that only one that never ends reaches.
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 fn wishes(pool: u32, more: &[(&'static str, &str)]) -> Wishes {
     let mut settings = vec![("unix_socket_dir", "{dir}".to_owned())];
@@ -33,6 +34,9 @@ fn assert_ends(mut before: Child) {
     }
 }
 
+/// A thousand clients at twenty servers wait for each other, on a busy machine for long.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// A transfer's end, and how long it took.
 type Sample = (Instant, Duration);
 
@@ -52,7 +56,7 @@ impl Load {
         let threads = (0..clients).map(|number| {
             let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
             let mut client = stage.client();
-            client.set_patience(Duration::from_secs(60));
+            client.set_patience(PATIENCE);
             let run = move || {
                 let mut samples = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
@@ -76,8 +80,11 @@ impl Load {
     }
 
     fn goes_on(&self, more: u64) {
-        let before = self.done.load(Ordering::Relaxed);
-        eventually("transfers go on", || self.done.load(Ordering::Relaxed) > before + more);
+        let (before, begun) = (self.done.load(Ordering::Relaxed), Instant::now());
+        while self.done.load(Ordering::Relaxed) <= before + more {
+            assert!(begun.elapsed() < PATIENCE, "transfers do not go on");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -110,19 +117,33 @@ fn quantile(sorted: &[Duration], part: f64) -> Duration {
     sorted[((sorted.len() - 1) as f64 * part) as usize]
 }
 
-/// PostgreSQL has a connection that was closed for a moment longer.
-fn assert_at_most(what: &str, most: u32, count: impl Fn() -> u32) {
-    let begun = Instant::now();
-    while count() > most {
-        assert!(begun.elapsed() < Duration::from_secs(2), "{what}: more than {most} for two seconds");
-    }
+/// Connections that poolers have to PostgreSQL, as the kernel knows them: PostgreSQL itself has one that was closed for as long as its process
+/// takes to end.
+fn held(stage: &Stage) -> usize {
+    let port = format!(":{:04X}", stage.cluster.port());
+    // Established, or being so.
+    let is_held = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(2).is_some_and(|remote| remote.ends_with(&port))
+            && fields.get(3).is_some_and(|state| ["01", "02"].contains(state))
+    };
+    let of =
+        |table: &str| fs::read_to_string(table).map_or(0, |table| table.lines().filter(|line| is_held(line)).count());
+    of("/proc/net/tcp") + of("/proc/net/tcp6")
+}
+
+/// The kernel's table is not read in one moment: it may show a connection that was closed meanwhile beside the one that took its place. It shows no
+/// such thing again and again, however slow a machine is.
+fn assert_at_most(what: &str, most: usize, count: impl Fn() -> usize) {
+    const LOOKS: usize = 100;
+    assert!((0..LOOKS).any(|_| count() <= most), "{what}: more than {most} at {LOOKS} looks in a row");
 }
 
 #[test]
 fn five_upgrades_under_a_thousand_clients_fail_lose_and_double_nothing() {
     const CLIENTS: usize = 1000;
     const POOL: u32 = 20;
-    let mut stage = Stage::set(&wishes(POOL, &[("max_client_conn", "1010")]));
+    let mut stage = Stage::set(&wishes(POOL, &[("max_client_conn", "1010"), ("query_wait_timeout", "0")]));
     let load = Load::start(&stage, CLIENTS);
     load.goes_on(2000);
     let mut upgrades = Vec::new();
@@ -131,7 +152,7 @@ fn five_upgrades_under_a_thousand_clients_fail_lose_and_double_nothing() {
         let mut before = stage.pooler.upgrade();
         // Both processes together never have more servers than one may.
         while before.try_wait().expect("it is our child").is_none() && begun.elapsed() < ENDS_WITHIN {
-            assert_at_most("I5: servers of both processes", POOL, || servers(&stage));
+            assert_at_most("I5: servers of both processes", POOL as usize, || held(&stage));
         }
         assert_ends(before);
         upgrades.push((begun, Instant::now()));
@@ -237,14 +258,14 @@ fn a_cancel_finds_its_query_in_either_process() {
         assert_eq!(answer.errors.first().map(|error| &*error.sqlstate), Some("57014"), "{answer:?}");
     };
     // It runs in the process before while the cancel comes to the new one.
-    clients[0].send(&frontend::query("select pg_sleep(60)")).expect("connected");
+    clients[0].send(&frontend::query("select pg_sleep(3600)")).expect("connected");
     eventually("it runs", || sleeping(&stage) == "1");
     let before = stage.pooler.upgrade();
     cancelled(&mut clients[0], &stage);
     assert_ends(before);
     // And with a key from a process that has ended.
     for client in &mut clients {
-        client.send(&frontend::query("select pg_sleep(60)")).expect("connected");
+        client.send(&frontend::query("select pg_sleep(3600)")).expect("connected");
         cancelled(client, &stage);
     }
     stage.assert_healthy();
@@ -256,13 +277,13 @@ fn if_the_new_process_does_not_start_or_dies_the_old_one_goes_on() {
     let load = Load::start(&stage, 20);
     load.goes_on(100);
     let file = stage.pooler.dir().join("pooler.ini");
-    let good = std::fs::read_to_string(&file).expect("it was written");
+    let good = fs::read_to_string(&file).expect("it was written");
     // It has asked for everything, and then finds out that it cannot start.
     for (wrong, words) in [
         ("client_tls_sslmode = require\nclient_tls_cert_file = /nowhere\nclient_tls_key_file = /nowhere\n", "FATAL"),
         ("no_such_setting = 1\n", "FATAL cannot load config file"),
     ] {
-        std::fs::write(&file, format!("{good}{wrong}")).expect("it is ours");
+        fs::write(&file, format!("{good}{wrong}")).expect("it is ours");
         let status = stage.pooler.start_successor().wait().expect("it is our child");
         assert!(!status.success(), "{wrong}");
         assert!(stage.pooler.log().contains(words), "{wrong}");
@@ -270,7 +291,7 @@ fn if_the_new_process_does_not_start_or_dies_the_old_one_goes_on() {
         assert!(stage.pooler.is_alive());
         drop(stage.client());
     }
-    std::fs::write(&file, &good).expect("it is ours");
+    fs::write(&file, &good).expect("it is ours");
     // It is killed when it has taken over everybody but one, whom the process before keeps.
     load.end();
     let mut client = stage.client();
@@ -355,7 +376,7 @@ impl Psql {
     fn ask(&mut self, sql: &str) -> Option<String> {
         // Fails if psql has ended.
         let _ = writeln!(self.stdin, "{sql};");
-        self.lines.recv_timeout(Duration::from_secs(20)).ok()
+        self.lines.recv_timeout(PATIENCE).ok()
     }
 }
 
@@ -373,7 +394,7 @@ fn clients_over_tls_are_served_where_they_are_until_upgrade_timeout_and_finish_t
         "[databases]\n* = host=localhost port={} dbname=postgres user=ann password=right\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
          listen_port = {{port}}\nunix_socket_dir = {{dir}}\nauth_type = scram-sha-256\nauth_file = {{dir}}/users.txt\n\
          pool_mode = transaction\nadmin_users = ann\ndefault_pool_size = 2\nclient_tls_sslmode = allow\n\
-         client_tls_cert_file = {}\nclient_tls_key_file = {}\nserver_tls_sslmode = require\nupgrade_timeout = 10\n",
+         client_tls_cert_file = {}\nclient_tls_key_file = {}\nserver_tls_sslmode = require\nupgrade_timeout = 20\nobserve_interval = 0\n",
         stage.cluster.port(),
         ours.path("pooler.crt"),
         ours.path("pooler.key"),
@@ -383,25 +404,17 @@ fn clients_over_tls_are_served_where_they_are_until_upgrade_timeout_and_finish_t
     let url = |mode: &str| format!("host=127.0.0.1 port={port} user=ann password=right dbname=postgres sslmode={mode}");
     let [mut idle, mut busy] = [0, 1].map(|_| Psql::start(&stage, &url("require")));
     let mut clear = Psql::start(&stage, &url("disable"));
-    let backends = || {
-        stage
-            .direct(
-                "select count(*) from pg_stat_activity where usename = 'ann' and application_name <> 'pgweir observer'",
-            )
-            .parse::<u32>()
-            .expect("a count")
-    };
     for client in [&mut idle, &mut busy, &mut clear] {
         assert_eq!(client.ask("select 1").as_deref(), Some("1"));
     }
     assert_eq!(busy.ask("begin; select 2").as_deref(), Some("2"));
     let before = pooler.upgrade();
-    let begun = Instant::now();
-    // All three are served; the one in the clear by the new process. Over both there are no more servers than before.
-    while begun.elapsed() < Duration::from_secs(1) {
+    // All three are served; the one in the clear by the new process. Over both there are no more servers than before. So many rounds are over long
+    // before upgrade_timeout is.
+    for _ in 0..20 {
         assert_eq!(idle.ask("select 'idle'").as_deref(), Some("idle"));
         assert_eq!(clear.ask("select 'clear'").as_deref(), Some("clear"));
-        assert_at_most("I5: servers of both processes", 2, backends);
+        assert_at_most("I5: servers of both processes", 2, || held(&stage));
     }
     let mut newcomer = Psql::start(&stage, &url("require"));
     assert_eq!(newcomer.ask("select 'new'").as_deref(), Some("new"));

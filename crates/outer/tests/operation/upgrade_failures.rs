@@ -60,7 +60,7 @@ impl Scene {
 fn is_ready(http: u16) -> bool {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", http))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
         stream.write_all(b"GET /ready HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

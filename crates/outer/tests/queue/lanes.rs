@@ -2,18 +2,17 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use outer::{Client, Stage, Wishes, eventually, frontend};
 
 /// Four servers, eight reports, four others.
 const SERVERS: u32 = 4;
-const REPORTS: u32 = 8;
-const OTHERS: u32 = 4;
+const REPORTS: usize = 8;
 const REPORT: &str = "select pg_sleep(0.4) /* report */";
+/// The same statement but for its constant: it ends when its client leaves.
+const ENDLESS: &str = "select pg_sleep(3600) /* report */";
+/// Nobody has asked them before: how long they took, on whatever machine, makes none of them a long one.
+const OTHERS: [&str; 4] = ["select 1 as a", "select 1 as b", "select 1 as c", "select 1 as d"];
 
 /// Puts `section` before `[pgbouncer]`, and what follows it into it.
 fn configure(stage: &Stage, section: &str, settings: &str) {
@@ -27,58 +26,46 @@ fn configure(stage: &Stage, section: &str, settings: &str) {
     assert!(answer.errors.is_empty(), "{answer:?}\n{}", stage.pooler.log());
 }
 
-fn ask(address: SocketAddr, sql: &str, done: &AtomicBool, waits: &Mutex<Vec<Duration>>) {
-    let mut client = Client::login(address, "postgres", "postgres").unwrap_or_else(|gone| panic!("{gone}"));
-    while !done.load(Ordering::Relaxed) {
-        let begun = Instant::now();
-        let answer = client.query(sql).unwrap_or_else(|gone| panic!("{gone}"));
-        assert!(answer.errors.is_empty(), "{answer:?}");
-        if done.load(Ordering::Relaxed) {
-            // What waited is served still, and measured no more.
-            return;
-        }
-        waits.lock().expect("nobody has panicked").push(begun.elapsed());
-    }
-}
-
-/// The mean latency of short queries beside reports, and how many reports were done, in three seconds.
-fn measure(stage: &Stage) -> (Duration, usize) {
-    let address = stage.pooler.address();
-    let done = AtomicBool::new(false);
-    let (short, long) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..REPORTS {
-            scope.spawn(|| ask(address, REPORT, &done, &long));
-        }
-        // Each like it has run once by then.
-        thread::sleep(Duration::from_millis(900));
-        for _ in 0..OTHERS {
-            scope.spawn(|| ask(address, "select 1", &done, &short));
-        }
-        thread::sleep(Duration::from_secs(3));
-        done.store(true, Ordering::Relaxed);
-    });
-    let short = short.into_inner().expect("nobody has panicked");
-    let mean = short.iter().sum::<Duration>() / u32::try_from(short.len()).expect("few");
-    (mean, long.into_inner().expect("nobody has panicked").len())
+/// A column of a table of the console, of the row that begins so; empty: there is no such row.
+fn shown(console: &mut Client, table: &str, row: &str, column: &str) -> String {
+    let answer = console.query(&format!("show {table}")).expect("an answer");
+    let at = answer.names.iter().position(|name| name == column).unwrap_or_else(|| panic!("{column}: {answer:?}"));
+    let found = answer.rows.iter().find(|found| found[0].as_deref() == Some(row));
+    found.and_then(|found| found[at].clone()).unwrap_or_default()
 }
 
 #[test]
 fn short_transactions_do_not_queue_behind_reports() {
-    let mut stage = Stage::set(&Wishes { pool: SERVERS, workers: 1, alone: true, ..Wishes::default() });
-    let (alike, reports) = measure(&stage);
-    println!("one line: select 1 takes {alike:?} on average beside {reports} reports");
-    let section = "[classes]\nreports = max=2\ndefault = long=reports long_after=0.2\n";
-    configure(&stage, section, "");
-    let (apart, reports) = measure(&stage);
-    println!("a lane for long ones: {apart:?} beside {reports} reports");
-    assert!(apart * 20 < alike, "{apart:?} instead of {alike:?}");
-    // Two servers, 0.4 s each, for nearly four seconds; four at first, since nobody knew.
-    assert!((12..=24).contains(&reports), "{reports} reports");
+    let mut stage = Stage::set(&Wishes { pool: SERVERS, workers: 1, ..Wishes::default() });
+    let sleeping = || stage.direct("select count(*) from pg_stat_activity where wait_event = 'PgSleep'");
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
-    let lanes = console.query("show lanes").expect("an answer");
-    assert_eq!(lanes.rows.len(), 1, "{lanes:?}");
-    assert_eq!(lanes.rows[0].last().cloned().flatten().as_deref(), Some(REPORT));
+    let begin = |sql: &str| {
+        let mut client = stage.client();
+        client.send(&frontend::query(sql)).expect("connected");
+        client
+    };
+    // In one line reports take all servers, and others wait behind them, for as long as they last.
+    let in_line: Vec<Client> = (0..REPORTS).map(|_| begin(ENDLESS)).collect();
+    eventually("reports have all servers", || sleeping() == "4");
+    let other = begin(OTHERS[0]);
+    eventually("the other waits, too", || shown(&mut console, "pools", "postgres", "cl_waiting") == "5");
+    drop((in_line, other));
+    eventually("nothing runs any more", || sleeping() == "0");
+
+    configure(&stage, "[classes]\nreports = max=2\ndefault = long=reports long_after=0.2\n", "");
+    // It takes 0.4 s at least, and is known for a long one from then on.
+    assert!(stage.client().query(REPORT).expect("served").errors.is_empty());
+    eventually("it is known", || !shown(&mut console, "lanes", "postgres", "avg_time").is_empty());
+    let reports: Vec<Client> = (0..REPORTS).map(|_| begin(ENDLESS)).collect();
+    eventually("two run", || sleeping() == "2");
+    eventually("they are told of", || shown(&mut console, "lanes", "postgres", "statement") == ENDLESS);
+    eventually("the others wait", || shown(&mut console, "classes", "reports", "cl_waiting") == "6");
+    // They are served though no report ends, all at once on the two servers that are left to them.
+    for sql in OTHERS {
+        assert_eq!(stage.client().query(sql).expect("served").value(), Some("1"), "{sql}");
+    }
+    assert_eq!(sleeping(), "2", "no server was given to a report meanwhile");
+    drop(reports);
     stage.assert_healthy();
 }
 
@@ -115,12 +102,12 @@ fn migrations_go_past_the_line_with_a_session_of_their_own() {
         |client: &mut Client| client.query("select pg_backend_pid()").expect("an answer").value().map(str::to_owned);
     let first = pid(&mut migration);
     migration.query("select pg_advisory_lock(4711)").expect("an answer");
-    migration.query("set statement_timeout = '5s'").expect("an answer");
+    migration.query("set statement_timeout = '5min'").expect("an answer");
     assert_eq!(pid(&mut migration), first, "a session of its own");
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
-    let pools = console.query("show pools").expect("an answer");
-    let names: Vec<_> = pools.rows.iter().filter_map(|row| row[0].clone()).collect();
-    assert!(names.contains(&"direct".to_owned()) && names.contains(&"postgres".to_owned()), "{names:?}");
+    for pool in ["direct", "postgres"] {
+        eventually(pool, || shown(&mut console, "pools", pool, "database") == pool);
+    }
 
     holder.query("commit").expect("an answer");
     assert_eq!(waiter.answer().expect("its turn").value(), Some("waited"));

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use outer::{Answer, Client, Stage, Wishes, python};
+use outer::{Answer, Client, Stage, Wishes, eventually, python};
 
 /// A pool that lives on all of four workers, and limits: lines of `[classes]`, and settings, taken up by RELOAD.
 fn stage(classes: &str, settings: &str) -> (Stage, Client) {
@@ -49,21 +49,32 @@ fn who_is_rejected_is_told_when_to_come_again_and_gets_in_then() {
     let limits = console.query("show limits").expect("an answer");
     let tps = row(&limits, "default", Some("tps"));
     assert_eq!((tps("limit").as_str(), tps("burst").as_str(), tps("over").as_str()), ("5", "1", "reject"));
-    let rejected: u32 = tps("rejected").parse().expect("a count");
-    assert!(rejected > 8, "{limits:?}");
+    // The program has gone on until it was refused so often.
+    eventually("the refusals are counted", || {
+        let limits = console.query("show limits").expect("an answer");
+        row(&limits, "default", Some("tps"))("rejected").parse::<u32>().is_ok_and(|rejected| rejected >= 6)
+    });
     change(&stage, &mut console, |ini| ini.replace("tps=5 ", "tps=5000 "));
     stage.assert_healthy();
 }
 
 #[test]
 fn who_is_delayed_gets_what_the_rate_brings_over_four_workers() {
-    let (mut stage, mut console) = stage("default = tps=50 tps_burst=5\n", "");
+    let (mut stage, mut console) = stage("default = tps=2 tps_burst=1\n", "");
     psycopg(&stage, &["delay"]);
-    let limits = console.query("show limits").expect("an answer");
-    let delayed: u32 = row(&limits, "default", Some("tps"))("delayed").parse().expect("a count");
-    assert!(delayed > 100, "{limits:?}");
-    change(&stage, &mut console, |ini| ini.replace("tps=50 tps_burst=5", "weight=1"));
+    eventually("those who came at once were delayed", || {
+        let limits = console.query("show limits").expect("an answer");
+        row(&limits, "default", Some("tps"))("delayed").parse::<u32>().is_ok_and(|delayed| delayed > 0)
+    });
+    change(&stage, &mut console, |ini| ini.replace("tps=2 tps_burst=1", "weight=1"));
     stage.assert_healthy();
+}
+
+#[test]
+#[ignore = "test-full: measures what a rate brings in each second; the transcripts limits/tps-delay and limits/over-workers prove when each begins"]
+fn a_rate_is_brought_in_full_over_four_workers() {
+    let (stage, _console) = stage("default = tps=50 tps_burst=5\n", "");
+    psycopg(&stage, &["rate"]);
 }
 
 #[test]
@@ -72,13 +83,15 @@ fn a_statement_has_so_many_servers_and_no_more_and_may_be_named() {
     psycopg(&stage, &["statement", "2"]);
     let shown = console.query("show fingerprints").expect("an answer");
     let index = shown.names.iter().position(|name| name == "statement").expect("its text");
-    let sleeps =
-        shown.rows.iter().find(|row| row[index].as_deref().is_some_and(|text| text.starts_with("select pg_sleep")));
-    let name = sleeps.and_then(|row| row[0].clone()).unwrap_or_else(|| panic!("{shown:?}"));
-    let sleep = row(&shown, &name, None);
-    assert_eq!((sleep("count").as_str(), sleep("waiting").as_str(), sleep("active").as_str()), ("6", "0", "0"));
+    let locks = shown
+        .rows
+        .iter()
+        .find(|row| row[index].as_deref().is_some_and(|text| text.starts_with("select pg_advisory_xact_lock_shared")));
+    let name = locks.and_then(|row| row[0].clone()).unwrap_or_else(|| panic!("{shown:?}"));
+    let lock = row(&shown, &name, None);
+    assert_eq!((lock("count").as_str(), lock("waiting").as_str(), lock("active").as_str()), ("6", "0", "0"));
     // The first two only ask, which takes its time where the machine is busy.
-    let delayed: u32 = sleep("delayed").parse().expect("a count");
+    let delayed: u32 = lock("delayed").parse().expect("a count");
     assert!((4..=6).contains(&delayed), "{shown:?}");
     // Now that one alone, by its name.
     change(&stage, &mut console, |ini| {

@@ -53,6 +53,9 @@ const OF_THE_README: [&str; 6] = [
 const MAY_BE_EMPTY: [(&str, &str); 1] =
     [("Changes of size", "auto changes a size when it has tried others, for seconds")];
 
+/// Until each query has something to show: many times what it takes.
+const COMES_WITHIN: Duration = Duration::from_secs(600);
+
 fn file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -327,7 +330,7 @@ fn work(address: SocketAddr, database: &str, application: &str, statements: &str
 
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -374,7 +377,7 @@ fn every_metric_and_label_is_exported() {
     let mut page = String::new();
     // Who holds a server is another one each second.
     eventually(&format!("there are {AFTER_EVENTS:?}"), || {
-        page = get(load.http, "/metrics").expect("it answers");
+        page = get(load.http, "/metrics").unwrap_or_default();
         AFTER_EVENTS.iter().all(|series| page.contains(series))
     });
     let exported = exported(&page);
@@ -447,11 +450,11 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// It scrapes `http` and itself, which is no pgweir, each second, and evaluates the rules that are shipped as often.
+    /// It scrapes `http` and itself, which is no pgweir, every other second, and evaluates the rules that are shipped as often.
     fn start(program: &Program, folder: &Path, http: u16) -> Prometheus {
         fs::create_dir(folder).expect("its directory is ours");
         let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus/*.rules.yaml");
-        let mut config = String::from("global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }\n");
+        let mut config = String::from("global: { scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 2s }\n");
         writeln!(config, "rule_files: [ \"{}\" ]", rules.display()).expect("writing to a String cannot fail");
         config += "scrape_configs:\n";
         let (port, log) = (demo::free_port(), folder.join("log"));
@@ -486,7 +489,7 @@ impl Prometheus {
 
     /// What Grafana puts for each variable when All is chosen: its `allValue`, or else the values that its query finds.
     fn all_values(&self) -> Vec<(String, String)> {
-        let mut all = vec![("$__rate_interval".into(), "10s".into()), ("$__range".into(), "1m".into())];
+        let mut all = vec![("$__rate_interval".into(), "20s".into()), ("$__range".into(), "1m".into())];
         for variable in dashboard()["templating"]["list"].as_array().expect("variables") {
             let Some((expression, label)) = label_values(variable) else { continue };
             let of_query = || {
@@ -529,7 +532,7 @@ fn prometheus_evaluates_every_query_and_rule() {
     let prometheus = Prometheus::start(&program, &load.stage.pooler.dir().join("prometheus"), load.http);
     let mut queries = queries_of_dashboard();
     queries.retain(|query| !query.place.starts_with("variable "));
-    let recorded = OF_THE_README.map(|name| format!("rate(pgbouncer_stats_{name}[10s])"));
+    let recorded = OF_THE_README.map(|name| format!("rate(pgbouncer_stats_{name}[20s])"));
     queries.extend(recorded.map(|expression| Query { place: "recorded".to_owned(), expression, shown: Vec::new() }));
     let empty = || -> Vec<String> {
         let all = prometheus.all_values();
@@ -546,9 +549,9 @@ fn prometheus_evaluates_every_query_and_rule() {
             .filter_map(of)
             .collect()
     };
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + COMES_WITHIN;
     while !empty().is_empty() {
-        assert!(Instant::now() < deadline, "after a minute still: {:#?}", empty());
+        assert!(Instant::now() < deadline, "after {COMES_WITHIN:?} still: {:#?}", empty());
         thread::sleep(Duration::from_secs(1));
     }
     let all = prometheus.all_values();
@@ -560,21 +563,22 @@ fn prometheus_evaluates_every_query_and_rule() {
         println!("{title}: {} series ({why})", numbers(title).len());
     }
     // Of what Prometheus scrapes, one target is no pgweir.
-    assert_eq!((numbers("Processes that answer"), numbers("Processes that do not answer")), (vec![1.0], vec![0.0]));
-    let rules = prometheus.ask("/api/v1/rules").expect("an answer");
-    let rules: Vec<&Value> = rules["groups"]
-        .as_array()
-        .expect("groups")
-        .iter()
-        .flat_map(|group| group["rules"].as_array().expect("rules"))
-        .collect();
-    assert_eq!(rules.iter().filter(|rule| rule["type"] == "alerting").count(), alerts().len());
-    for rule in rules {
-        assert_eq!(text(&rule["health"]), "ok", "{rule}");
-        if ["PgweirDown", "PgweirAbsent", "PgweirNoServers", "PgweirWorkerPanicked"].contains(&text(&rule["name"])) {
-            assert_eq!(text(&rule["state"]), "inactive", "{rule}");
-        }
-    }
+    // A scrape that a busy machine has made too late is made good by the next one.
+    eventually("the one that is one answers", || {
+        (numbers("Processes that answer"), numbers("Processes that do not answer")) == (vec![1.0], vec![0.0])
+    });
+    let rules = || -> Vec<Value> {
+        let rules = prometheus.ask("/api/v1/rules").expect("an answer");
+        let groups = rules["groups"].as_array().expect("groups").iter();
+        groups.flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
+    };
+    assert_eq!(rules().iter().filter(|rule| rule["type"] == "alerting").count(), alerts().len());
+    let wrong: Vec<Value> = rules().into_iter().filter(|rule| rule["health"] != "ok").collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let of_outages = ["PgweirDown", "PgweirAbsent", "PgweirNoServers", "PgweirWorkerPanicked"];
+    eventually("no alert of an outage is on", || {
+        rules().iter().all(|rule| rule["state"] == "inactive" || !of_outages.contains(&text(&rule["name"])))
+    });
     println!("{} queries and {} alerts evaluated", queries.len(), alerts().len());
     drop(prometheus);
     load.end();

@@ -6,9 +6,19 @@ use std::time::Duration;
 
 use outer::{Client, Stage, Wishes, eventually, frontend};
 
+/// It is refused while a worker does not answer in time.
 fn scrape(port: u16) -> String {
+    let mut page = String::new();
+    eventually("all workers have answered", || {
+        page = ask(port);
+        page.starts_with("HTTP/1.1 200 ")
+    });
+    page
+}
+
+fn ask(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("not zero");
+    stream.set_read_timeout(Some(Duration::from_secs(120))).expect("not zero");
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is read");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer, and the end");
@@ -67,10 +77,11 @@ fn each_wait_query_and_transaction_is_in_its_bucket() {
         };
         sum(&after) - sum(&before)
     };
-    // The sleep of 0.3 s; the transaction around it and what came between; who waited for it to end.
-    assert_eq!(gained("query", 0.25, 2.5), 1, "{after:?}");
-    assert_eq!(gained("transaction", 0.25, 2.5), 1, "{after:?}");
-    assert_eq!(gained("wait", 0.1, 2.5), 1, "{after:?}");
+    // The sleep of 0.3 s; the transaction around it and what came between; who waited for it to end. None can be in a lower bucket; on a busy machine
+    // others may be up there, too. Each bucket by itself is proven in machine/src/histogram.rs.
+    assert!(gained("query", 0.25, f64::INFINITY) >= 1, "{after:?}");
+    assert!(gained("transaction", 0.25, f64::INFINITY) >= 1, "{after:?}");
+    assert!(gained("wait", 0.1, f64::INFINITY) >= 1, "{after:?}");
     assert_eq!(gained("query", 0.0, f64::INFINITY), 4, "{after:?}");
     assert_eq!(gained("transaction", 0.0, f64::INFINITY), 2, "{after:?}");
     assert_eq!(gained("wait", 0.0, f64::INFINITY), 2, "{after:?}");

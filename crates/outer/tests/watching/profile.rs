@@ -160,15 +160,16 @@ fn a_process_goes_on_though_gdb_hangs() {
         "--yes",
         "--seconds",
         "5",
+        // Time for the shell that is its gdb to stop the process, on a busy machine too.
         "--pause-max",
-        "1",
+        "10",
     ]);
     let told = complaint(&command.env("PATH", path).output().expect("it starts"));
     if told.contains("is not permitted") {
         println!("SKIPPED: {told}");
         return;
     }
-    assert!(told.contains("a sample took longer than 1.0 s, and was given up: the process went on"), "{told}");
+    assert!(told.contains("a sample took longer than 10.0 s, and was given up: the process went on"), "{told}");
     assert!(folder.join("gdb.stopped").exists(), "it was stopped");
     eventually("it goes on", || !is_stopped(pid));
 }

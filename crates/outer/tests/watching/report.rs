@@ -13,6 +13,9 @@ use rustix::process::Signal;
 /// What the culprit does, in words that a page must not take for its own.
 const CULPRIT: &str = "update stock set n = 7 where id = 1 /*controller='checkout',request_id='%3Cscript%3Ealert(1)'*/";
 
+/// Until a file is written to, or it is said that it cannot be: it is tried every 30 s.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(300);
+
 /// A folder that both poolers may write to; it goes with the test.
 struct Folder(PathBuf);
 
@@ -71,6 +74,13 @@ fn blockers(address: std::net::SocketAddr, least: u32) -> Vec<String> {
     answer.rows.iter().filter(is_known).filter_map(|row| row[0].clone()).collect()
 }
 
+/// How many the one who blocks most does block.
+fn most_blocked(json: &str) -> Option<u64> {
+    let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let rows = json.as_array().expect("an array").iter().filter(|row| row["kind"] == "row");
+    rows.filter_map(|row| row["blocking"].as_u64()).max()
+}
+
 /// Somebody holds a row and says nothing more; five wait for it.
 fn wait_for_a_row(stage: &Stage) -> Vec<Client> {
     let mut owner = stage.client();
@@ -84,6 +94,8 @@ fn wait_for_a_row(stage: &Stage) -> Vec<Client> {
         client.send(&frontend::query("update stock set n = 8 where id = 1 /*controller:carts*/")).expect("connected");
         clients.push(client);
     }
+    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+    eventually("all five wait", || stage.direct(waiting) == "5");
     clients
 }
 
@@ -98,7 +110,9 @@ fn the_culprit_is_named_after_the_pooler_was_killed() {
     eventually("the culprit is known", || is_known(stage.pooler.address()));
     let file_text = file.display().to_string();
     let on_disk = || report(&["--file", &file_text, "--format", "json"]);
-    eventually("it is on disk", || on_disk().is_ok_and(|json| json.contains(culprit)));
+    eventually("it is on disk, and all that it blocks", || {
+        on_disk().is_ok_and(|json| json.contains(culprit) && most_blocked(&json) == Some(5))
+    });
     assert_eq!(fs::metadata(&file).expect("it is written").mode() & 0o777, 0o600);
     stage.pooler.end_by(Signal::KILL);
     drop(clients);
@@ -122,11 +136,7 @@ fn the_culprit_is_named_after_the_pooler_was_killed() {
     let mut rows = csv.split("\r\n");
     assert!(rows.next().is_some_and(|names| names.starts_with("time,at,kind,database,")), "{csv}");
     assert!(rows.any(|row| row.contains("\"row\"") && row.contains("controller=checkout request_id=")), "{csv}");
-    let json: serde_json::Value =
-        serde_json::from_str(&report(&[&url, "--format", "json"]).expect("rows")).expect("JSON");
-    let json = json.as_array().expect("an array");
-    let most = json.iter().filter(|row| row["kind"] == "row").filter_map(|row| row["blocking"].as_u64()).max();
-    assert_eq!(most, Some(5));
+    assert_eq!(most_blocked(&report(&[&url, "--format", "json"]).expect("rows")), Some(5));
     let nothing = report(&[&url, "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-01T00:05:00Z"]);
     assert!(nothing.is_err_and(|why| why.contains("nothing is known of the time")));
 }
@@ -211,7 +221,7 @@ fn a_full_disk_is_said_once_and_the_history_goes_on_when_there_is_room() {
     // What the file's last page has room for is written still.
     let full = Instant::now();
     while !stage.pooler.log().contains(said) {
-        assert!(full.elapsed() < Duration::from_secs(60), "{}", stage.pooler.log());
+        assert!(full.elapsed() < WRITTEN_WITHIN, "{}", stage.pooler.log());
         std::thread::sleep(Duration::from_millis(100));
     }
     run(&mut stage.client(), "select 1");
@@ -221,7 +231,7 @@ fn a_full_disk_is_said_once_and_the_history_goes_on_when_there_is_room() {
     // It is tried every 30 s.
     let freed = Instant::now();
     while !stage.pooler.log().contains("the history is written to") {
-        assert!(freed.elapsed() < Duration::from_secs(40), "{}", stage.pooler.log());
+        assert!(freed.elapsed() < WRITTEN_WITHIN, "{}", stage.pooler.log());
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(stage.pooler.log().matches(said).count(), 1, "{}", stage.pooler.log());
