@@ -350,14 +350,14 @@ fn tokio_postgres() {
 }
 
 #[test]
-#[ignore = "test-full: the same table by one more driver; in the gate: psql, psycopg, tokio_postgres"]
+#[ignore = "test-full: the same table by one more driver; in the gate: login_table::psql, ::psycopg, ::tokio_postgres, and this driver in clients drivers:: or operation console::"]
 fn pgx() {
     let Some(program) = Program::built_by("pgx") else { return };
     Table::set().compare("pgx", &mut Lines::start(&program, &["logins"]));
 }
 
 #[test]
-#[ignore = "test-full: the same table by one more driver; in the gate: psql, psycopg, tokio_postgres"]
+#[ignore = "test-full: the same table by one more driver; in the gate: login_table::psql, ::psycopg, ::tokio_postgres, and this driver in clients drivers:: or operation console::"]
 fn pgjdbc() {
     let Some(program) = Program::built_by("pgjdbc") else { return };
     let mut driver = Lines::start(&program, &["logins"]);
@@ -368,7 +368,7 @@ fn pgjdbc() {
 }
 
 #[test]
-#[ignore = "test-full: the same table by one more driver; in the gate: psql, psycopg, tokio_postgres"]
+#[ignore = "test-full: the same table by one more driver; in the gate: login_table::psql, ::psycopg, ::tokio_postgres, and this driver in clients drivers:: or operation console::"]
 fn node_postgres() {
     let Some(program) = Program::built_by("node-postgres") else { return };
     Table::set().compare("node-postgres", &mut Lines::start(&program, &["logins"]));

@@ -31,7 +31,7 @@ fn set(console: &mut Client, interval: u32) {
 }
 
 #[test]
-#[ignore = "test-full: a minute alone for measuring; in the gate: observer::, which shows what a look asks"]
+#[ignore = "test-full: a minute alone for measuring processor time; in the gate: watching observer::, which shows how often it asks and by how many connections"]
 fn a_look_a_second_costs_less_than_a_hundredth_of_a_core() {
     let settings = vec![
         ("observe_interval", "1".to_owned()),

@@ -66,7 +66,7 @@ fn left_behind(cluster: &Cluster) -> String {
 }
 
 #[test]
-#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
+#[ignore = "test-full: pgweir bench measures alone; in the gate: the tests of the crate trials, which write a table and a page of made samples"]
 fn it_writes_samples_a_table_and_a_page_that_needs_nothing_else() {
     let _alone = Slot::alone();
     let out = Out::fresh();
@@ -87,7 +87,7 @@ fn it_writes_samples_a_table_and_a_page_that_needs_nothing_else() {
 }
 
 #[test]
-#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
+#[ignore = "test-full: pgweir bench measures alone; nothing cheaper shows this of a real database"]
 fn in_a_users_database_nothing_stays_and_nothing_of_others_is_touched() {
     let _alone = Slot::alone();
     let cluster = postgres();
@@ -143,7 +143,7 @@ impl Drop for Others {
 }
 
 #[test]
-#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
+#[ignore = "test-full: pgweir bench measures alone; nothing cheaper shows this of a real database"]
 fn a_role_without_rights_leaves_room_to_others() {
     let _alone = Slot::alone();
     let cluster = postgres();
@@ -187,7 +187,7 @@ fn seen(csv: &str, contestant: &str, round: u32) -> [f64; 2] {
 }
 
 #[test]
-#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
+#[ignore = "test-full: pgweir bench measures alone; nothing cheaper shows this of a real database"]
 fn whoever_comes_meanwhile_costs_no_slice_and_is_not_counted() {
     let _alone = Slot::alone();
     let cluster = postgres();
@@ -221,7 +221,7 @@ fn until_it_says(child: &mut Child, what: &str) -> BufReader<std::process::Child
 }
 
 #[test]
-#[ignore = "test-full: a minute alone for measuring; in the gate: bench/tests/whole.rs, which writes a report of the same parts"]
+#[ignore = "test-full: pgweir bench measures alone; in the gate: bench::whole::an_interrupted_run_ends_its_contestants_and_removes_its_folder, of the other bench"]
 fn ctrl_c_ends_it_in_order_and_keeps_what_was_measured() {
     let _alone = Slot::alone();
     let cluster = postgres();
