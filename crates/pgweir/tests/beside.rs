@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// What the script does after it has told its version.
-const TELLS: &str = "echo \"pid $$\"\necho \"args $*\"\n[ \"$3\" != --url-from ] || echo \"url $(cat \"$4\")\"\nexit 7\n";
+const TELLS: &str =
+    "echo \"pid $$\"\necho \"args $*\"\n[ \"$3\" != --url-from ] || echo \"url $(cat \"$4\")\"\nexit 7\n";
 
 /// A folder with a pgweir of its own, gone with the value.
 struct Folder(PathBuf);
