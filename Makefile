@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build check test test-full test-regress fuzz worlds bench ab lint toolchain image
+.PHONY: help run build shipped check test test-full test-regress fuzz worlds bench ab lint toolchain image
 .DEFAULT_GOAL := help
 
 help:
@@ -13,7 +13,7 @@ help:
 	@echo '  make run       build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
 	@echo '                 (make run ARGS="--port 7000 --data DIR" keeps the data)'
 	@echo '  make check     format, clippy, house rules, all tests that need no PostgreSQL, 300 simulated worlds: four minutes'
-	@echo '  make build     the programs in $(TARGET)/release, built in a few minutes'
+	@echo '  make build     only the programs, $(TARGET)/release/pgweir and pgweir-bench'
 	@echo
 	@echo 'before a merge'
 	@echo '  make test      all rings, a real PostgreSQL included; fetches what the tests need: twenty-five minutes at the first time'
@@ -31,6 +31,7 @@ help:
 	@echo '  make check-docs  spelling and links of the documentation, and of the site'
 	@echo
 	@echo 'for a release'
+	@echo '  make shipped   the programs as packages have them, optimised as a whole: $(TARGET)/dist; ten minutes'
 	@echo '  make deb, make rpm, make tarball'
 	@echo '                 packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
 	@echo '  make image     the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
@@ -40,11 +41,19 @@ help:
 	@echo '                 one of these'
 	@echo '  make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
 
+# Whoever waits for the first build sees how far it is, also where the output is no terminal.
+run: export CARGO_TERM_PROGRESS_WHEN := always
+run: export CARGO_TERM_PROGRESS_WIDTH := 100
 run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
 
 build: toolchain
-	$(CARGO) build --release -p pgweir
+	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time some three minutes on two cores' >&2
+	$(CARGO) build --release -p pgweir -p pgweir-bench
+
+# What is measured is what ships.
+shipped: toolchain
+	$(CARGO) build --profile dist -p pgweir -p pgweir-bench
 
 check: toolchain
 	@tools/check
@@ -75,15 +84,15 @@ lint: toolchain
 	$(CARGO) run --quiet -p xtask -- tidy || status=1; \
 	exit $$status
 
-bench: build
+bench: shipped
 	$(CARGO) run --release -p bench -- --built $(ARGS)
 
 .PHONY: named
 named:
 	@test -n '$(BEFORE)' || { echo 'which build is the earlier one? make ab BEFORE=PROGRAM' >&2; exit 1; }
 
-AFTER ?= $(TARGET)/release/pgweir
-ab: named build
+AFTER ?= $(TARGET)/dist/pgweir
+ab: named shipped
 	$(CARGO) run --release -p bench -- ab $(BEFORE) $(AFTER) $(ARGS)
 
 image: toolchain

@@ -100,10 +100,10 @@ struct Options {
 /// Which programs are measured.
 #[derive(Debug, Args)]
 struct Programs {
-    /// pgweir's program; otherwise the one beside this program
+    /// pgweir's program; otherwise the one that ships, as `make shipped` has built it
     #[arg(long, value_name = "PATH")]
     pgweir: Option<PathBuf>,
-    /// The one beside this program was just built from this tree: the record names the commit
+    /// That one was just built from this tree: the record names the commit
     #[arg(long)]
     built: bool,
     /// PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
@@ -285,10 +285,13 @@ fn upkeep(options: &Options) -> Result<bool, String> {
     Ok(whole)
 }
 
-/// The one that is named, or the one beside this program, with these settings (`,KEY=VALUE`).
+/// Where cargo puts what ships, seen from the folder of this program: the profile `dist`.
+const SHIPPED: &str = "../dist/pgweir";
+
+/// The one that is named, or the one that ships, with these settings (`,KEY=VALUE`).
 fn pgweir(options: &Options, settings: &str) -> Result<Contestant, String> {
-    let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
-    let program = options.programs.pgweir.as_ref().unwrap_or(&beside);
+    let shipped = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name(SHIPPED);
+    let program = options.programs.pgweir.as_ref().unwrap_or(&shipped);
     let mut pgweir = Contestant::parse(&format!("pgweir={}{settings}", program.display()))?;
     pgweir.commit = if options.programs.built && options.programs.pgweir.is_none() { commit_words() } else { None };
     Ok(pgweir)
@@ -323,10 +326,7 @@ fn versus(options: &Options) -> Result<bool, String> {
 }
 
 fn fairness(options: &Options) -> Result<bool, String> {
-    let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
-    let program = options.programs.pgweir.as_ref().unwrap_or(&beside);
-    let mut pgweir = Contestant::parse(&format!("pgweir={}", program.display()))?;
-    pgweir.commit = if options.programs.built && options.programs.pgweir.is_none() { commit_words() } else { None };
+    let pgweir = pgweir(options, "")?;
     let pgbouncer = Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()))?;
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 5 }) as usize;
     let slice = Duration::from_millis(options.slice_ms.unwrap_or(if options.quick { 1000 } else { 4000 }));

@@ -10,12 +10,11 @@
 //!
 //! Promises: the same words mean the same in every record: a median, a quantile, a process's time, a transaction.
 //! Does not know a scenario, a test, a record's form or pgweir's inside. The load's protocol is written apart from `wire` (crate `client`);
-//! its passwords are `auth`'s, and PostgreSQL and PgBouncer judge them in the same run.
+//! its logins are `ask`'s, and PostgreSQL and PgBouncer judge them in the same run.
 
 pub mod client;
 pub mod encryption;
 pub mod interrupt;
-pub mod login;
 pub mod machine;
 pub mod pgbench;
 pub mod process;
@@ -24,3 +23,6 @@ pub mod script;
 pub mod sockets;
 pub mod statistics;
 pub mod work;
+
+// The load logs in as the connection beside it does.
+pub use ask::login;

@@ -136,16 +136,6 @@ pub fn memory(pid: u32) -> Option<u64> {
     Some(rolled_up(&process, &["Pss"])? + tables)
 }
 
-/// Bytes of one process that it shares with no other, and that are free once it ends; `None` if it is gone or not ours to look at.
-#[must_use]
-pub fn private_memory(pid: u32) -> Option<u64> {
-    let process = process(pid).ok()?;
-    let rollup = process.smaps_rollup().ok()?;
-    let figures = &rollup.memory_map_rollup.iter().next()?.extension.map;
-    let private = ["Private_Clean", "Private_Dirty", "Private_Hugetlb"];
-    Some(private.iter().filter_map(|name| figures.get(*name)).sum())
-}
-
 /// Bytes of a process and all its children; `None` if the kernel does not say.
 #[must_use]
 pub fn memory_of_family(parent: u32) -> Option<u64> {

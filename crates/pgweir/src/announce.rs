@@ -1,26 +1,16 @@
-//! How a child of ours (`-d`, `dev`) tells its parent that it listens: one line on stdout, which then closes.
+//! What a pgweir does whose parent waits until it listens (`programs::announce`): it says so on stdout, which then closes.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Write};
 
-/// Set in the environment of a child that is to announce itself.
-const VARIABLE: &str = "PGWEIR_ANNOUNCE";
+use programs::announce::{ENDS_WITH_PARENT, LINE, VARIABLE};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
-const LINE: &str = "listening";
-
-/// Makes a command's child announce itself.
-pub(crate) fn ask(command: &mut Command) {
-    command.env(VARIABLE, "1").stdout(Stdio::piped());
-}
-
-/// Waits until the child listens (true) or has ended without (false).
-pub(crate) fn wait(child: &mut Child) -> bool {
-    let Some(stdout) = child.stdout.take() else {
-        return false;
-    };
-    let mut line = String::new();
-    let read = BufReader::new(stdout).read_line(&mut line);
-    read.is_ok() && line.trim_end() == LINE
+/// Ends with its parent, however that ends, if the parent has asked for it. To be called after the change of user, which undoes it.
+pub(crate) fn end_with_parent() -> io::Result<()> {
+    if std::env::var_os(ENDS_WITH_PARENT).is_some() {
+        set_parent_process_death_signal(Some(Signal::QUIT))?;
+    }
+    Ok(())
 }
 
 /// Were we asked to announce ourselves?
@@ -28,7 +18,7 @@ pub(crate) fn is_asked() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
 
-/// In the child: tells the parent, and lets go of the pipe so that it may close its end.
+/// Tells the parent, and lets go of the pipe so that it may close its end.
 pub(crate) fn announce() -> io::Result<()> {
     if !is_asked() {
         return Ok(());

@@ -7,18 +7,18 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use trials::{Monitor, Target};
-
-use crate::bench;
+use ask::{Monitor, Target};
 
 /// The schema of the function.
 const SCHEMA: &str = "pgweir";
+/// How PostgreSQL sees us.
+const NAME: &str = "pgweir";
 /// For each statement.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Prints the script for the database of a URL. `apply`: runs it there, too.
 pub(crate) fn auth_setup(url: &str, role: &str, apply: bool) -> ExitCode {
-    let done = bench::target(url).and_then(|target| {
+    let done = programs::url::target(url).and_then(|target| {
         if apply {
             run(&target, role)?;
         }
@@ -45,7 +45,7 @@ fn run(target: &Target, role: &str) -> Result<(), String> {
 /// # Errors
 /// In the server's words.
 pub(crate) fn run_all(target: &Target, statements: Vec<String>) -> Result<(), String> {
-    let mut monitor = Monitor::connect_within(target, PATIENCE)?;
+    let mut monitor = Monitor::connect(target, NAME, PATIENCE)?;
     for statement in statements {
         // If one fails, the transaction ends with the connection, and nothing of it stays.
         monitor.ask(&statement)?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use programs::{Errand, Sized};
 use settings::PoolSize;
 
 mod commands;
@@ -39,19 +40,8 @@ pub(crate) enum Invocation {
         pool_size: Option<PoolSize>,
         flags: Flags,
     },
-    /// Serve a PostgreSQL of one's own.
-    Dev {
-        port: Option<u16>,
-        data: Option<PathBuf>,
-        pool_size: PoolSize,
-        flags: Flags,
-    },
-    /// Rerun the published tests.
-    Bench {
-        /// `None`: on a PostgreSQL of its own.
-        url: Option<String>,
-        wishes: Wishes,
-    },
+    /// What pgweir-bench has: a PostgreSQL of one's own, the published tests.
+    Beside(Errand),
     /// Let the pooler look users up in a database.
     AuthSetup {
         url: String,
@@ -124,27 +114,6 @@ struct RunFlags {
     verbose: u8,
 }
 
-/// The flags that `dev` has too.
-#[derive(Args)]
-struct DevFlags {
-    /// Run quietly: nothing of pgweir's on stderr
-    #[arg(short, long)]
-    quiet: bool,
-    /// Increase verbosity; may be repeated
-    #[arg(short, long, action = ArgAction::Count)]
-    verbose: u8,
-}
-
-#[derive(Args)]
-struct Sized {
-    /// How many connections PostgreSQL gets for one database. auto: as many
-    /// as give the most throughput, found by trying, from 2 to 80, and at
-    /// most 90 for all databases; SHOW SIZING tells which and why. auto
-    /// unless said otherwise
-    #[arg(long, value_name = "N|auto", value_parser = pool_size, verbatim_doc_comment)]
-    pool_size: Option<PoolSize>,
-}
-
 /// pgweir is a connection pooler and queue for PostgreSQL. CONFIG_FILE is a pgbouncer.ini, read as PgBouncer would read it.
 #[derive(Parser)]
 #[command(
@@ -209,40 +178,8 @@ Examples:
         #[command(flatten)]
         flags: RunFlags,
     },
-    /// Serve a PostgreSQL of its own, for trying things
-    #[command(after_help = "\
-It prints two lines, one with the address of the pooler and one with that of PostgreSQL, and serves until Ctrl-C. PostgreSQL is
-fetched if this machine has none.
-
-Examples:
-  pgweir dev
-  pgweir dev --port 7000 --data ./data --pool-size 20")]
-    Dev {
-        /// Where pgweir listens; 6432 unless said otherwise
-        #[arg(long, value_name = "PORT", value_parser = port)]
-        port: Option<u16>,
-        /// Where PostgreSQL's data stay; without it they go with the run
-        #[arg(long, value_name = "DIR")]
-        data: Option<PathBuf>,
-        #[command(flatten)]
-        size: Sized,
-        #[command(flatten)]
-        flags: DevFlags,
-    },
-    /// Rerun the published tests of pooling, on yours or on a PostgreSQL of its own
-    #[command(after_help = "\
-It says first how long it takes and what it needs. PgBouncer is measured too if it is on PATH, or named by PGBOUNCER.
-
-Examples:
-  pgweir bench --quick --only percona
-  pgweir bench 'postgres://app@db.example/test' --out ./report
-  PGBOUNCER=/opt/pgbouncer pgweir bench --only cern --only linux-6")]
-    Bench {
-        /// The PostgreSQL to load; one of its own unless given
-        url: Option<String>,
-        #[command(flatten)]
-        wishes: Wishes,
-    },
+    #[command(flatten)]
+    Beside(Errand),
     /// Print the SQL that lets auth_query look users up, and run it if asked
     #[command(after_help = "\
 It makes a role that may call one function, and the function, which knows no superusers and no replication roles. Comments at the
@@ -369,29 +306,6 @@ Examples:
     Report(Report),
 }
 
-/// The options of `bench`.
-#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
-    /// These tests only: cern, percona, linux-6 (may be repeated)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) only: Vec<String>,
-    /// Rounds in which the contestants take turns; 3 unless said otherwise
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub(crate) rounds: Option<u32>,
-    /// Size of the tables, 100,000 rows each; 100 unless said otherwise
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub(crate) scale: Option<u32>,
-    /// One round of a second or two: a look, not a record
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Where the report goes; a new directory here unless said otherwise
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// The PostgreSQL of its own need not survive a crash
-    #[arg(long)]
-    pub(crate) no_fsync: bool,
-}
-
 /// Reads the arguments that follow the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Misuse> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -417,15 +331,15 @@ impl Line {
                 flags.user = own.user.or(flags.user);
                 Ok(Invocation::Run { urls, listen, pool_size, flags })
             }
-            Command::Dev { port, data, size: Sized { pool_size }, flags: own } => {
+            Command::Beside(Errand::Dev(mut dev)) => {
                 flags.refuse("dev", &["daemon", "reboot", "user"])?;
-                flags.quiet |= own.quiet;
-                flags.verbose = flags.verbose.saturating_add(own.verbose);
-                Ok(Invocation::Dev { port, data, pool_size: pool_size.unwrap_or(PoolSize::Auto), flags })
+                dev.quiet |= flags.quiet;
+                dev.verbose = dev.verbose.saturating_add(flags.verbose);
+                Ok(Invocation::Beside(Errand::Dev(dev)))
             }
-            Command::Bench { url, wishes } => {
+            Command::Beside(Errand::Bench(bench)) => {
                 flags.refuse("bench", &Flags::ALL)?;
-                Ok(Invocation::Bench { url, wishes })
+                Ok(Invocation::Beside(Errand::Bench(bench)))
             }
             Command::AuthSetup { url, role, apply } => {
                 flags.refuse("auth-setup", &Flags::ALL)?;
@@ -496,10 +410,6 @@ impl Flags {
     }
 }
 
-fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| "a port is a number up to 65535".to_owned())
-}
-
 fn interval(text: &str) -> Result<Duration, String> {
     // More often than ten times a second nobody can read.
     let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
@@ -509,21 +419,6 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn role(text: &str) -> Result<String, String> {
     let is_name = (1..=63).contains(&text.len()) && !text.contains(char::is_control);
     if is_name { Ok(text.to_owned()) } else { Err("a role's name has 1 to 63 bytes".to_owned()) }
-}
-
-fn count(text: &str) -> Result<u32, String> {
-    // Beyond ten thousand (a billion rows) a number is a slip.
-    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.ok_or_else(|| "a number from 1 to 10000 is needed".to_owned())
-}
-
-fn pool_size(text: &str) -> Result<PoolSize, String> {
-    if text == "auto" {
-        return Ok(PoolSize::Auto);
-    }
-    // More than ten thousand are a slip, as in auto_pool_size_max.
-    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.map(PoolSize::Fixed).ok_or_else(|| "auto or a number from 1 to 10000 is needed".to_owned())
 }
 
 #[cfg(test)]

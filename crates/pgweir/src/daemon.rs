@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::announce;
+use programs::announce;
 
 /// Set in the child's environment, lest it starts another.
 const VARIABLE: &str = "PGWEIR_DAEMON";

@@ -11,6 +11,7 @@
 //! Promises: changes nothing, and takes two connections for some seconds; a source that was named and cannot be reached is an error, one that
 //! was only tried is noted as unseen. What is wrong, and why, is the crate `doctor`'s to know.
 
+mod kernel;
 mod machine;
 mod of_file;
 mod session;
@@ -21,10 +22,9 @@ use std::time::Duration;
 
 use ::doctor::reading::{self, PREPARATION};
 use ::doctor::{Asked, Facts, Machine, Pooler, Postgres, Unseen, Weight};
+use ask::Target;
 use connections::databases::CONSOLE_DATABASE;
-use trials::Target;
 
-use crate::bench;
 use crate::cli::Examination;
 use of_file::OfFile;
 use session::Session;
@@ -66,7 +66,7 @@ fn facts(examination: &Examination) -> Result<Facts, String> {
         }
     };
     let reached = match (&examination.postgres, servers) {
-        (Some(url), _) => Some(postgres(&bench::target(url)?, &mut unseen)?),
+        (Some(url), _) => Some(postgres(&programs::url::target(url)?, &mut unseen)?),
         (None, Some(servers)) => first(servers, &mut unseen),
         (None, None) => {
             let why = "no --postgres URL was given".to_owned();
@@ -89,7 +89,7 @@ fn facts(examination: &Examination) -> Result<Facts, String> {
 /// The console of a URL, whatever database is named there.
 pub(crate) fn console_of(url: &str) -> Result<Target, String> {
     // `run` takes no URL of a console's for a database to serve, unless it has another name.
-    let target = bench::target(&format!("console={url}"))?;
+    let target = programs::url::target(&format!("console={url}"))?;
     Ok(Target { database: CONSOLE_DATABASE.to_owned(), ..target })
 }
 

@@ -53,6 +53,12 @@ pub(crate) fn own_name() -> String {
     engine::system_user(uid).ok().flatten().map_or_else(|| uid.to_string(), |name| name.to_string())
 }
 
+/// Whom root becomes where nothing says who: an account without rights that most machines have.
+pub(crate) fn unprivileged() -> Option<String> {
+    let usable = |name: &&str| is_root() && look_up(name).is_some_and(|account| account.uid != 0);
+    ["postgres", "nobody"].into_iter().find(usable).map(str::to_owned)
+}
+
 /// An account by name, from passwd(5) and group(5). Directories on the network (NIS, LDAP) are not asked.
 fn look_up(name: &str) -> Option<Account> {
     let passwd = fs::read_to_string("/etc/passwd").ok()?;
@@ -86,6 +92,11 @@ mod tests {
         assert_eq!(account(passwd, group, "weir"), Some(Account { uid: 70, gid: 71, groups: vec![71, 105] }));
         assert_eq!(account(passwd, group, "odd"), None);
         assert_eq!(account(passwd, group, "wei"), None);
+    }
+
+    #[test]
+    fn only_root_needs_another_account() {
+        assert_eq!(unprivileged().is_some(), is_root());
     }
 
     #[test]

@@ -3,8 +3,7 @@
 //! ```text
 //!   cli ─┬─ FILE.ini ─┐
 //!        ├─ run URL… ─┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
-//!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
-//!        ├─ bench [URL] ► trials: the published tests, with this program as a child
+//!        ├─ dev, bench ─► pgweir-bench, the program beside this one, takes its place
 //!        ├─ auth-setup URL, observe-setup URL ─► SQL for auth_query, for the observer
 //!        ├─ check FILE, import FILE ─► config, in words
 //!        ├─ health ─────► a running pgweir, by HTTP
@@ -18,13 +17,11 @@
 
 mod announce;
 mod auth_setup;
-mod bench;
+mod beside;
 mod check;
 mod cli;
 mod complain;
-mod core_files;
 mod daemon;
-mod dev;
 mod doctor;
 mod environment;
 mod files;
@@ -59,7 +56,7 @@ use cli::{Invocation, Misuse};
 
 fn main() -> ExitCode {
     // Before any file with secrets is read.
-    core_files::forbid();
+    programs::core_files::forbid();
     let mut arguments = std::env::args_os();
     let program = arguments.next().map_or_else(|| "pgweir".to_owned(), |name| name.to_string_lossy().into_owned());
     match cli::parse(arguments) {
@@ -79,8 +76,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Health { address, only_live }) => health::health(address.as_deref(), only_live),
         Ok(Invocation::Doctor(examination)) => doctor::doctor(&examination),
         Ok(Invocation::Top(watching)) => top::top(&watching),
-        Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
-        Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
+        Ok(Invocation::Beside(errand)) => beside::hand_over(errand),
         Ok(Invocation::AuthSetup { url, role, apply }) => auth_setup::auth_setup(&url, &role, apply),
         Ok(Invocation::ObserveSetup { url, role, apply }) => observe_setup::observe_setup(&url, &role, apply),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),

@@ -6,11 +6,10 @@
 use std::process::ExitCode;
 
 use crate::auth_setup::{creation, one_line, quoted, run_all};
-use crate::bench;
 
 /// Prints the script for the server of a URL. `apply`: runs it there, too.
 pub(crate) fn observe_setup(url: &str, role: &str, apply: bool) -> ExitCode {
-    let done = bench::target(url).and_then(|target| {
+    let done = programs::url::target(url).and_then(|target| {
         if apply {
             run_all(&target, statements(role))?;
         }

@@ -15,11 +15,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ask::Monitor;
 use stacks::{Available, How, Sampled, Subject, Tool, What};
-use trials::Monitor;
 
 use crate::cli::{Look, Looked};
-use crate::{bench, settings};
+use crate::settings;
 
 /// For each answer of PostgreSQL's.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -66,7 +66,7 @@ impl Source {
                 Ok(Source::Backend(*pid))
             }
             Looked::Backends { url, event } => {
-                let mut monitor = Box::new(Monitor::connect_as(&bench::target(url)?, "pgweir profile", PATIENCE)?);
+                let mut monitor = Box::new(Monitor::connect(&programs::url::target(url)?, "pgweir profile", PATIENCE)?);
                 let own = own_backend(&mut monitor)?;
                 match event {
                     None => Ok(Source::All(stacks::parent(own).ok_or("PostgreSQL has closed the connection")?)),

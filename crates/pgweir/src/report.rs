@@ -15,12 +15,12 @@ use std::time::Duration;
 use ::report::{Heading, Sums};
 use activity::history::{Options, SECONDS_MAX, Span};
 use activity::{At, History};
+use ask::Monitor;
 use control::admin::history_table;
 use control::admin::shown::Clock;
 use control::table::TableFormat;
 use control::version;
 use jiff::{Timestamp, Zoned};
-use trials::Monitor;
 
 use crate::cli::{Report, ReportFormat};
 use crate::complain;
@@ -32,6 +32,9 @@ const LENGTH_MS: u64 = 300_000;
 
 /// What is asked for at a time.
 const PART_MS: u64 = 60_000;
+
+/// How the console sees us.
+const NAME: &str = "pgweir report";
 
 /// For each answer of a console.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -161,8 +164,8 @@ impl Origin {
             (Some(url), None) => {
                 let target = console_of(url)?;
                 let name = format!("{}:{}", target.host, target.port);
-                let monitor = Monitor::connect_within(&target, PATIENCE)
-                    .map_err(|why| format!("the console at {name}: {why}"))?;
+                let monitor =
+                    Monitor::connect(&target, NAME, PATIENCE).map_err(|why| format!("the console at {name}: {why}"))?;
                 // Clocks differ.
                 let hour = At(at(now).0.saturating_sub(2 * SECONDS_MAX as u64 * 1000));
                 Ok((Origin::Console(Box::new(monitor), name), Span { from: span.from.max(hour), ..span }))

@@ -7,16 +7,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ::settings::PoolSize;
+use ask::Target;
 use auth::Secret;
 use config::{Config, Problem, Upstream};
 use engine::Handle;
-use trials::Target;
+use programs::url;
 
 use crate::cli::Flags;
 use crate::environment::{self, Environment};
 use crate::files::Files;
 use crate::serve::{Read, serve, serve_file};
-use crate::{complain, passed, settings, upstream};
+use crate::{complain, identity, passed, settings, upstream};
 
 /// What is served if neither the command line nor the environment says what.
 const FILE: &str = "/etc/pgweir/pgweir.ini";
@@ -45,7 +46,7 @@ pub(crate) fn run(urls: Vec<String>, listen: Option<String>, pool_size: Option<P
              them could log in",
         ),
         Ok(Some((config, targets))) => {
-            let fallback_user = demo::unprivileged().map(|account| account.name);
+            let fallback_user = identity::unprivileged();
             let again = move |running: &Config| {
                 Files::noted(|read| {
                     let config = arguments.read(read, |urls, upstream| running.reload_urls(urls, upstream, read))?;
@@ -105,7 +106,7 @@ impl Arguments {
         if urls.is_empty() {
             return Ok(None);
         }
-        let passfile = passfile();
+        let passfile = url::passfile();
         let upstream = Upstream {
             env: &|name| environment.get(name),
             assignments: &environment.assignments,
@@ -122,19 +123,5 @@ impl Arguments {
 /// Where each URL leads. What is wrong with a file of TLS is said when it is read for the engine.
 fn targets(urls: &[String], upstream: &Upstream<'_>, read: &config::ini::Read) -> Vec<Vec<Target>> {
     let of_one = |url: &String| config::from_urls(std::slice::from_ref(url), upstream, read).ok();
-    urls.iter().filter_map(of_one).filter_map(|config| upstream::targets(&config).ok()).collect()
-}
-
-/// The password file, unless others can read it too.
-//= pg18 libpq-pgpass
-pub(crate) fn passfile() -> Option<String> {
-    use std::os::unix::fs::PermissionsExt;
-    let named = std::env::var_os("PGPASSFILE").map(std::path::PathBuf::from);
-    let path = named.or_else(|| Some(std::path::PathBuf::from(std::env::var_os("HOME")?).join(".pgpass")))?;
-    let mode = std::fs::metadata(&path).ok()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        eprintln!("pgweir: {} is ignored: others can read it (chmod 600 would help)", path.display());
-        return None;
-    }
-    std::fs::read_to_string(path).ok()
+    urls.iter().filter_map(of_one).filter_map(|config| url::targets(&config).ok()).collect()
 }

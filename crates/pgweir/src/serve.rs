@@ -33,7 +33,7 @@ use crate::settings::Reading;
 use crate::supervisor::Supervisor;
 use crate::traces::Tracer;
 use crate::watched::Watched;
-use crate::{announce, complain, daemon, dev, identity, keyring, keytab, passed, settings, supervisor, upgrade};
+use crate::{announce, complain, daemon, identity, keyring, keytab, passed, settings, supervisor, upgrade};
 
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
@@ -136,7 +136,7 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     if let Some(user) = user {
         identity::become_user(user)?;
     }
-    dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
+    announce::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
     if let Some(path) = &config.pooling.global.log.logfile {
         let opened = File::options().append(true).create(true).open(path);
         opened.map_err(|error| format!("could not open logfile '{path}': {}", complain::why(&error)))?;

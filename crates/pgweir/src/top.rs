@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ::top::{Beginning, Heard, Palette, Screen, text_of};
-use trials::Target;
+use ask::Target;
 
 use crate::cli::Watching;
 use console::Console;

@@ -6,65 +6,11 @@
 use std::thread;
 use std::time::Duration;
 
-use auth::Secret;
+use ask::{Monitor, Target};
 use config::Config;
-use connections::databases::{Address, Host};
 use engine::Handle;
 use machine::Level;
-use settings::{PoolSize, SslMode, SslNegotiation, TlsSettings};
-use trials::{Demand, Encryption, Monitor, Target};
-
-use crate::keyring;
-
-/// Where a URL leads: one target for each of its hosts.
-///
-/// # Errors
-/// A file of TLS cannot be used.
-pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, String> {
-    let encryption = encryption(&config.pooling.global.tls)?;
-    let (database, about) = config.pooling.databases.iter().next().expect("a URL is one database");
-    let (user, secret) = config.pooling.secrets.iter().next().expect("a URL is one user");
-    let password = match secret {
-        Secret::Plain(password) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
-        _ => None,
-    };
-    let target = |address: &Address| {
-        let (user, password, database) = (user.clone(), password.clone(), database.clone());
-        at(address, user, password, database, encryption.clone())
-    };
-    Ok(about.hosts.iter().map(target).collect())
-}
-
-/// A database at one address.
-pub(crate) fn at(
-    address: &Address,
-    user: String,
-    password: Option<String>,
-    database: String,
-    encryption: Option<Encryption>,
-) -> Target {
-    let host = match &address.host {
-        Host::Unix(dir) => dir.clone(),
-        Host::Ip(ip) => ip.to_string(),
-        Host::Name(name) => name.clone(),
-    };
-    Target { host, port: address.port, user, password, database, verifier: None, encryption }
-}
-
-/// As servers are reached.
-///
-/// # Errors
-/// A file of TLS cannot be used.
-pub(crate) fn encryption(settings: &TlsSettings) -> Result<Option<Encryption>, String> {
-    let demand = match settings.server_tls_sslmode {
-        SslMode::Disable => return Ok(None),
-        SslMode::Allow => Demand::IfNeeded,
-        SslMode::Prefer => Demand::IfPossible,
-        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Demand::Always,
-    };
-    let is_direct = settings.server_tls_sslnegotiation == SslNegotiation::Direct && demand == Demand::Always;
-    Ok(Some(Encryption { connector: keyring::connector(settings)?, demand, is_direct }))
-}
+use settings::PoolSize;
 
 /// Looks, in a thread of its own, until a host of each URL answers.
 pub(crate) fn look(config: &Config, urls: Vec<Vec<Target>>, handle: &Handle) {
@@ -103,11 +49,14 @@ struct Found {
     left: u64,
 }
 
+/// How PostgreSQL sees us.
+const NAME: &str = "pgweir run";
+
 /// As long as a server may take to open by default (`server_connect_timeout`).
 const PATIENCE: Duration = Duration::from_secs(15);
 
 fn found(target: &Target) -> Result<Found, String> {
-    let mut monitor = Monitor::connect_within(target, PATIENCE)?;
+    let mut monitor = Monitor::connect(target, NAME, PATIENCE)?;
     let mut setting = |name: &str| Ok::<_, String>(monitor.ask(&format!("SHOW {name}"))?.pop().unwrap_or_default());
     let (version, connections_max) = (setting("server_version")?, setting("max_connections")?);
     // Ours is free again in a moment.

@@ -5,19 +5,22 @@
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ask::Target;
 use client::Place;
 use demo::{Account, Guard, free_port, random_password, unprivileged};
 use measure::{login, program};
 use rustix::process::Signal;
 
 use crate::plan::Mode;
-use crate::target::{APPLICATION, Target};
+use crate::target::APPLICATION;
 
 /// What clients of a pooler call the database.
 const DATABASE: &str = "bench";
@@ -58,14 +61,19 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) version: String,
+    /// Where the path is a descriptor's.
+    _file: Option<Arc<File>>,
 }
 
 impl Program {
-    /// This very program, even if its file has been replaced meanwhile.
-    #[must_use]
-    pub(crate) fn ourselves(version: &str) -> Self {
-        let path = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
-        Self { name: "pgweir", path, version: version.to_owned() }
+    /// The same file in every round, even if an installation or a build replaces it meanwhile: by its descriptor.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn pgweir(path: &Path, version: &str) -> Result<Self, String> {
+        let file = File::open(path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+        Ok(Self { name: "pgweir", path, version: version.to_owned(), _file: Some(Arc::new(file)) })
     }
 
     /// `$PGBOUNCER`, or on PATH, or where Debian has it.
@@ -88,7 +96,7 @@ impl Program {
 
     fn asked(path: &Path) -> Option<Self> {
         let version = program::version(path).ok()?.strip_prefix("PgBouncer ")?.to_owned();
-        Some(Self { name: "pgbouncer", path: path.to_owned(), version })
+        Some(Self { name: "pgbouncer", path: path.to_owned(), version, _file: None })
     }
 }
 
@@ -182,15 +190,15 @@ impl Drop for Pooler {
 fn spawn(program: &Program, dir: &Path, account: Option<&Account>) -> Result<Child, String> {
     let words = |error: std::io::Error| format!("cannot start it: {error}");
     let log = File::create(dir.join("log")).map_err(words)?;
-    // The account may not reach a build directory; a link to ourselves is followed while we are still who we are.
-    let is_ourselves = program.path.starts_with("/proc");
-    let path = if is_ourselves { program.path.clone() } else { dir.join(program.name) };
-    if !is_ourselves {
+    // The account may not reach a build directory; pgweir becomes the account itself once it runs, PgBouncer is copied.
+    let changes_itself = program.path.starts_with("/proc");
+    let path = if changes_itself { program.path.clone() } else { dir.join(program.name) };
+    if !changes_itself {
         program::copy(&program.path, &path)?;
     }
     let mut command = in_its_own_session(&path);
     match account {
-        Some(account) if is_ourselves => drop(command.arg("--user").arg(&account.name)),
+        Some(account) if changes_itself => drop(command.arg("--user").arg(&account.name)),
         Some(account) => account.apply(&mut command),
         None => {}
     }

@@ -4,7 +4,7 @@
 //! ```text
 //!   plan ──► run ──► slice ──┬─► contestant   the pooler, a child process
 //!  (the tests,  (rounds)     ├─► driver       the load, made of measure's clients
-//!   as a table)              └─► watch        locks, runnable processes (monitor, measure's process)
+//!   as a table)              └─► watch        locks, runnable processes (ask, measure's process)
 //!              │
 //!              └──► sample ──► record ──► CSV, table, page
 //! ```
@@ -17,15 +17,15 @@
 mod arithmetic;
 mod contestant;
 mod driver;
-mod encryption;
 mod headline;
 mod machine;
-mod monitor;
 mod needs;
 mod options;
 mod page;
 mod pgbench;
 mod plan;
+#[cfg(test)]
+mod played;
 mod plot;
 mod progress;
 mod record;
@@ -38,8 +38,5 @@ mod tables;
 mod target;
 mod watch;
 
-pub use encryption::{Demand, Encryption};
-pub use monitor::Monitor;
 pub use options::Options;
 pub use run::run;
-pub use target::Target;

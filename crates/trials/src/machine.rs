@@ -1,10 +1,10 @@
 //! What a reader must know of the machine and the server to make sense of the figures.
 
+use ask::Monitor;
 use measure::login::SCRAM;
 use measure::machine::{load_average, machine_memory, memory_limit};
 
 use crate::contestant::login_of_clients;
-use crate::monitor::Monitor;
 use crate::options::Options;
 use crate::sample::number;
 use crate::slice::Ground;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::target::Target;
+use ask::Target;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -21,6 +21,7 @@ pub struct Options {
     pub out: Option<PathBuf>,
     /// Where an installed PostgreSQL is kept.
     pub cache: PathBuf,
-    /// What this program calls itself.
+    /// The pgweir that takes part, and its version.
+    pub pgweir: PathBuf,
     pub version: String,
 }

@@ -8,13 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use ask::Target;
 use measure::pgbench::Report;
 
 use crate::driver::Length;
 use crate::plan::Trial;
 use crate::sample::Metric;
 use crate::scripts::for_pgbench;
-use crate::target::Target;
 
 /// On PATH, or beside the newest PostgreSQL that Debian has installed.
 pub(crate) fn find() -> Option<PathBuf> {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ask::{Monitor, Target};
 use demo::Cluster;
 use measure::interrupt;
 use measure::machine::{load_average, machine_memory, memory_limit, raise_descriptor_limit};
@@ -14,7 +15,6 @@ use measure::statistics::Seeded;
 use crate::contestant::Program;
 use crate::driver::Length;
 use crate::machine;
-use crate::monitor::Monitor;
 use crate::needs;
 use crate::options::Options;
 use crate::page::page;
@@ -26,7 +26,7 @@ use crate::sample::{Metric, Way, number};
 use crate::slice::{Around, Ground, slice};
 use crate::table;
 use crate::tables::Tables;
-use crate::target::{Embedded, Target};
+use crate::target::{Embedded, monitor};
 
 /// Connections beside those of the load: ours, a person's, workers.
 const SPARE: u32 = 30;
@@ -45,14 +45,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     needs::check_files(&trials, raise_descriptor_limit())?;
     interrupt::listen(interrupt::WITH_THE_TERMINAL)?;
     let pgbouncer = Program::pgbouncer()?;
-    let pgweir = Program::ourselves(&options.version);
+    let pgweir = Program::pgweir(&options.pgweir, &options.version)?;
     let pgbench = pgbench::find();
     let has = Has { pgbouncer: pgbouncer.is_some(), pgbench: pgbench.is_some() };
     let mut progress = Progress::new(expected(&trials, options.rounds, has));
     // First of all: millions of rows are not made for a record that cannot be written.
     let mut record = Record::begin(options.out.as_deref(), &trials)?;
     let (cluster, mut target) = server(options, &trials, &progress)?;
-    let mut monitor = Monitor::connect(&target)?;
+    let mut monitor = monitor(&target)?;
     let around = around(cluster.as_ref(), &mut monitor)?;
     progress.doing(&needs::described(&trials, options.scale, progress.expected(), &place(&around, &mut monitor)?));
     let mut tables = Tables::make(monitor, options.scale, &progress)?;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use ask::Target;
 use client::Place;
 use measure::interrupt;
 use measure::login::Account;
@@ -24,7 +25,7 @@ use crate::plan::{Mode, Trial};
 use crate::sample::{Metric, Sample, Way};
 use crate::scripts::TABLES;
 use crate::tables::Tables;
-use crate::target::Target;
+use crate::target::APPLICATION;
 use crate::watch::{self, Seen, Wanted};
 
 /// What all slices of a run have in common.
@@ -94,7 +95,7 @@ fn measure(
     let pooler = pooler(ground, trial, way)?;
     let (place, account) = match &pooler {
         Some(pooler) => (pooler.place(), pooler.account()),
-        None => (ground.target.place()?, ground.target.account()),
+        None => (ground.target.place()?, ground.target.account(APPLICATION)),
     };
     let load = load(trial, way, place);
     let blame = |why: String| match &pooler {

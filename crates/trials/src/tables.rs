@@ -5,11 +5,12 @@
 
 use std::time::{Duration, Instant};
 
+use ask::Monitor;
 use measure::interrupt;
 
-use crate::monitor::{Monitor, ours};
 use crate::progress::Progress;
 use crate::scripts::{SCHEMA, tables};
+use crate::target::ours;
 
 /// The comment by which we know our schema again.
 const MARK: &str = "made by pgweir bench; it may be dropped";
@@ -111,7 +112,7 @@ impl Drop for Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::played::Played;
+    use crate::played::Played;
 
     #[test]
     fn the_schema_is_never_there_without_its_mark() {

@@ -1,45 +1,34 @@
 //! The PostgreSQL that is tested: the user's own, or an embedded one that goes with the run.
 
 use std::path::Path;
+use std::time::Duration;
 
-use client::Place;
+use ask::{Monitor, Target};
 use demo::{Cluster, Options, find_or_install};
-use measure::login::Account;
 use measure::machine::{machine_memory, memory_limit};
-
-use crate::encryption::Encryption;
 
 /// The name that all of this program's connections go by; a pooler hands its clients' on.
 pub(crate) const APPLICATION: &str = "pgweir bench";
 
-/// Where it is, and who we are there.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// A name, an address, or the directory of a Unix socket.
-    pub host: String,
-    pub port: u16,
-    pub user: String,
-    pub password: Option<String>,
-    pub database: String,
-    /// The user's SCRAM verifier as PostgreSQL keeps it, where that may be read; found out by the run.
-    pub verifier: Option<String>,
-    /// `None`: never.
-    pub encryption: Option<Encryption>,
+/// Making ten million rows may take a while; an answer within a load of thousands too.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A connection of our own beside the load: makes tables, asks PostgreSQL about itself.
+///
+/// # Errors
+/// In the server's words, with its SQLSTATE in front.
+pub(crate) fn monitor(target: &Target) -> Result<Monitor, String> {
+    Monitor::connect(target, APPLICATION, PATIENCE)
 }
 
-impl Target {
-    pub(crate) fn place(&self) -> Result<Place, String> {
-        Place::of(&self.host, self.port)
-    }
-
-    pub(crate) fn account(&self) -> Account {
-        self.account_as(APPLICATION)
-    }
-
-    /// Under another application's name.
-    pub(crate) fn account_as(&self, application: &str) -> Account {
-        Account::new(&self.user, self.password.as_deref(), &self.database, application)
-    }
+/// Connections of the load that began after a moment, [`Monitor::now`]'s: of our role, in our database, and by the load's name,
+/// pgbench's, or none, as a pooler opens a server before it knows for whom. An application of the same role has a name of its own.
+pub(crate) fn ours(since: f64) -> String {
+    format!(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = session_user \
+         AND application_name IN ('{APPLICATION}', 'pgbench', '') AND backend_start >= to_timestamp({since:.6}) \
+         AND pid <> pg_backend_pid()"
+    )
 }
 
 /// How the embedded one is set up; what is not named here is PostgreSQL's default.

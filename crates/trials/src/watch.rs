@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use ask::Monitor;
 use measure::machine::unrelated_command;
 use measure::process;
 
-use crate::monitor::{Monitor, ours};
+use crate::target::ours;
 
 /// Between two looks at processes, at locks, and between two commands.
 const PROCESSES_EVERY: Duration = Duration::from_millis(50);

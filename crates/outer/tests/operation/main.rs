@@ -2,6 +2,7 @@
 
 mod beside_pgbouncer;
 mod console;
+mod dev;
 mod orders;
 mod peers;
 mod reloads;

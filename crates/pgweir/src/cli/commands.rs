@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use programs::count;
 
-use super::{count, interval};
+use super::interval;
 
 /// The arguments of `doctor`.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]

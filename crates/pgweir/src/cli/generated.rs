@@ -43,13 +43,18 @@ fn the_man_page_is_up_to_date() {
     man.render_title(&mut page).expect("memory takes it");
     let mut write = |roff: &Roff| page.extend(roff.to_roff().into_bytes());
     let mut head = Roff::new();
-    head.control("SH", ["NAME"]).text([roman("pgweir - connection pooler and queue for PostgreSQL")]);
+    head.control("SH", ["NAME"]).text([roman("pgweir, pgweir-bench - connection pooler and queue for PostgreSQL")]);
     head.control("SH", ["SYNOPSIS"]).text([bold("pgweir"), roman(" [OPTION]... CONFIG_FILE")]);
     head.control("br", []).text([bold("pgweir"), roman(" COMMAND [OPTION]...")]);
     head.control("SH", ["DESCRIPTION"]).text([roman(
         "pgweir accepts many clients and lets them share few connections to PostgreSQL. CONFIG_FILE is a pgbouncer.ini, read as PgBouncer would \
          read it. Its own settings are in ",
     ), bold("pgweir.ini"), roman("(5).")]);
+    head.control("PP", []).text([
+        roman("The commands dev and bench are of the program "),
+        bold("pgweir-bench"),
+        roman(", which pgweir starts in its place. It has to be installed beside pgweir, in the same version."),
+    ]);
     write(&head);
     man.render_options_section(&mut page).expect("memory takes it");
     for command in Line::command().get_subcommands() {

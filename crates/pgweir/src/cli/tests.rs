@@ -2,6 +2,7 @@
 
 use config::url::SERVERS_MAX;
 use machine::Settings;
+use programs::{Bench, Dev, Wishes};
 use stacks::Tool;
 
 use super::*;
@@ -14,8 +15,16 @@ fn serve(file: &str, flags: Flags) -> Result<Invocation, Misuse> {
     Ok(Invocation::Serve { file: file.into(), flags })
 }
 
-fn dev(port: Option<u16>, data: Option<&str>, pool_size: PoolSize, flags: Flags) -> Result<Invocation, Misuse> {
-    Ok(Invocation::Dev { port, data: data.map(PathBuf::from), pool_size, flags })
+fn dev(dev: Dev) -> Result<Invocation, Misuse> {
+    Ok(Invocation::Beside(Errand::Dev(dev)))
+}
+
+fn bench(url: Option<&str>, wishes: Wishes) -> Result<Invocation, Misuse> {
+    Ok(Invocation::Beside(Errand::Bench(Bench { url: url.map(str::to_owned), wishes })))
+}
+
+fn sized(size: PoolSize) -> Sized {
+    Sized { pool_size: Some(size) }
 }
 
 fn run(listen: &str, flags: Flags) -> Result<Invocation, Misuse> {
@@ -64,24 +73,24 @@ fn a_table_of_lines() {
         ("--qui a.ini", serve("a.ini", quiet())),
         ("-R a.ini", serve("a.ini", Flags { reboot: true, ..Flags::default() })),
         ("check x.ini", Ok(Invocation::Check { file: "x.ini".into() })),
-        ("dev", dev(None, None, PoolSize::Auto, Flags::default())),
+        ("dev", dev(Dev::default())),
         (
             "dev --port 7000 --data=/d --pool-size 20",
-            dev(Some(7000), Some("/d"), PoolSize::Fixed(20), Flags::default()),
+            dev(Dev { port: Some(7000), data: Some("/d".into()), size: sized(PoolSize::Fixed(20)), ..Dev::default() }),
         ),
-        ("dev --pool-size auto -q", dev(None, None, PoolSize::Auto, quiet())),
-        ("bench", Ok(Invocation::Bench { url: None, wishes: Wishes::default() })),
+        ("dev --pool-size auto -q", dev(Dev { size: sized(PoolSize::Auto), quiet: true, ..Dev::default() })),
+        ("bench", bench(None, Wishes::default())),
         (
             "bench postgres://h/d --quick --scale 3 --only cern --only linux-6",
-            Ok(Invocation::Bench {
-                url: Some("postgres://h/d".to_owned()),
-                wishes: Wishes {
+            bench(
+                Some("postgres://h/d"),
+                Wishes {
                     quick: true,
                     scale: Some(3),
                     only: vec!["cern".to_owned(), "linux-6".to_owned()],
                     ..Wishes::default()
                 },
-            }),
+            ),
         ),
         (
             "auth-setup postgres://h/d --apply --role asker",

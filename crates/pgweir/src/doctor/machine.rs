@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ::doctor::{Machine, Memory, Postgres, Unseen};
-use measure::machine::{machine_memory, memory_limit};
-use measure::process;
-use trials::Target;
+use ask::Target;
 
+use super::kernel;
 use crate::settings;
 
 /// Reading one takes some tenths of a millisecond of the kernel's time.
@@ -22,14 +21,13 @@ pub(super) fn read(postgres: &Postgres, target: &Target, unseen: &mut Vec<Unseen
     };
     let pid = |pid: i32| u32::try_from(pid).unwrap_or_default();
     // By its name alone: what another user runs is told no more of.
-    if !is_here(&target.host) || process::name(pid(postgres.identity.pid)) != "postgres" {
+    if !is_here(&target.host) || kernel::process_name(pid(postgres.identity.pid)) != "postgres" {
         miss("PostgreSQL does not run on this machine", "pgweir doctor … # there; or --cores N for its cores");
         return None;
     }
-    let all = machine_memory().0;
-    let memory = memory_limit().map_or(all, |limit| limit.min(all));
+    let memory = kernel::memory();
     let pids = postgres.clients().map(|backend| backend.pid).take(READ_MAX);
-    let private = |number: i32| Some((number, Memory { private: process::private_memory(pid(number))? }));
+    let private = |number: i32| Some((number, Memory { private: kernel::private_memory(pid(number))? }));
     let backends: BTreeMap<i32, Memory> = pids.filter_map(private).collect();
     if backends.is_empty() && postgres.clients().next().is_some() {
         miss("they are another user's processes", "sudo -u postgres pgweir doctor …");

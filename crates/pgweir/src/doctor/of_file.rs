@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ::doctor::{PooledDatabase, Pooler, Secrets};
+use ask::{Encryption, Target};
 use auth::Secret;
 use config::{Config, Problem};
 use connections::databases::{Address, CONSOLE_DATABASE, Database, Host};
-use trials::Target;
 
-use crate::{settings, upstream};
+use crate::settings;
 
 /// So many are tried for each of both: each may take some seconds.
 const TRIES_MAX: usize = 4;
@@ -124,7 +124,7 @@ fn consoles(config: &Config) -> Vec<Target> {
 
 /// As the observer's user, else the forced one, else any whose password is in the file.
 fn servers(config: &Config) -> Result<Vec<Target>, String> {
-    let encryption = upstream::encryption(&config.pooling.global.tls)?;
+    let encryption = Encryption::of(&config.pooling.global.tls)?;
     let mut servers = Vec::new();
     for database in config.pooling.databases.values() {
         let of = |user: &String| config.pooling.secrets.get(user).and_then(plain).map(str::to_owned);
@@ -138,7 +138,10 @@ fn servers(config: &Config) -> Result<Vec<Target>, String> {
         for (user, password) in observer.into_iter().chain(users) {
             let name = database.name_at_server().to_owned();
             servers.extend(
-                database.hosts.first().map(|address| upstream::at(address, user, password, name, encryption.clone())),
+                database
+                    .hosts
+                    .first()
+                    .map(|address| programs::url::at(address, user, password, name, encryption.clone())),
             );
         }
     }

@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use ::doctor::reading::Answer;
-use trials::{Monitor, Target};
+use ask::{Monitor, Target};
+
+/// How a console and PostgreSQL see us.
+const NAME: &str = "pgweir doctor";
 
 /// For the connection, and for each answer; statements have a shorter limit of their own.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,7 +25,7 @@ impl Session {
     /// # Errors
     /// In the server's words.
     pub(super) fn open(target: &Target, preparation: &[&str]) -> Result<Session, String> {
-        let mut monitor = Monitor::connect_within(target, PATIENCE)?;
+        let mut monitor = Monitor::connect(target, NAME, PATIENCE)?;
         for statement in preparation {
             monitor.ask(statement)?;
         }

@@ -7,12 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use activity::{Answer, LockCounts, Reading};
+use ask::{Monitor, Target};
 use control::Sight;
 use engine::Handle;
 use machine::Level;
 use observe::{ACTIVITY, Backend, COUNTS, LOCKS, Lock, State, backends, counts, locks};
 use sql::{Key, Marks, Memo, Rules, Text};
-use trials::{Monitor, Target};
 
 use super::pace::{Pace, stays};
 use super::targets::Wanted;
@@ -240,7 +240,7 @@ impl Asker {
         let monitor = match &mut self.monitor {
             Some(monitor) => monitor,
             none => {
-                let mut monitor = Monitor::connect_as(&self.target, NAME, PATIENCE)?;
+                let mut monitor = Monitor::connect(&self.target, NAME, PATIENCE)?;
                 monitor.ask(SETTINGS)?;
                 none.insert(monitor)
             }

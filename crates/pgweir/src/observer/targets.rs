@@ -6,14 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use activity::address_text;
+use ask::{Encryption, Target};
 use auth::Secret;
 use config::Config;
 use connections::databases::{Address, Database, Host};
 use machine::Settings;
 use settings::TlsSettings;
-use trials::Target;
-
-use crate::upstream;
 
 /// The database that is there if no other is named: of the entry `*`.
 const FALLBACK_DATABASE: &str = "postgres";
@@ -97,5 +95,5 @@ fn target(settings: &Settings, name: &str, database: &Database, address: &Addres
         _ => None,
     };
     let database = database.dbname.clone().unwrap_or_else(|| name.to_owned());
-    Ok(upstream::at(address, user.clone(), password, database, upstream::encryption(&settings.global.tls)?))
+    Ok(programs::url::at(address, user.clone(), password, database, Encryption::of(&settings.global.tls)?))
 }

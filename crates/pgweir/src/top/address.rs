@@ -8,12 +8,10 @@
 
 use std::path::Path;
 
-use config::{Problem, Upstream};
+use ask::Target;
 use connections::databases::CONSOLE_DATABASE;
-use trials::Target;
 
 use crate::environment::Environment;
-use crate::{run, settings, upstream};
 
 const PORT: u16 = 6432;
 const OWN_ADDRESS: &str = "127.0.0.1";
@@ -97,21 +95,9 @@ fn reachable(listed: &str) -> String {
 
 /// A URL as `run` would read it, at the database of the console, whatever it names.
 fn read(url: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Target>, String> {
-    let passfile = run::passfile();
-    let upstream = Upstream {
-        env: variable,
-        assignments: &[],
-        passfile: passfile.as_deref(),
-        listen: None,
-        pool_size: None,
-        cores: settings::cores(),
-        built: settings::built(),
-    };
-    let problems = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
     // No database that is served may have the console's name, so it gets another one here.
-    let config = config::from_urls(&[format!("console={url}")], &upstream, &config::read_file).map_err(problems)?;
-    let at_console = |target| Target { database: CONSOLE_DATABASE.to_owned(), ..target };
-    Ok(upstream::targets(&config)?.into_iter().map(at_console).collect())
+    let found = programs::url::hosts(&format!("console={url}"), variable)?;
+    Ok(found.into_iter().map(|target| Target { database: CONSOLE_DATABASE.to_owned(), ..target }).collect())
 }
 
 #[cfg(test)]

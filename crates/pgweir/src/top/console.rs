@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::top::{Heard, Order, Table};
-use trials::{Monitor, Target};
+use ask::{Monitor, Target};
 
 /// As other clients of the console are seen there.
 const NAME: &str = "pgweir top";
@@ -87,7 +87,7 @@ impl Console {
 fn connected(targets: &[Target]) -> Result<Monitor, String> {
     let mut last = String::new();
     for target in targets {
-        match Monitor::connect_as(target, NAME, PATIENCE) {
+        match Monitor::connect(target, NAME, PATIENCE) {
             Ok(monitor) => return Ok(monitor),
             Err(why) => last = why,
         }

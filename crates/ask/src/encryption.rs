@@ -1,6 +1,4 @@
-//! TLS of the connection beside the load, as libpq's sslmode has it.
-//!
-//! Does not encrypt the load itself, whose connections are compared with each other.
+//! TLS of a connection that asks, as libpq's sslmode has it.
 //!
 //! //= pg18 libpq-ssl#LIBPQ-SSL-PROTECTION
 
@@ -9,7 +7,10 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use client::{Place, Stream};
+use settings::{SslMode, SslNegotiation, TlsSettings};
 use tls::{Connector, Failure, Outgoing, Session};
+
+use crate::tls_files;
 
 /// How far encryption is insisted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,21 @@ pub(crate) fn channels(encryption: Option<&Encryption>, place: &Place) -> &'stat
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 impl Encryption {
+    /// As `server_tls_…` have it for servers.
+    ///
+    /// # Errors
+    /// A file of TLS cannot be used.
+    pub fn of(settings: &TlsSettings) -> Result<Option<Self>, String> {
+        let demand = match settings.server_tls_sslmode {
+            SslMode::Disable => return Ok(None),
+            SslMode::Allow => Demand::IfNeeded,
+            SslMode::Prefer => Demand::IfPossible,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Demand::Always,
+        };
+        let is_direct = settings.server_tls_sslnegotiation == SslNegotiation::Direct && demand == Demand::Always;
+        Ok(Some(Self { connector: tls_files::connector(settings)?, demand, is_direct }))
+    }
+
     /// Begins TLS on a connection to `host`. A server without TLS keeps the connection in the clear if that may be.
     ///
     /// # Errors

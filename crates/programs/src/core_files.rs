@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const LIMIT: u64 = 1;
 
 /// For this process, its threads, and the programs that it starts.
-pub(crate) fn forbid() {
+pub fn forbid() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Core);
     let current = maximum.map_or(LIMIT, |most| most.min(LIMIT));
     // Anybody may lower a limit; if a sandbox forbids even that, serving matters more.

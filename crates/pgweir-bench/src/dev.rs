@@ -3,7 +3,7 @@
 //! ```text
 //!   this process ──► demo::Cluster (PostgreSQL)          TCP by SCRAM; its Unix socket, which only it and pgweir reach, by trust
 //!        │
-//!        └──────────► child: pgweir FILE.ini            the very program that a user runs, with a file as a user has it
+//!        └──────────► child: pgweir FILE.ini            the program beside this one, with a file as a user has it
 //! ```
 //!
 //! Prints two lines on stdout, `pooled` and `direct`, and nothing else. Ctrl-C ends both; what was temporary is removed,
@@ -14,50 +14,39 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use config::url::SERVERS_MAX;
 use demo::{Account, Cluster, Options, find_or_install};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use programs::{Dev, announce};
+use rustix::process::{Pid, Signal, kill_process};
 use settings::PoolSize;
 use signal_hook::consts::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::announce;
-use crate::cli::Flags;
-
 /// Where PgBouncer listens unless told otherwise.
 const PORT: u16 = 6432;
-
-/// Set in the child's environment, so that it does not outlive us.
-const VARIABLE: &str = "PGWEIR_DEV";
 
 /// How long the child may take to release its servers before it is told to end at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts both, prints the two lines, waits for a signal, ends both.
-pub(crate) fn dev(port: Option<u16>, data: Option<PathBuf>, pool_size: PoolSize, flags: &Flags) -> ExitCode {
-    match serve(port.unwrap_or(PORT), data, pool_size, flags) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("pgweir dev: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn serve(port: u16, data: Option<PathBuf>, pool_size: PoolSize, flags: &Flags) -> Result<(), String> {
+///
+/// # Errors
+/// What does not start, or has ended by itself.
+pub(crate) fn dev(pgweir: &Path, wanted: Dev) -> Result<(), String> {
+    let port = wanted.port.unwrap_or(PORT);
     // From now on signals are ours to act on, even those that come while PostgreSQL starts.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGCHLD]).map_err(|why| format!("no signals: {why}"))?;
     let say = &mut |text: &str| eprintln!("{text}");
-    let binaries = find_or_install(&cache(), say).map_err(|why| why.to_string())?;
-    let options = Options { data, ..Options::default() };
+    let binaries = find_or_install(&crate::cache(), say).map_err(|why| why.to_string())?;
+    let options = Options { data: wanted.data.clone(), ..Options::default() };
     let cluster = Cluster::start(&binaries, options).map_err(|why| why.to_string())?;
-    let file =
-        write_files(&cluster, port, pool_size, flags).map_err(|why| format!("cannot write pgweir.ini: {why}"))?;
-    let mut child = start(&file, cluster.account(), flags).map_err(|why| format!("cannot start pgweir: {why}"))?;
+    let file = write_files(&cluster, port, &wanted).map_err(|why| format!("cannot write pgweir.ini: {why}"))?;
+    let mut child =
+        start(pgweir, &file, cluster.account(), &wanted).map_err(|why| format!("cannot start pgweir: {why}"))?;
     if !announce::wait(&mut child) {
         // It has said why on stderr.
         end(&mut child);
@@ -72,22 +61,13 @@ fn serve(port: u16, data: Option<PathBuf>, pool_size: PoolSize, flags: &Flags) -
     ended.and(stopped)
 }
 
-/// Where a PostgreSQL that had to be fetched is kept.
-pub(crate) fn cache() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("XDG_CACHE_HOME")
-        .or_else(|| variable("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("pgweir")
-}
-
 /// Writes the files that the child serves from, beside PostgreSQL's socket, where they go when it goes.
-fn write_files(cluster: &Cluster, port: u16, pool_size: PoolSize, flags: &Flags) -> io::Result<PathBuf> {
+fn write_files(cluster: &Cluster, port: u16, wanted: &Dev) -> io::Result<PathBuf> {
     let dir = cluster.socket_dir();
     let users = dir.join("userlist.txt");
     write_private(&users, &format!("\"{}\" \"{}\"\n", cluster.user(), cluster.password()), cluster.account())?;
     let file = dir.join("pgweir.ini");
-    let text = ini(cluster, port, flags.verbose > 0) + &sizes(pool_size);
+    let text = ini(cluster, port, wanted.verbose > 0) + &sizes(wanted.size.pool_size.unwrap_or(PoolSize::Auto));
     write_private(&file, &text, cluster.account())?;
     Ok(file)
 }
@@ -139,29 +119,21 @@ fn write_private(path: &Path, text: &str, account: Option<&Account>) -> io::Resu
     Ok(())
 }
 
-fn start(file: &Path, account: Option<&Account>, flags: &Flags) -> io::Result<Child> {
-    let mut command = Command::new("/proc/self/exe");
+fn start(pgweir: &Path, file: &Path, account: Option<&Account>, wanted: &Dev) -> io::Result<Child> {
+    let mut command = Command::new(pgweir);
     // What ps shows.
     command.arg0("pgweir");
     if let Some(account) = account {
         command.arg("--user").arg(&account.name);
     }
-    if flags.quiet {
+    if wanted.quiet {
         command.arg("--quiet");
     }
-    command.args((0..flags.verbose).map(|_| "--verbose"));
+    command.args((0..wanted.verbose).map(|_| "--verbose"));
     // A process group of its own: a terminal's Ctrl-C comes to us alone.
-    command.arg(file).env(VARIABLE, "1").stdin(Stdio::null()).process_group(0);
+    command.arg(file).env(announce::ENDS_WITH_PARENT, "1").stdin(Stdio::null()).process_group(0);
     announce::ask(&mut command);
     command.spawn()
-}
-
-/// In the child: ends with its parent, however that ends. To be called after the change of user, which undoes it.
-pub(crate) fn end_with_parent() -> io::Result<()> {
-    if std::env::var_os(VARIABLE).is_some() {
-        set_parent_process_death_signal(Some(Signal::QUIT))?;
-    }
-    Ok(())
 }
 
 /// Until a signal says that it is enough, or the child ends by itself.
