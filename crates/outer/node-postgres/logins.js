@@ -8,7 +8,7 @@ const { Client } = require('pg');
 async function logIn([host, port, user, database, password, sslmode, ca, cert, key]) {
   const read = (name) => (name === '' ? undefined : fs.readFileSync(name, 'utf8'));
   const ssl = sslmode === 'disable' ? false : { ca: read(ca), cert: read(cert), key: read(key) };
-  const client = new Client({ host, port: Number(port), user, database, password, ssl, connectionTimeoutMillis: 20000 });
+  const client = new Client({ host, port: Number(port), user, database, password, ssl, connectionTimeoutMillis: 120000 });
   client.on('error', () => {});
   try {
     await client.connect();

@@ -22,7 +22,7 @@ import (
 const sessions = 12
 
 // Whoever waits longer waits for ever.
-const patience = 30 * time.Second
+const patience = 120 * time.Second
 
 var url string
 

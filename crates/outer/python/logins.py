@@ -14,7 +14,7 @@ NAMES = ("host", "port", "user", "dbname", "password", "sslmode", "sslrootcert",
 def log_in(line):
     given = {name: value for name, value in zip(NAMES, line.split("\t"), strict=True) if value or name == "password"}
     try:
-        with psycopg.connect(**given, connect_timeout=20) as connection:
+        with psycopg.connect(**given, connect_timeout=120) as connection:
             connection.execute("select 1")
     except psycopg.Error as error:
         words = str(error).strip()

@@ -8,11 +8,14 @@ use outer::{Authority, Between, Pooler, Signature, Stage, eventually};
 const NO_OFFER: &str =
     "channel binding is required, but server did not offer an authentication method that supports channel binding";
 
+/// For poolers that get no server: their clients are told soon.
+const HASTY: &str = "query_wait_timeout = 1\n";
+
 /// A pooler with TLS for clients, in which ann logs in by SCRAM, before the server at this port.
 fn pooler(ours: &Authority, port: u16, more: &str) -> Pooler {
     let ini = format!(
         "[databases]\n* = host=127.0.0.1 port={port} dbname=postgres user=ann password=right\n[pgbouncer]\n\
-         {}server_login_retry = 1\nquery_wait_timeout = 3\n{more}\n",
+         {}server_login_retry = 1\n{more}\n",
         common(ours)
     );
     Pooler::start(&ini, "\"ann\" \"right\"\n", None)
@@ -39,10 +42,10 @@ fn log_in(stage: &Stage, port: u16, more: &str) -> Result<(), String> {
     ask(stage, port, more, "select 1").map(|one| assert_eq!(one, "1"))
 }
 
-/// The log, once it has the end of whoever was refused: it is written a little later than that is told.
-fn told(pooler: &Pooler) -> String {
-    eventually("it is written", || pooler.log().contains("closing because"));
-    pooler.log()
+/// That the pooler gets no server, for this reason. Its client may be told before that is so.
+fn assert_no_server(stage: &Stage, pooler: &Pooler, words: &str) {
+    assert!(log_in(stage, pooler.port, "").is_err(), "{words}");
+    eventually(words, || pooler.log().contains(words));
 }
 
 fn assert_refused(outcome: Result<(), String>, words: &str) {
@@ -96,47 +99,49 @@ fn the_pooler_binds_to_postgresqls_certificate() {
         let outcome = |more: &str| {
             let pooler = pooler(&ours, stage.cluster.port(), more);
             let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-            ask(&stage, pooler.port, "", sql).map_err(|_| told(&pooler))
+            ask(&stage, pooler.port, "", sql)
+        };
+        let refused = |more: &str, words: &str| {
+            let pooler = pooler(&ours, stage.cluster.port(), &format!("{HASTY}{more}"));
+            assert_no_server(&stage, &pooler, words);
         };
         let tls = "server_tls_sslmode = require\nserver_channel_binding =";
         for binding in ["prefer", "disable"] {
             assert_eq!(outcome(&format!("{tls} {binding}")), Ok("t".to_owned()), "{signature:?} {binding}");
         }
-        match (outcome(&format!("{tls} require")), signature) {
-            (outcome, Signature::Sha256 | Signature::Sha384) => assert_eq!(outcome, Ok("t".to_owned())),
-            (outcome, Signature::Ed25519) => {
-                let words = "channel binding is required, but the server's certificate has no hash to bind to";
-                assert_refused(outcome.map(|_| ()), words);
+        let required = format!("{tls} require");
+        match signature {
+            Signature::Sha256 | Signature::Sha384 => assert_eq!(outcome(&required), Ok("t".to_owned())),
+            Signature::Ed25519 => {
+                refused(&required, "channel binding is required, but the server's certificate has no hash to bind to");
             }
         }
-        let clear = outcome("server_tls_sslmode = disable\nserver_channel_binding = require");
-        assert_refused(clear.map(|_| ()), "channel binding required, but SSL not in use");
+        let clear = "server_tls_sslmode = disable\nserver_channel_binding = require";
+        refused(clear, "channel binding required, but SSL not in use");
     }
 }
 
 #[test]
 fn a_server_that_asks_for_another_password_is_refused_where_binding_is_required() {
     let (stage, ours) = Stage::encrypted();
-    let words = "channel binding required but not supported by server's authentication request";
-    for method in ["password", "trust", "scram-sha-256"] {
-        if method != "scram-sha-256" {
-            rule(&stage, method);
-        }
-        let settings = "server_tls_sslmode = require\nserver_channel_binding = require";
-        let pooler = pooler(&ours, stage.cluster.port(), settings);
-        let outcome = log_in(&stage, pooler.port, "").map_err(|_| told(&pooler));
-        match method {
-            "password" => assert_refused(outcome, words),
-            "trust" => assert_refused(
-                outcome,
-                "channel binding required, but server authenticated client without channel binding",
-            ),
-            _ => {
-                rule(&stage, method);
-                eventually("the pooler logs in", || log_in(&stage, pooler.port, "").is_ok());
-            }
-        }
+    let settings = "server_tls_sslmode = require\nserver_channel_binding = require";
+    let without = "channel binding required, but server authenticated client without channel binding";
+    for (method, words) in [
+        ("password", "channel binding required but not supported by server's authentication request"),
+        ("trust", without),
+    ] {
+        rule(&stage, method);
+        let pooler = pooler(&ours, stage.cluster.port(), &format!("{HASTY}{settings}"));
+        assert_no_server(&stage, &pooler, words);
     }
+    // Who waits for a server gets one when it asks as it should.
+    let pooler = pooler(&ours, stage.cluster.port(), settings);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| log_in(&stage, pooler.port, ""));
+        eventually("it is refused", || pooler.log().contains(without));
+        rule(&stage, "scram-sha-256");
+        assert_eq!(waits.join().expect("it does not panic"), Ok(()));
+    });
 }
 
 /// Who ends the TLS of both ends gets nothing but what he could see anyway: both refuse the login. Without channel binding he
@@ -159,19 +164,24 @@ fn somebody_in_between_is_refused_by_both_ends() {
     assert_refused(log_in(&stage, stripping.port, "sslmode=require"), negotiation);
     assert_refused(log_in(&stage, stripping.port, "sslmode=require channel_binding=require"), NO_OFFER);
 
-    let behind_us = |strips: bool, binding: &str| {
+    let behind_us = |strips: bool, binding: &str, more: &str| {
         let between = Between::start(&theirs, "between", stage.cluster.port(), strips);
-        let settings = format!("server_tls_sslmode = require\nserver_channel_binding = {binding}");
-        let pooler = pooler(&ours, between.port, &settings);
-        log_in(&stage, pooler.port, "").map_err(|_| told(&pooler))
+        let settings = format!("{more}server_tls_sslmode = require\nserver_channel_binding = {binding}");
+        (pooler(&ours, between.port, &settings), between)
     };
     for strips in [false, true] {
-        assert_eq!(behind_us(strips, "disable"), Ok(()));
+        let (pooler, _between) = behind_us(strips, "disable", "");
+        assert_eq!(log_in(&stage, pooler.port, ""), Ok(()));
     }
-    assert_refused(behind_us(false, "prefer"), check_failed);
-    assert_refused(behind_us(false, "require"), check_failed);
-    assert_refused(behind_us(true, "prefer"), negotiation);
-    assert_refused(behind_us(true, "require"), NO_OFFER);
+    for (strips, binding, words) in [
+        (false, "prefer", check_failed),
+        (false, "require", check_failed),
+        (true, "prefer", negotiation),
+        (true, "require", NO_OFFER),
+    ] {
+        let (pooler, _between) = behind_us(strips, binding, HASTY);
+        assert_no_server(&stage, &pooler, words);
+    }
 }
 
 /// The pooler knows the verifier of ann only: the keys that she proves open PostgreSQL, whichever login is bound.
@@ -204,18 +214,17 @@ fn proved_keys_pass_on_whichever_side_is_bound() {
 fn lookups_are_bound_too() {
     let (stage, ours) = Stage::encrypted();
     let _ = stage.direct("create role bob login superuser password 'looks'");
-    let outcome = |port: u16| {
+    let pooler = |port: u16| {
         let ini = format!(
             "[databases]\n* = host=127.0.0.1 port={port} dbname=postgres\n[pgbouncer]\n{}auth_user = bob\n\
              server_tls_sslmode = require\nserver_channel_binding = require\n",
             common(&ours)
         );
-        let pooler = Pooler::start(&ini, "\"bob\" \"looks\"\n", None);
-        log_in(&stage, pooler.port, "").map_err(|_| told(&pooler))
+        Pooler::start(&ini, "\"bob\" \"looks\"\n", None)
     };
-    assert_eq!(outcome(stage.cluster.port()), Ok(()));
+    assert_eq!(log_in(&stage, pooler(stage.cluster.port()).port, ""), Ok(()));
     let theirs = Authority::new(&stage, "theirs");
     theirs.sign("between", "localhost", &["localhost", "127.0.0.1"]);
     let between = Between::start(&theirs, "between", stage.cluster.port(), false);
-    assert_refused(outcome(between.port), "SCRAM channel binding check failed");
+    assert_no_server(&stage, &pooler(between.port), "SCRAM channel binding check failed");
 }
