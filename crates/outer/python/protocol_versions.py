@@ -18,7 +18,7 @@ def cancelled(conninfo):
         # The query is cancelled as soon as the other side has begun it, which its notice says.
         connection.add_notice_handler(lambda _: threading.Thread(target=connection.cancel_safe).start())
         try:
-            connection.execute("do $$ begin raise notice 'begun'; perform pg_sleep(60); end $$")
+            connection.execute("do $$ begin raise notice 'begun'; perform pg_sleep(600); end $$")
             outcome = "not cancelled"
         except psycopg.errors.QueryCanceled:
             outcome = "cancelled"
