@@ -239,6 +239,9 @@ mod tests {
 
     use super::*;
 
+    /// Nothing here takes so long.
+    const LONG: Duration = Duration::from_secs(600);
+
     /// A server that accepts and says nothing, until it is dropped.
     fn silent() -> (TcpListener, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -279,7 +282,7 @@ mod tests {
         let (listener, port) = silent();
         drop(listener);
         let (office, asker) = (Office::new(2), Arc::new(()));
-        let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).recv().expect("there is a verdict");
+        let verdict = ask(&office, inquiry(port, &asker, LONG)).recv().expect("there is a verdict");
         assert!(matches!(&verdict, Verdict::Unreachable(why) if why.contains("refused")), "{verdict:?}");
     }
 
@@ -288,13 +291,13 @@ mod tests {
         let ((listener, port), office) = (silent(), Office::new(1));
         let (stays, leaves) = (Arc::new(()), Arc::new(()));
         // The one thread is busy with the first; the second leaves meanwhile.
-        let first = ask(&office, inquiry(port, &stays, Duration::from_millis(200)));
+        let first = ask(&office, inquiry(port, &stays, LONG));
         let accepted = listener.accept().expect("the first is asked about");
-        let second = ask(&office, inquiry(port, &leaves, Duration::from_secs(30)));
-        let third = ask(&office, inquiry(port, &stays, Duration::from_secs(30)));
+        let second = ask(&office, inquiry(port, &leaves, LONG));
+        let third = ask(&office, inquiry(port, &stays, LONG));
         drop(leaves);
-        assert!(matches!(first.recv(), Ok(Verdict::Unreachable(_))));
         drop(accepted);
+        assert!(matches!(first.recv(), Ok(Verdict::Unreachable(_))));
         // It is the third's, and the second has no verdict.
         drop(listener.accept().expect("another is asked about"));
         assert!(matches!(third.recv(), Ok(Verdict::Unreachable(_))));
@@ -306,25 +309,25 @@ mod tests {
         let ((listener, port), office, asker) = (silent(), Office::new(1), Arc::new(()));
         let kept: Vec<_> = (0..=INQUIRIES_MAX)
             .map(|number| {
-                let answers = ask(&office, inquiry(port, &asker, Duration::from_secs(30)));
+                let answers = ask(&office, inquiry(port, &asker, LONG));
                 let accepted = (number == 0).then(|| listener.accept().expect("the first is asked about"));
                 (answers, accepted)
             })
             .collect();
         assert!(kept.iter().all(|(answers, _)| answers.try_recv().is_err()));
-        let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).try_recv();
+        let verdict = ask(&office, inquiry(port, &asker, LONG)).try_recv();
         assert_eq!(verdict, Ok(Verdict::Busy));
     }
 
     /// Keeps the one thread busy.
     fn busy(office: &Office, listener: &TcpListener, port: u16, asker: &Arc<()>) -> (Receiver<Verdict>, impl Sized) {
-        let answers = ask(office, inquiry(port, asker, Duration::from_secs(30)));
+        let answers = ask(office, inquiry(port, asker, LONG));
         (answers, listener.accept().expect("the first is asked about"))
     }
 
     fn with_password(port: u16, asker: &Arc<()>, len: usize) -> Inquiry {
         let given = Evidence::Text(Password::new("x".repeat(len)));
-        Inquiry { given, ..inquiry(port, asker, Duration::from_secs(30)) }
+        Inquiry { given, ..inquiry(port, asker, LONG) }
     }
 
     #[test]
@@ -334,7 +337,7 @@ mod tests {
         let leaves = Arc::new(());
         let left: Vec<_> = (0..INQUIRIES_MAX).map(|_| ask(&office, with_password(port, &leaves, 1))).collect();
         drop(leaves);
-        let verdict = ask(&office, inquiry(port, &asker, Duration::from_secs(30))).try_recv();
+        let verdict = ask(&office, inquiry(port, &asker, LONG)).try_recv();
         assert_eq!(verdict, Err(TryRecvError::Empty), "it waits for its turn");
         assert!(left.iter().all(|answers| answers.try_recv() == Err(TryRecvError::Disconnected)));
     }
@@ -373,7 +376,7 @@ mod tests {
     #[test]
     fn no_more_threads_are_started_than_may_be() {
         let ((listener, port), office, asker) = (silent(), Office::new(3), Arc::new(()));
-        let _answers: Vec<_> = (0..10).map(|_| ask(&office, inquiry(port, &asker, Duration::from_secs(30)))).collect();
+        let _answers: Vec<_> = (0..10).map(|_| ask(&office, inquiry(port, &asker, LONG))).collect();
         let _accepted: Vec<_> = (0..3).map(|_| listener.accept().expect("three are asked about at once")).collect();
         assert_eq!(office.shared.lock().threads, 3);
         assert_eq!(office.shared.lock().waiting.len(), 7);

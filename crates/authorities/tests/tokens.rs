@@ -121,7 +121,7 @@ fn ask(office: &Office, options: &str, ca: Option<&str>, token: &str) -> Verdict
         given: Evidence::Text(Password::new(token)),
         address: None,
         ca_file: ca.map(Into::into),
-        within: Duration::from_secs(20),
+        within: Duration::from_secs(600),
         asker: Arc::downgrade(&asker),
     };
     office.ask(inquiry, Box::new(move |verdict| _ = sender.send(verdict)));
@@ -164,12 +164,15 @@ fn a_token_lets_in_whom_its_provider_says_and_nobody_else() {
         (json!({ "alg": "RS256" }), claims()),
         (ec.clone(), with("aud", json!("shop"))),
         (ec.clone(), without("nbf")),
-        (ec.clone(), with("exp", json!(now() - 2))),
         (ec.clone(), with("scope", json!("openid more pg"))),
     ];
     for (header, claims) in good {
         assert_eq!(ask(&office, &options, None, &provider.sign(&header, &claims)), known(), "{header} {claims}");
     }
+    // Five seconds are let pass, where they have not passed meanwhile.
+    let exp = now() - 2;
+    let verdict = ask(&office, &options, None, &provider.sign(&ec, &with("exp", json!(exp))));
+    assert!(verdict == known() || now() > exp + 5, "{verdict:?}");
     let mut scp = without("scope");
     scp["scp"] = json!(["pg", "openid"]);
     assert_eq!(ask(&office, &options, None, &provider.sign(&ec, &scp)), known());
@@ -177,7 +180,7 @@ fn a_token_lets_in_whom_its_provider_says_and_nobody_else() {
         (ec.clone(), with("exp", json!(now() - 10)), "ExpiredSignature"),
         (ec.clone(), without("exp"), "Missing required claim: exp"),
         (ec.clone(), with("exp", json!("soon")), "exp"),
-        (ec.clone(), with("nbf", json!(now() + 60)), "ImmatureSignature"),
+        (ec.clone(), with("nbf", json!(now() + 3600)), "ImmatureSignature"),
         (ec.clone(), with("iss", json!("https://id.example/")), "InvalidIssuer"),
         (ec.clone(), with("iss", json!([ISSUER])), "InvalidIssuer"),
         (ec.clone(), without("iss"), "Missing required claim: iss"),

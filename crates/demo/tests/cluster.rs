@@ -38,9 +38,9 @@ fn is_alive(pid: u32) -> bool {
 
 /// Waits for something that another process does; the deadline is a failure, not a result.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
-        assert!(Instant::now() < deadline, "after a minute still not so: {what}");
+        assert!(Instant::now() < deadline, "after two minutes still not so: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -66,40 +66,6 @@ fn a_temporary_cluster_serves_and_leaves_nothing() {
     cluster.stop().expect("it stops");
     println!("stop: {:?}", begun.elapsed());
     assert!(!is_alive(pid) && !socket_dir.exists());
-}
-
-/// The first one makes the template, the second one is its copy.
-#[test]
-fn a_copy_of_a_template_serves_and_has_a_password_of_its_own() {
-    let binaries = binaries();
-    let Some(psql) = binaries.program("psql") else { panic!("psql is needed for this test") };
-    let scratch = Scratch::new("template");
-    let start = || {
-        let begun = Instant::now();
-        // What the settings say of passwords is for those that are set later.
-        let extra = vec![("password_encryption".to_owned(), "md5".to_owned())];
-        let options = Options { template: Some(scratch.0.join("kept")), extra, ..Options::default() };
-        let cluster = Cluster::start(&binaries, options).expect("it starts");
-        println!("start and readiness: {:?}", begun.elapsed());
-        cluster
-    };
-    let (first, second) = (start(), start());
-    assert_eq!(fs::read_dir(scratch.0.join("kept")).expect("it was made").count(), 1);
-    let identity = "select system_identifier from pg_control_system()";
-    let [one, two] = [&first, &second].map(|cluster| cluster.psql("postgres", identity).expect("it answers"));
-    assert_eq!(one, two, "the second is a copy");
-    let ask = |cluster: &Cluster, password: &str| {
-        let target = format!("host={} port={} user={} dbname=postgres", cluster.host(), cluster.port(), cluster.user());
-        let output =
-            Command::new(&psql).args(["-XAtc", "select 'hello'", &target]).env("PGPASSWORD", password).output();
-        String::from_utf8_lossy(&output.expect("psql runs").stdout).into_owned()
-    };
-    for (cluster, other) in [(&first, &second), (&second, &first)] {
-        assert_eq!(ask(cluster, cluster.password()), "hello\n");
-        assert_eq!(ask(cluster, other.password()), "", "that is the other's");
-    }
-    second.psql("postgres", "create table t()").expect("it serves");
-    first.psql("postgres", "table t").expect_err("that is in the other");
 }
 
 #[test]

@@ -64,18 +64,21 @@ mod tests {
 
     #[test]
     fn another_clock_with_the_same_zero_shows_the_same_time() {
+        // Two clocks are read to make one of the other: as far as that takes, it may go wrong.
         let clock = Clock::start();
+        let begun = Instant::now();
         let other = Clock::with_zero(clock.zero_nanos());
         let (one, two, three) = (clock.now(), other.now(), clock.now());
-        let slack = Duration::from_millis(1);
+        let slack = begun.elapsed() + Duration::from_millis(1);
         assert!(one <= two + slack && two <= three + slack, "{one:?} {two:?} {three:?}");
     }
 
     #[test]
     fn a_moment_an_hour_ago_was_an_hour_ago_on_the_wall() {
         let clock = Clock::start();
-        let later = clock.now() + Duration::from_secs(3600);
-        let shown = clock.on_the_wall(later).as_second() - Timestamp::now().as_second();
-        assert!((3599..=3600).contains(&shown), "{shown}");
+        let before = Timestamp::now().as_second();
+        let shown = clock.on_the_wall(clock.now() + Duration::from_secs(3600)).as_second() - 3600;
+        let after = Timestamp::now().as_second();
+        assert!((before - 1..=after + 1).contains(&shown), "{before} {shown} {after}");
     }
 }

@@ -170,10 +170,15 @@ impl Log {
 
     /// Waits until all earlier lines are written, at most a second.
     pub fn flush(&self) {
+        // A timeout means that the log is blocked: its lines are lost, and the process ends anyway.
+        let _ = self.flush_within(FLUSH);
+    }
+
+    /// Waits until all earlier lines are written, for so long. Whether they are.
+    fn flush_within(&self, patience: Duration) -> bool {
         let (done, wait) = sync_channel(1);
         self.insist(Line::Flush(done));
-        // A timeout means that the log is blocked: its lines are lost, and the process ends anyway.
-        let _ = wait.recv_timeout(FLUSH);
+        wait.recv_timeout(patience).is_ok()
     }
 }
 
@@ -336,6 +341,11 @@ mod tests {
 
     use super::*;
 
+    /// Waits until all is written, for longer than that takes anywhere.
+    fn written(log: &Log) {
+        assert!(log.flush_within(Duration::from_secs(120)), "the log is blocked");
+    }
+
     fn client(name: &str) -> About {
         let address = |text: &str| text.parse().expect("an address");
         let peer = Peer::Tcp { from: address("[::1]:5123"), to: address("[::1]:6432") };
@@ -355,13 +365,13 @@ mod tests {
         log.tell(Time(1), fact(Topic::Connections, "unseen"));
         log.tell(Time(1), fact(Topic::General, "seen"));
         log.say(Level::Debug, "unseen too");
-        log.flush();
+        written(&log);
         std::fs::rename(&path, dir.join("old")).expect("rotated");
         options.log_connections = true;
         options.debug = true;
         log.reopen(&options);
         log.tell(log.clock.now(), fact(Topic::Connections, "now it is"));
-        log.flush();
+        written(&log);
         let old = std::fs::read_to_string(dir.join("old")).expect("the first file");
         let new = std::fs::read_to_string(&path).expect("the second file");
         std::fs::remove_dir_all(&dir).expect("our own directory");
@@ -381,13 +391,13 @@ mod tests {
         let log = Log::start(&options, Clock::start()).expect("/dev/full can be opened");
         for text in ["first", "second", "third"] {
             log.say(Level::Log, text);
-            log.flush();
+            written(&log);
         }
         assert_eq!(log.lost(), 3);
         std::fs::remove_file(&path).expect("ours");
         log.reopen(&options);
         log.say(Level::Log, "there is room again");
-        log.flush();
+        written(&log);
         let text = std::fs::read_to_string(&path).expect("it was opened anew");
         std::fs::remove_dir_all(&dir).expect("our own directory");
         let ends: Vec<&str> = text.lines().map(|line| line.split_once("] ").expect("a process id").1).collect();
@@ -402,13 +412,13 @@ mod tests {
         let path = dir.join("pgweir.log");
         let options = LogOptions { file: Some(path.clone()), stderr: false, ..LogOptions::default() };
         let log = Log::start(&options, Clock::start()).expect("a file in a fresh directory");
-        log.flush();
+        written(&log);
         std::fs::rename(&path, dir.join("old")).expect("rotated");
         // As if so many lines were waiting.
         log.state.queued.fetch_add(QUEUE_LEN_MAX, Ordering::Relaxed);
         log.say(Level::Log, "lost");
         log.reopen(&options);
-        log.flush();
+        written(&log);
         log.state.queued.fetch_sub(QUEUE_LEN_MAX, Ordering::Relaxed);
         assert!(path.exists(), "it was opened anew");
         assert_eq!(log.lost(), 1);
@@ -428,7 +438,7 @@ mod tests {
         log.reopen(&options);
         let fact = Fact::new(Level::Warning, Topic::General, client("db"), "a\nb".to_owned());
         log.tell(Time(1), fact);
-        log.flush();
+        written(&log);
         let mut buffer = [0; 200];
         receiver.set_nonblocking(true).expect("a socket");
         let count = receiver.recv(&mut buffer).expect("flushed");

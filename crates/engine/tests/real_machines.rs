@@ -4,6 +4,7 @@
 mod postgres;
 
 use std::io::Write;
+use std::time::Instant;
 
 use engine::{Counters, Engine};
 use machine::{Look, Snapshot, Stop};
@@ -26,6 +27,7 @@ fn a_transaction_is_two_reads_and_two_writes_and_no_more() {
     let (engine, address) = start(settings(1, 1));
     let mut stream = log_in(address);
     ask(&mut stream, "select 0");
+    let begun = Instant::now();
     let before = sum(&engine);
     for _ in 0..1000 {
         ask(&mut stream, "select 1");
@@ -34,7 +36,9 @@ fn a_transaction_is_two_reads_and_two_writes_and_no_more() {
     assert_eq!((after.recvs - before.recvs, after.sends - before.sends), (2000, 2000));
     assert_eq!(after.epoll_ctls, before.epoll_ctls, "no epoll_ctl in the steady state");
     assert_eq!(after.rounds, after.clock_reads, "one clock read a round");
-    assert!(after.rounds - before.rounds <= 2002, "{before:?} {after:?}");
+    // And now and then one of the coordinator's, three times a second.
+    let others = 2 + begun.elapsed().as_secs() * 10;
+    assert!(after.rounds - before.rounds <= 2000 + others, "{before:?} {after:?}");
     assert_eq!(transactions(&engine.handle().look(Look::Connections, PATIENCE)), 1001);
 }
 

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn our_own_time_is_a_part_of_the_machines() {
         let (ours, all) = (cpu_of_family(std::process::id()), machine_cpu());
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while cpu_of_family(std::process::id()) < ours + 0.05 {
             assert!(Instant::now() < until, "we compute");
         }

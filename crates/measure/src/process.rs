@@ -261,7 +261,7 @@ mod tests {
         let mut sleeper = Command::new("/bin/sleep").arg("60").spawn().expect("every machine has sleep");
         let mut busy = Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
         // Both begin as a runnable process that loads its program: each is awaited by itself.
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + Duration::from_secs(60);
         let seen = loop {
             let seen = (runnable(&[sleeper.id()]), runnable(&[busy.id()]));
             if seen == (0, 1) || Instant::now() > limit {

@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(rustix::io::read(&theirs, &mut seen), Ok(5));
         rustix::io::write(&theirs, b"you").expect("sent");
         drop(theirs);
-        sockets.wait(Duration::from_secs(5)).expect("waited");
+        sockets.wait(Duration::from_secs(60)).expect("waited");
         let ready = sockets.next_ready().expect("it can be read");
         assert!(ready.slot == slot && ready.can_read && !ready.can_write);
         let lengths = [(); 2].map(|()| sockets.receive(slot).expect("no error").map(|(_, bytes)| bytes.len()));
@@ -239,7 +239,7 @@ mod tests {
         let (mut sockets, (first, other), (second, _third)) = (sockets(), pair(), pair());
         let slot = sockets.add(first, "first", Vec::new()).expect("watched");
         rustix::io::write(&other, b"x").expect("sent");
-        sockets.wait(Duration::from_secs(5)).expect("waited");
+        sockets.wait(Duration::from_secs(60)).expect("waited");
         assert_eq!(sockets.close(slot), Some("first"));
         assert_eq!(sockets.add(second, "second", Vec::new()), Ok(slot));
         assert!(sockets.next_ready().is_none());
@@ -257,7 +257,7 @@ mod tests {
             match rustix::io::read(&theirs, &mut buffer) {
                 Ok(count) => seen += count,
                 Err(Errno::AGAIN) => {
-                    sockets.wait(Duration::from_secs(5)).expect("waited");
+                    sockets.wait(Duration::from_secs(60)).expect("waited");
                     assert!(sockets.next_ready().expect("there is room").can_write);
                     sockets.flush(slot).expect("sent");
                 }

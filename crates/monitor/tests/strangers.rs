@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use monitor::{CONNECTIONS_MAX, Format, HEAD_LEN_MAX, MAKERS_MAX, PATIENCE, Source, serve};
 
+/// Nothing here takes so long.
+const LONG: Duration = Duration::from_secs(120);
+
 /// What no socket's buffers hold.
 const PAGE_LEN: usize = 64 << 20;
 
@@ -36,7 +39,7 @@ fn served() -> SocketAddr {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(2 * PATIENCE)).expect("not zero");
+    stream.set_read_timeout(Some(LONG)).expect("not zero");
     stream
 }
 
@@ -48,44 +51,36 @@ fn get(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-/// How long it lasts until the other side has closed, if `act` is done again and again.
-fn lasted(mut act: impl FnMut() -> io::Result<usize>) -> Duration {
-    let begun = Instant::now();
-    while begun.elapsed() < 3 * PATIENCE && act().is_ok_and(|count| count > 0) {
+/// Does this again and again until the other side has closed, which has to be the end of the patience: not before, and not never.
+fn assert_ends_with_the_patience(begun: Instant, mut act: impl FnMut() -> io::Result<usize>) {
+    while act().is_ok_and(|count| count > 0) {
+        assert!(begun.elapsed() < LONG, "it goes on still");
         thread::sleep(Duration::from_millis(50));
     }
-    begun.elapsed()
-}
-
-fn assert_is_patience(what: &str, lasted: Duration) {
-    assert!(lasted > PATIENCE - Duration::from_millis(500) && lasted < PATIENCE * 3 / 2, "{what}: {lasted:?}");
+    assert!(begun.elapsed() > PATIENCE - Duration::from_millis(500), "{:?}", begun.elapsed());
 }
 
 /// Byte by byte, so that each arrives long before the patience for one would end.
 #[test]
 fn a_request_that_drips_ends_with_the_patience() {
     let address = served();
+    let begun = Instant::now();
     let mut stream = connect(address);
-    assert_is_patience("written", lasted(|| stream.write(b"G")));
+    assert_ends_with_the_patience(begun, || stream.write(b"G"));
 }
 
 /// It takes much less than there is, and never nothing.
 #[test]
 fn an_answer_that_drips_ends_with_the_patience() {
     let address = served();
+    let begun = Instant::now();
     let mut stream = connect(address);
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is read");
-    let begun = Instant::now();
     let mut part = [0; 64 * 1024];
     let mut taken = 0;
-    let mut take = || stream.read(&mut part).inspect(|count| taken += count);
-    while begun.elapsed() < PATIENCE + Duration::from_secs(1) && take().is_ok_and(|count| count > 0) {
-        thread::sleep(Duration::from_millis(50));
-    }
-    // What the buffers hold is still there; after it the end, or a reset.
-    while let Ok(1..) = take() {}
+    // Behind what the buffers hold comes the end, or a reset.
+    assert_ends_with_the_patience(begun, || stream.read(&mut part).inspect(|count| taken += count));
     assert!(taken < PAGE_LEN, "{taken} bytes");
-    assert!(begun.elapsed() < 2 * PATIENCE, "{:?}", begun.elapsed());
     let whole = get(address, "/metrics");
     assert!(whole.len() > PAGE_LEN && whole.ends_with('x'), "who takes it gets all of it");
 }
@@ -94,9 +89,8 @@ fn an_answer_that_drips_ends_with_the_patience() {
 fn silent_clients_keep_no_probe_out() {
     let address = served();
     let silent: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(|_| connect(address)).collect();
-    let begun = Instant::now();
+    // How soon it gets its seat is for `room.rs`: at once.
     assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
-    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
     // The first ones have made room.
     assert_eq!((&silent[0]).read(&mut [0]).expect("the end"), 0);
 }
@@ -149,16 +143,14 @@ fn clients_that_wait_for_slow_metrics_have_no_more_threads_than_is_promised() {
         stream
     };
     let clients: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(ask).collect();
-    let begun = Instant::now();
     assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
-    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
+    let begun = Instant::now();
     while source.most.load(Ordering::SeqCst) < MAKERS_MAX {
-        assert!(begun.elapsed() < PATIENCE, "{} threads", source.most.load(Ordering::SeqCst));
+        assert!(begun.elapsed() < LONG, "{} threads", source.most.load(Ordering::SeqCst));
         thread::yield_now();
     }
     // The last one is told in time, though nobody makes its metrics.
     let mut last = clients.last().expect("some");
-    last.set_read_timeout(Some(2 * PATIENCE)).expect("not zero");
     let mut answer = String::new();
     last.read_to_string(&mut answer).expect("an answer, and the end");
     let most = source.most.load(Ordering::SeqCst);
@@ -179,9 +171,7 @@ fn clients_that_read_nothing_keep_no_probe_out() {
         stream
     };
     let deaf: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(ask).collect();
-    let begun = Instant::now();
     assert!(get(address, "/live").starts_with("HTTP/1.1 200 "));
-    assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
     drop(deaf);
 }
 

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use machine::{Action, Actions, Event, Machine, Peer, Piece, Place, Settings, Source};
 use queueing::board::Board;
@@ -26,7 +26,7 @@ use crate::tenant::Tenant;
 use crate::{Engine, Listening, LogOptions, Options, UnixOptions};
 
 /// Long enough for a loaded machine; a test that waits it out has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The number of clients that an actor has room for as a door.
 const SLOTS_MAX: u32 = 10_000;
@@ -245,6 +245,19 @@ impl Stage {
             }
         }
         false
+    }
+
+    /// Waits for these words in the log.
+    fn expect_log(&self, words: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.engine().handle().log().flush();
+            let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+            if log.contains(words) {
+                return;
+            }
+            assert!(Instant::now() < until, "no {words:?} in {log}");
+        }
     }
 
     fn counters(&self) -> crate::Counters {

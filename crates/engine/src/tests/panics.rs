@@ -47,9 +47,7 @@ fn a_panic_of_an_unsound_machine_ends_its_connections_and_it_begins_anew() {
     assert_eq!(rest(&mut stream), b"");
     assert_eq!(rest(&mut other), b"");
     ping(&mut stage.tcp(), b"anew");
-    stage.engine().handle().log().flush();
-    let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
-    assert!(log.contains("I5 does not hold"), "{log}");
+    stage.expect_log("I5 does not hold");
 }
 
 #[test]
@@ -68,9 +66,7 @@ fn a_panic_of_an_unsound_coordinator_ends_the_process() {
     ping(&mut stream, b"before");
     stage.engine().handle().post(Mail::stop(Place::Coordinator, Stop::WaitForClients));
     assert_eq!(rest(&mut stream), b"");
-    stage.engine().handle().log().flush();
-    let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
-    assert!(log.contains("I12 does not hold"), "{log}");
+    stage.expect_log("I12 does not hold");
 }
 
 #[test]
@@ -92,9 +88,8 @@ fn a_coordinator_that_panics_each_time_ends_the_process() {
     ping(&mut stream, b"before");
     stage.engine().handle().post(Mail::stop(Place::Coordinator, Stop::WaitForClients));
     assert_eq!(rest(&mut stream), b"");
-    stage.engine().handle().log().flush();
-    let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
-    assert!(log.contains("4 times in a row") && log.contains("the process ends"), "{log}");
+    stage.expect_log("4 times in a row");
+    stage.expect_log("the process ends");
 }
 
 #[test]

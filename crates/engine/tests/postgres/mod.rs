@@ -12,7 +12,8 @@ use engine::{Engine, Listening, LogOptions, Options};
 use machine::Settings;
 use settings::{AuthType, DatabaseSettings, PoolMode, PoolSize};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Nothing here takes so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// ReadyForQuery, outside a transaction.
 pub(crate) const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];

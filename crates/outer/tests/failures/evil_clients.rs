@@ -352,6 +352,7 @@ fn handshakes_that_are_none() {
 fn an_end_without_close_notify_inside_a_message() {
     let (stage, ours) = Stage::encrypted();
     let mut setting = Setting::new(&stage, &ours, "plain");
+    let before = setting.pooler.descriptors();
     let password = frontend::frame(b'p', b"right\0");
     for manner in [Manner::Asked, Manner::Direct] {
         for is_slow in [false, true] {
@@ -367,7 +368,7 @@ fn an_end_without_close_notify_inside_a_message() {
             }
         }
     }
-    let table = setting.pooler.descriptors();
-    eventually("all of them are closed", || setting.pooler.descriptors() <= table);
+    // A server more of the bystander's.
+    eventually("all of them are closed", || setting.pooler.descriptors() <= before + 1);
     setting.end("ends without close_notify");
 }

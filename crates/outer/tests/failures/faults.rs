@@ -53,7 +53,7 @@ fn an_idle_backend_that_is_terminated_is_noticed_by_nobody() {
     let mut client = stage.client();
     for round in 0..20 {
         let pid = backend_pid(&mut client);
-        assert_eq!(stage.direct(&format!("select pg_terminate_backend({pid}, 5000)")), "t");
+        assert_eq!(stage.direct(&format!("select pg_terminate_backend({pid}, 60000)")), "t");
         let answer = client.query("select 'served'").unwrap_or_else(|gone| panic!("round {round}: {gone}"));
         assert_eq!(answer.value(), Some("served"), "round {round}: {answer:?}");
     }
@@ -65,10 +65,10 @@ fn an_idle_backend_that_is_terminated_is_noticed_by_nobody() {
 fn a_query_cut_short_by_termination_is_told_once() {
     let mut stage = Stage::set(&Wishes { pool: 1, ..Wishes::default() });
     let mut victim = stage.client();
-    victim.send(&frontend::query("select pg_sleep(60)")).expect("connected");
-    let sleeping = "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'";
+    victim.send(&frontend::query("select pg_sleep(600)")).expect("connected");
+    let sleeping = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)' and state = 'active'";
     eventually("the query runs", || stage.direct(sleeping) == "1");
-    let kill = "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(60)'";
+    let kill = "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(600)'";
     assert_eq!(stage.direct(kill), "t");
     let begun = Instant::now();
     let code = told(&victim.answer());
@@ -186,10 +186,10 @@ fn live(crowd: &Crowd, login: &impl Fn() -> Result<Client, Gone>, number: usize)
     }
 }
 
-/// Waits until the crowd has committed 2,000 more transactions: it is in full swing (again).
+/// Waits until the crowd has committed 1,000 more transactions: it is in full swing (again).
 fn settle(crowd: &Crowd) {
     let before = crowd.committed.load(Ordering::Relaxed);
-    eventually("the crowd commits", || crowd.committed.load(Ordering::Relaxed) >= before + 2000);
+    eventually("the crowd commits", || crowd.committed.load(Ordering::Relaxed) >= before + 1000);
 }
 
 #[test]
@@ -234,7 +234,10 @@ fn while_postgresql_is_down_clients_wait() {
     });
     stage.cluster.halt(demo::Shutdown::Fast).expect("it stops");
     client.send(&frontend::query("select 'patience'")).expect("connected");
-    client.set_patience(Duration::from_millis(1500));
+    let tries = || stage.pooler.log().matches("connect failed").count();
+    let before = tries();
+    eventually("a server is looked for again and again", || tries() >= before + 2);
+    client.set_patience(Duration::from_millis(1));
     assert!(client.receive().is_err(), "there is nobody to answer, and no reason to give up yet");
     client.set_patience(Duration::from_secs(60));
     let begun = Instant::now();
@@ -306,7 +309,6 @@ fn a_message_torn_after_copy_reaches_nobody() {
         let copied = victim.answer().expect("the copy itself is complete");
         assert_eq!(copied.tags, ["COPY 1"], "cut at {cut}");
         let mut next = stage.client();
-        next.set_patience(Duration::from_secs(5));
         let answer = next.query("select 'mine'").unwrap_or_else(|gone| panic!("cut at {cut}: the next client: {gone}"));
         assert_eq!(answer.value(), Some("mine"), "cut at {cut}");
         victim.send(&whole[cut..]).expect("connected");
@@ -324,27 +326,32 @@ fn pgbench_goes_on_when_its_idle_servers_are_terminated() {
     let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity where backend_type = 'client backend' \
                 and pid <> pg_backend_pid() and state = 'idle'";
     let mut killed = 0_u64;
-    let outcome = thread::scope(|scope| {
+    // A run takes 5 s at least, and there are as many as it takes: a minute of them, so that a failure beside them ends the test.
+    let wrote = thread::scope(|scope| {
         let run = scope.spawn(|| {
-            let outcome = Pgbench::run(&stage, &["-S", "-M", "prepared", "-R", "200", "-c", "8", "-j", "2", "-T", "5"]);
-            stop.store(true, Ordering::Relaxed);
-            outcome
+            let mut wrote = String::new();
+            for _ in 0..12 {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let run =
+                    Pgbench::run(&stage, &["-S", "-M", "prepared", "-R", "200", "-c", "8", "-j", "2", "-t", "125"]);
+                wrote += &run.map_or_else(|wrote| wrote, |run| run.complaints);
+            }
+            wrote
         });
-        while !stop.load(Ordering::Relaxed) {
+        eventually("enough are terminated", || {
             killed += stage.direct(kill).parse::<u64>().expect("a count");
             thread::sleep(Duration::from_millis(250));
-        }
+            killed > 40
+        });
+        stop.store(true, Ordering::Relaxed);
         run.join().expect("it does not panic")
     });
     // A statement may reach a server in the very moment it is terminated: then its client is told, and pgbench gives up on
     // that client. Whatever else pgbench says is a defect.
-    let wrote = match outcome {
-        Ok(run) => run.complaints,
-        Err(wrote) => wrote,
-    };
     let errors: Vec<&str> = wrote.lines().filter(|line| line.contains("FATAL") || line.contains("ERROR")).collect();
     println!("{killed} servers terminated under pgbench, {} clients told", errors.len());
-    assert!(killed > 20, "{killed}");
     let promised = ["terminating connection due to administrator command", "server conn"];
     assert!(errors.iter().all(|line| promised.iter().any(|words| line.contains(words))), "{errors:?}");
     stage.assert_healthy();

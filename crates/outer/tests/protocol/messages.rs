@@ -1,6 +1,6 @@
 //! Messages that may not pass: `max_packet_size` and `disable_pqexec`, before a real PostgreSQL.
 
-use outer::{Client, Stage, Wishes, frontend};
+use outer::{Client, Stage, Wishes, eventually, frontend};
 
 fn stage(name: &'static str, value: &str) -> Stage {
     Stage::set(&Wishes { pool: 2, settings: vec![(name, value.to_owned())], ..Wishes::default() })
@@ -57,5 +57,5 @@ fn disable_pqexec_leaves_the_extended_protocol_and_the_console() {
     assert_eq!(gone.error.map(|error| error.message), Some("PQexec disallowed".to_owned()));
     assert_eq!(stage.direct("select count(*) from pg_class where relname = 't'"), "1", "nothing of it was run");
     assert_eq!(console(&stage).query("show version").expect("the console answers").rows.len(), 1);
-    assert!(stage.pooler.log().contains("closing because: PQexec disallowed"));
+    eventually("it is logged", || stage.pooler.log().contains("closing because: PQexec disallowed"));
 }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use outer::{Answer, Client, Stage, Wishes, frontend};
 
-fn stage() -> (Stage, SocketAddr) {
-    let stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+fn stage(pool: u32) -> (Stage, SocketAddr) {
+    let stage = Stage::set(&Wishes { pool, ..Wishes::default() });
     let _ = stage.direct(
         "do $$ begin execute format('copy (values (''local all all trust''), (''host all all 127.0.0.1/32 trust'')) to %L',
                                     current_setting('hba_file')); end $$; select pg_reload_conf()",
@@ -42,7 +42,7 @@ fn said(client: &mut Client, packet: &[u8]) -> Answer {
 
 #[test]
 fn names_are_those_of_postgres() {
-    let (stage, direct) = stage();
+    let (stage, direct) = stage(2);
     for (number, packets) in conversations().into_iter().enumerate() {
         let hear = |address| {
             let mut client =
@@ -56,7 +56,8 @@ fn names_are_those_of_postgres() {
 
 #[test]
 fn nobody_gets_at_what_others_have_prepared() {
-    let (stage, _) = stage();
+    // One server has them all, whoever asks it.
+    let (stage, _) = stage(1);
     let (mut owner, mut stranger) = (stage.client(), stage.client());
     owner.extended("mine", "select 'mine'", &[]).expect("it is prepared");
     let listed =
@@ -81,7 +82,7 @@ fn nobody_gets_at_what_others_have_prepared() {
 #[test]
 fn names_cannot_be_guessed() {
     let name = || {
-        let (stage, _) = stage();
+        let (stage, _) = stage(1);
         let mut client = stage.client();
         client.extended("mine", "select 'mine'", &[]).expect("it is prepared");
         let listed = client.query("select name from pg_prepared_statements where name like 'pgweir%'").expect("listed");
@@ -93,7 +94,7 @@ fn names_cannot_be_guessed() {
 #[test]
 fn a_large_statement_is_carried() {
     const VALUES: usize = 30_000;
-    let (stage, _) = stage();
+    let (stage, _) = stage(2);
     let _ = stage.direct("create table bulk (a int)");
     let mut text = "insert into bulk values ($1)".to_owned();
     (2..=VALUES).for_each(|number| write!(text, ",  ($00{number})").expect("a String takes it"));

@@ -91,8 +91,8 @@ fn pg_basebackup_makes_copies_that_verify_and_start() {
         assert_eq!(started.psql("postgres", sum).expect("it answers"), original, "{how}");
         println!("pg_basebackup -X {how}: {took:?}, verified and started");
     }
-    let log = stage.pooler.log();
-    assert!(log.contains("login attempt: db=replication user=postgres tls=no replication=yes"), "{log}");
+    let attempt = "login attempt: db=replication user=postgres tls=no replication=yes";
+    eventually(attempt, || stage.pooler.log().contains(attempt));
     eventually("no server is left", || console(&stage, "show servers").iter().all(|row| !row.contains("physical")));
     assert_well(&mut stage);
 }
@@ -121,8 +121,10 @@ fn pg_receivewal_gets_what_postgresql_wrote() {
         std::thread::scope(|scope| {
             let received = scope.spawn(|| tool(&stage, "pg_receivewal", &arguments));
             eventually("it streams", || stage.direct("select count(*) from pg_stat_replication") == "1");
-            assert_eq!(kinds(&stage, "show clients"), ["physical"]);
-            assert_eq!(kinds(&stage, "show servers"), ["physical"]);
+            // The one before it may be shown for a moment longer.
+            eventually("it is shown", || {
+                ["show clients", "show servers"].map(|show| kinds(&stage, show)) == [["physical"]; 2]
+            });
             write_wal(&stage, 4);
             received.join().expect("it ends by itself at that position");
         });
@@ -138,6 +140,7 @@ fn pg_receivewal_gets_what_postgresql_wrote() {
         }
         assert!(segments.len() >= 2, "{slot:?}: {segments:?}");
         println!("pg_receivewal, slot {slot:?}: {} whole segments, as PostgreSQL has them", segments.len());
+        eventually("PostgreSQL sends nothing more", || stage.direct("select count(*) from pg_stat_replication") == "0");
     }
     tool(&stage, "pg_receivewal", &["--drop-slot", "-S", "archive"]);
     assert_eq!(stage.direct("select count(*) from pg_replication_slots"), "0");
@@ -172,7 +175,7 @@ fn pg_recvlogical_sees_every_change() {
 #[test]
 fn a_subscription_copies_and_follows_beside_a_load_and_over_a_restart() {
     let mut stage = Stage::set(&Wishes { pool: 8, ..wishes() });
-    Pgbench::prepare(&stage, 2);
+    Pgbench::prepare(&stage, 1);
     let tables = "create table facts (i bigserial primary key, f float8, at timestamptz, span interval)";
     let _ = stage.direct(tables);
     let fill = "insert into facts (f, at, span) select 1 / 3.0 * i, 'epoch'::timestamptz + i * '1 h'::interval, \
@@ -202,15 +205,16 @@ fn a_subscription_copies_and_follows_beside_a_load_and_over_a_restart() {
         stage.direct(&sql) == other(&sql)
     };
     let begun = Instant::now();
-    let load = Pgbench::run(&stage, &["-c", "8", "-T", "3"]).unwrap_or_else(|wrote| panic!("{wrote}"));
+    let load = Pgbench::run(&stage, &["-c", "8", "-t", "100"]).unwrap_or_else(|wrote| panic!("{wrote}"));
     let all = ["facts", "pgbench_accounts", "pgbench_tellers", "pgbench_branches"];
     for table in all {
         eventually(table, || equal(&stage, table));
     }
     println!("subscription: equal {:?} after it was made, beside {:.0} tps", begun.elapsed(), load.tps);
-    assert_eq!(kinds(&stage, "show clients"), ["logical"]);
-    let log = stage.pooler.log();
-    assert!(log.contains("login attempt: db=postgres user=postgres tls=no replication=database"), "{log}");
+    // Those that have copied the tables are gone by and by.
+    eventually("one is left", || kinds(&stage, "show clients") == ["logical"]);
+    let attempt = "login attempt: db=postgres user=postgres tls=no replication=database";
+    eventually(attempt, || stage.pooler.log().contains(attempt));
     // The publisher goes away and comes back: the subscriber tries again by itself.
     stage.cluster.restart(Shutdown::Fast).expect("it comes back");
     let _ = stage.direct("delete from facts where i % 2 = 0");
@@ -268,38 +272,25 @@ fn postgresql_decides_who_may_and_its_words_arrive() {
             Err(words) => assert!(through.as_ref().is_err_and(|told| told.contains(words)), "{login}: {through:?}"),
         }
     }
-    let log = pooler.log();
     for words in [
         "must be superuser or replication role to start walsender",
         "no pg_hba.conf entry for replication connection from host",
     ] {
-        assert!(log.contains(&format!("server login failed: FATAL {words}")), "{words}: {log}");
+        eventually(words, || pooler.log().contains(&format!("server login failed: FATAL {words}")));
     }
     println!("six logins: the same verdict as PostgreSQL's, in the same words");
 }
 
-#[test]
-fn a_receiver_that_takes_nothing_costs_no_memory_and_gets_all() {
-    let mut stage = Stage::set(&Wishes { auth: "trust", ..wishes() });
-    let _ = stage.direct("create table filler (t text)");
-    let begin = lsn(&stage, "pg_current_wal_lsn()") / SEGMENT * SEGMENT;
+/// One that gets WAL from here on.
+fn streaming(stage: &Stage, begin: u64) -> Client {
     let mut client = replica(&stage.pooler, "true");
     client.send(&frontend::query(&format!("START_REPLICATION PHYSICAL {}", shown(begin)))).expect("connected");
     client.answer().expect("it streams");
-    let (before, _) = stage.pooler.resident_kb();
-    write_wal(&stage, 8);
-    let end = lsn(&stage, "pg_current_wal_flush_lsn()");
-    // It has sent what sockets take, and stands still.
-    let mut sent = 0;
-    eventually("the sender waits", || {
-        let now = stage.direct("select (sent_lsn - '0/0')::bigint from pg_stat_replication");
-        let now: u64 = now.parse().expect("a number of bytes");
-        std::thread::sleep(Duration::from_millis(300));
-        std::mem::replace(&mut sent, now) == now
-    });
-    let (after, _) = stage.pooler.resident_kb();
-    assert!(sent < end, "{sent} of {end}: nothing was left to be sent");
-    assert!(after < before + 4_000, "{before} kB, then {after} kB");
+    client
+}
+
+/// Takes all of the WAL up to there.
+fn receive_all(client: &mut Client, begin: u64, end: u64) {
     let mut at = begin;
     while at < end {
         let (tag, length) = client.header().expect("the stream goes on");
@@ -311,6 +302,26 @@ fn a_receiver_that_takes_nothing_costs_no_memory_and_gets_all() {
             at += body.len() as u64 - 25;
         }
     }
+}
+
+#[test]
+fn a_receiver_that_takes_nothing_costs_no_memory_and_gets_all() {
+    let mut stage = Stage::set(&Wishes { auth: "trust", ..wishes() });
+    let _ = stage.direct("create table filler (t text)");
+    let begin = lsn(&stage, "pg_current_wal_lsn()") / SEGMENT * SEGMENT;
+    let mut client = streaming(&stage, begin);
+    let mut swift = streaming(&stage, begin);
+    let (before, _) = stage.pooler.resident_kb();
+    write_wal(&stage, 8);
+    let end = lsn(&stage, "pg_current_wal_flush_lsn()");
+    // Who takes it gets all of it; what is sent to the other meanwhile is what sockets take.
+    receive_all(&mut swift, begin, end);
+    let sent = stage.direct("select (min(sent_lsn) - '0/0')::bigint from pg_stat_replication");
+    let sent: u64 = sent.parse().expect("a number of bytes");
+    let (after, _) = stage.pooler.resident_kb();
+    assert!(sent < end, "{sent} of {end}: nothing was left to be sent");
+    assert!(after < before + 4_000, "{before} kB, then {after} kB");
+    receive_all(&mut client, begin, end);
     println!(
         "a slow receiver: {} MB of WAL, the pooler grew by {} kB",
         (end - begin) >> 20,
@@ -326,7 +337,7 @@ fn a_receiver_that_takes_nothing_costs_no_memory_and_gets_all() {
 
 #[test]
 fn twenty_at_once_and_one_more_waits_for_its_turn() {
-    let settings = vec![("max_db_connections", "20".to_owned()), ("query_wait_timeout", "20".to_owned())];
+    let settings = vec![("max_db_connections", "20".to_owned())];
     let mut stage = Stage::set(&Wishes { auth: "trust", pool: 20, settings, ..wishes() });
     let _ = stage.direct("create table filler (t text)");
     // An idle server of the pool is in the way of the last one.
@@ -334,7 +345,7 @@ fn twenty_at_once_and_one_more_waits_for_its_turn() {
     let begun = Instant::now();
     let mut clients: Vec<Client> = (0..20).map(|_| replica(&stage.pooler, "database")).collect();
     println!("20 connections that replicate: {:?}", begun.elapsed());
-    assert!(stage.pooler.log().contains("closing because: evicted"), "the idle one has made room");
+    eventually("the idle one has made room", || stage.pooler.log().contains("closing because: evicted"));
     assert_eq!(kinds(&stage, "show servers").len(), 20);
     for (number, client) in clients.iter_mut().enumerate() {
         let slot = format!("CREATE_REPLICATION_SLOT s{number} TEMPORARY LOGICAL test_decoding");
@@ -375,9 +386,9 @@ fn its_statements_are_cancelled_and_no_timeout_strikes_its_stream() {
     client.send(&frontend::query("select pg_sleep(2.5)")).expect("connected");
     let slept = client.answer().expect("beyond every timeout");
     assert!(slept.errors.is_empty(), "{:?}", slept.errors);
-    client.send(&frontend::query("select pg_sleep(60)")).expect("connected");
+    client.send(&frontend::query("select pg_sleep(600)")).expect("connected");
     eventually("it sleeps", || {
-        stage.direct("select count(*) from pg_stat_activity where query ~ '^select pg_sleep.60'") == "1"
+        stage.direct("select count(*) from pg_stat_activity where query ~ '^select pg_sleep.600'") == "1"
     });
     client.cancel().expect("the pooler takes note");
     let cancelled = client.answer().expect("it lives on");

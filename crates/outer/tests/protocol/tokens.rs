@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use outer::{Answer, Client, Stage, Wishes, frontend};
 
@@ -193,7 +193,6 @@ fn crowd(name: &str, pool: u32, clients: u64, rounds: u64) {
     assert!(wrong.is_empty(), "{} clients saw what was not theirs, or nothing; first: {first:?}", wrong.len());
     // PostgreSQL has one that was closed for a moment longer.
     outer::eventually("there are no more than its servers", || stage.backends() <= pool as usize);
-    assert!(took < Duration::from_secs(120), "{took:?}");
     stage.assert_healthy();
 }
 

@@ -368,7 +368,7 @@ fn a_user_without_rights_may_ask() {
     run(&mut client, "rollback");
     let mut other = stage.client();
     run(&mut other, "begin; lock table plain in access exclusive mode");
-    run(&mut client, "set statement_timeout = '20s'");
+    run(&mut client, "set statement_timeout = '120s'");
     let catalogue = read(&mut client);
     assert_eq!(side_effects(&catalogue, "select * from locks_view"), SideEffects::ADVISORY);
     run(&mut other, "rollback");

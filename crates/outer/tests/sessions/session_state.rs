@@ -3,7 +3,7 @@
 use outer::{Answer, Client, Stage, Wishes};
 
 fn stage() -> Stage {
-    let settings = [("min_pool_size", "2"), ("chaos_rotate", "1"), ("query_wait_timeout", "15")];
+    let settings = [("min_pool_size", "2"), ("chaos_rotate", "1")];
     let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
     let mut stage = Stage::set(&Wishes { pool: 2, workers: 1, settings, ..Wishes::default() });
     // The pool is full, and its names are read.
