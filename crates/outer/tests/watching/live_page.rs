@@ -192,6 +192,8 @@ fn a_name_that_somebody_has_led_here_gets_nothing() {
         let origin = format!("http://{host}");
         ask(scene.http, method, path, &[("Host", host), ("Origin", &origin)], &body)
     };
+    // It listens before it knows passwords.
+    let _ = scene.session("postgres", ADMIN);
     let port = scene.http.port();
     for host in ["weir.example.com".to_owned(), format!("localhost:{port}"), scene.http.to_string()] {
         assert_eq!(asked("POST", "/login", &host).status, 204, "{host}");
@@ -212,6 +214,8 @@ fn requests_of_other_pages_get_nothing() {
     let scene = scene("origin", &[]);
     let body = format!("user=postgres&password={ADMIN}");
     let own = scene.origin();
+    // It listens before it knows passwords.
+    let session = scene.session("postgres", ADMIN);
     let foreign: [&[(&str, &str)]; 4] = [
         &[],
         &[("Origin", "http://evil.example")],
@@ -221,7 +225,6 @@ fn requests_of_other_pages_get_nothing() {
     for headers in foreign {
         assert_eq!(ask(scene.http, "POST", "/login", headers, &body).status, 403, "{headers:?}");
     }
-    let session = scene.session("postgres", ADMIN);
     assert_eq!(scene.api(&session, "me").status, 200);
     let with = |more: &[(&str, &str)]| {
         let headers = [&[("Cookie", session.as_str())], more].concat();
