@@ -101,7 +101,7 @@ fn half_a_header_waits_for_client_login_timeout_and_keeps_nobody() {
         let one = |number: usize| {
             let mut stream = TcpStream::connect(pooler.address()).expect("it listens");
             stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-            let half = if number % 2 == 0 { &LINE[..20] } else { &BINARY[..20] };
+            let half = if number.is_multiple_of(2) { &LINE[..20] } else { &BINARY[..20] };
             stream.write_all(half).expect("it is open");
             stream
         };
