@@ -16,7 +16,8 @@
 //!                              drivers in sessions that keep state                    (program.rs, python/)
 //! ```
 //!
-//! The program under test is `$PGWEIR_BIN`, else the newest `pgweir` built into this workspace's target directory. Any
+//! The program under test is `$PGWEIR_BIN`, else the newest `pgweir` built into this workspace's target directory; tests of `pgweir dev` and
+//! `pgweir bench` need the `pgweir-bench` of the same build beside it. Any
 //! program that reads a `pgbouncer.ini` will do, which shows whether a test asks for more than PgBouncer gives.
 //! `PGWEIR_CHAOS=check,poison,rotate` turns these settings on in every test that does not say otherwise: sessions then run on other
 //! servers, behind a stranger, and a difference that `chaos_check` finds fails the test. Deadlines and process ids of tests may not
