@@ -122,5 +122,6 @@ mod switched {
 }
 
 pub use switched::{
-    does, forwards_late_cancel, is_on, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
+    does, forwards_late_cancel, is_on, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first,
+    skips_drain,
 };

@@ -145,6 +145,8 @@ pub struct Session {
     held: Vec<u8>,
     held_max: usize,
     is_open: bool,
+    /// It has failed, and its alert was written. Rustls must not see the bytes again: it would fail a second time.
+    is_over: bool,
     /// The handshake began without SSLRequest, so both sides have to name the protocol.
     is_direct: bool,
     /// Of our own certificate.
@@ -166,7 +168,15 @@ impl Session {
         let connection = UnbufferedServerConnection::new(Arc::clone(&acceptor.negotiated))?;
         let end_point = acceptor.end_point.clone();
         let held_max = if acceptor.asks_for_certificate { HELD_MAX } else { HELD_OF_CLIENT_MAX };
-        Ok(Session { side: Side::Server(connection), held: Vec::new(), held_max, is_open: false, is_direct, end_point })
+        Ok(Session {
+            side: Side::Server(connection),
+            held: Vec::new(),
+            held_max,
+            is_open: false,
+            is_over: false,
+            is_direct,
+            end_point,
+        })
     }
 
     /// Begins a handshake with a server. `host` is its name or address, as it was configured; a name is sent as SNI.
@@ -178,8 +188,8 @@ impl Session {
             .map_err(|_| Failure(format!("\"{host}\" cannot be the name of a host in a certificate")))?;
         let connection = UnbufferedClientConnection::new(Arc::clone(&connector.config), name)?;
         let side = Side::Client(connection);
-        let mut session =
-            Session { side, held: Vec::new(), held_max: HELD_MAX, is_open: false, is_direct, end_point: None };
+        let (held, held_max) = (Vec::new(), HELD_MAX);
+        let mut session = Session { side, held, held_max, is_open: false, is_over: false, is_direct, end_point: None };
         session.receive(&mut [], &mut Vec::new(), out)?;
         Ok(session)
     }
@@ -201,6 +211,16 @@ impl Session {
     /// # Errors
     /// The peer cannot be trusted, or has broken the protocol; the connection is over.
     pub fn receive(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>, out: &mut Outgoing) -> Result<Received, Failure> {
+        self.check()?;
+        let outcome = self.take(bytes, plain, out);
+        if outcome.is_err() {
+            self.is_over = true;
+            self.held = Vec::new();
+        }
+        outcome
+    }
+
+    fn take(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>, out: &mut Outgoing) -> Result<Received, Failure> {
         let was_open = self.is_open;
         let outcome = if self.held.is_empty() {
             let (used, outcome) = take_in(&mut self.side, bytes, plain, out);
@@ -242,8 +262,9 @@ impl Session {
     /// Encrypts plain bytes. Only once the handshake is done.
     ///
     /// # Errors
-    /// Its keys are used up.
+    /// Its keys are used up, or it has failed before.
     pub fn send(&mut self, plain: &[u8], out: &mut Outgoing) -> Result<(), Failure> {
+        self.check()?;
         let records = plain.len().div_ceil(RECORD_LEN_MAX);
         let room = plain.len() + records * RECORD_OVERHEAD_MAX;
         let encrypt =
@@ -251,12 +272,19 @@ impl Session {
         write(&mut self.side, &mut self.held, out, encrypt)
     }
 
-    /// Says that nothing more will be sent. Only once the handshake is done.
+    /// Says that nothing more will be sent. Only once the handshake is done. After a failure the alert has said so.
     pub fn close(&mut self, out: &mut Outgoing) {
+        if self.is_over {
+            return;
+        }
         let notify =
             |out: &mut Outgoing, traffic: &mut dyn Traffic| out.fill(RECORD_OVERHEAD_MAX, |room| traffic.close(room));
         // Its keys are used up: the peer will see an end without it.
         let _ = write(&mut self.side, &mut self.held, out, notify);
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.is_over { Err(Failure("the connection has failed before".to_owned())) } else { Ok(()) }
     }
 
     /// What is known once the handshake is done.

@@ -307,6 +307,26 @@ fn a_message_in_parts_may_stand_between_reading_and_writing() {
     }
 }
 
+/// Unencrypted bytes behind a handshake were given to rustls again when the connection was closed.
+#[test]
+fn after_a_failure_nothing_is_read_or_written() {
+    let authority = Authority::new("ca");
+    let acceptor = acceptor(&authority.sign("db", &["db.example"]), None, ClientCertificates::Unwanted);
+    let connector = connector(Some(authority.pem()), ServerCheck::Full, None);
+    for clear in [&b"Q\0\0\0\x0dselect 1\0"[..], b"\x17\x03\x03\0\x20 a record that nobody has encrypted"] {
+        let mut pair = Pair::new(&acceptor, &connector, "db.example");
+        pair.settle(1000).expect("both trust each other");
+        let mut out = Outgoing::default();
+        pair.server.receive(&mut clear.repeat(3), &mut Vec::new(), &mut out).expect_err("it is not TLS");
+        assert!(!out.as_slice().is_empty(), "the client gets an alert");
+        out.clear();
+        pair.server.close(&mut out);
+        pair.server.receive(&mut clear.to_vec(), &mut Vec::new(), &mut out).expect_err("it has failed");
+        pair.server.send(b"answer", &mut out).expect_err("it has failed");
+        assert!(out.as_slice().is_empty(), "{:?}", out.as_slice());
+    }
+}
+
 #[test]
 fn garbage_is_a_failure_and_no_panic() {
     let authority = Authority::new("ca");

@@ -340,7 +340,7 @@ fn run(mut pooler: Pooler, names: &[String], what: &str) {
     assert!(untold.is_empty(), "{} clients were not told why: {untold:#?}", untold.len());
     assert!(pooler.is_alive());
     assert!(most - before < GROWTH_KB_MAX, "{} kB", most - before);
-    let panics = pooler.log().matches("panicked").count();
+    let panics = pooler.log().matches(" panic in ").count();
     assert_eq!(panics, 0, "{}", pooler.log());
 }
 
