@@ -94,9 +94,8 @@ impl Scene {
             assert!(last["summary"].as_str().is_some_and(|text| text.contains(" samples of 1 process by ")), "{last}");
             let answer = ask(self.http, "GET", &format!("/stacks/{number}.svg"), &[("Cookie", session)], "");
             assert_eq!(answer.status, 200, "{}", answer.body);
-            let shows = words.iter().all(|word| answer.body.contains(word));
             found = Some((number.as_u64().expect("a number"), answer.body));
-            shows
+            found.as_ref().is_some_and(|(_, svg)| words.iter().all(|word| svg.contains(word)))
         });
         found.expect("it was seen")
     }
@@ -111,8 +110,7 @@ impl Scene {
     fn last_stacks(&self, session: &str, number: &serde_json::Value) -> serde_json::Value {
         let begun = Instant::now();
         loop {
-            let known = self.api(session, "stacks").body;
-            let known: serde_json::Value = serde_json::from_str(&known).expect("JSON");
+            let known: serde_json::Value = serde_json::from_str(&self.api(session, "stacks").body).expect("JSON");
             if known["last"]["number"] == *number {
                 println!("stacks {number}: {:.1} s", begun.elapsed().as_secs_f64());
                 return known["last"].clone();
@@ -399,13 +397,10 @@ fn an_administrator_sees_stacks_of_the_pooler_and_of_a_backend() {
     assert!(!policy.contains("script-src") && !policy.contains("img-src"), "{policy}");
     assert_eq!(ask(scene.http, "GET", &path, &[("Cookie", &stats)], "").status, 403);
     assert_eq!(ask(scene.http, "GET", &path, &[], "").status, 401);
-    for name in [
-        format!("{}.svg", kept - 1),
-        format!("{}.svg", kept + 1),
-        "x.svg".to_owned(),
-        kept.to_string(),
-        format!("..%2f{kept}.svg"),
-    ] {
+    let (before, after) = (kept - 1, kept + 1);
+    for name in
+        [format!("{before}.svg"), format!("{after}.svg"), "x.svg".into(), format!("{kept}"), format!("..%2f{kept}.svg")]
+    {
         assert_eq!(ask(scene.http, "GET", &format!("/stacks/{name}"), &[("Cookie", &admin)], "").status, 404, "{name}");
     }
     let number = scene.begins_stacks(&admin, &format!("by={by}&client=123456"));
