@@ -87,7 +87,6 @@ fn it_writes_samples_a_table_and_a_page_that_needs_nothing_else() {
 }
 
 #[test]
-#[ignore = "test-full: pgweir bench measures alone; nothing cheaper shows this of a real database"]
 fn in_a_users_database_nothing_stays_and_nothing_of_others_is_touched() {
     let _alone = Slot::alone();
     let cluster = postgres();
@@ -143,7 +142,6 @@ impl Drop for Others {
 }
 
 #[test]
-#[ignore = "test-full: pgweir bench measures alone; nothing cheaper shows this of a real database"]
 fn a_role_without_rights_leaves_room_to_others() {
     let _alone = Slot::alone();
     let cluster = postgres();
@@ -187,7 +185,6 @@ fn seen(csv: &str, contestant: &str, round: u32) -> [f64; 2] {
 }
 
 #[test]
-#[ignore = "test-full: pgweir bench measures alone; nothing cheaper shows this of a real database"]
 fn whoever_comes_meanwhile_costs_no_slice_and_is_not_counted() {
     let _alone = Slot::alone();
     let cluster = postgres();

@@ -35,7 +35,6 @@ fn shown(console: &mut Client, table: &str, row: &str, column: &str) -> String {
 }
 
 #[test]
-#[ignore = "test-full: it compares latencies on a machine of its own; in the gate: the transcript classes/long-transactions-have-a-class-of-their-own"]
 fn short_transactions_do_not_queue_behind_reports() {
     let mut stage = Stage::set(&Wishes { pool: SERVERS, workers: 1, ..Wishes::default() });
     let sleeping = || stage.direct("select count(*) from pg_stat_activity where wait_event = 'PgSleep'");

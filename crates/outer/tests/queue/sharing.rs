@@ -142,7 +142,7 @@ fn users_of_one_database_share_its_connections() {
 }
 
 #[test]
-#[ignore = "test-full: it measures for half a minute alone; in the gate: users_of_one_database_share_its_connections, with another cap"]
+#[ignore = "test-full: it measures for half a minute alone; in the gate: users_of_one_database_take_turns, with another cap"]
 fn users_of_one_database_share_fewer_connections_and_more() {
     share(&[2, 4]);
 }
