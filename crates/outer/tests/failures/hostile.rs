@@ -179,7 +179,8 @@ fn fifteen_thousand_half_open_logins() {
     let target = format!("{}?connect_timeout=120", stage.url());
     outer::psql(&stage, &["-d", &target, "-c", "select 1"]).expect("a real login goes through");
     let login = begun.elapsed();
-    assert!(stage.pooler.descriptors() >= descriptors + count, "they are there still");
+    // The last ones may still be the kernel's.
+    eventually("all are there", || stage.pooler.descriptors() >= descriptors + count);
     let (_, most) = stage.pooler.resident_kb();
     let each = most.saturating_sub(before) as usize * 1024 / count;
     println!("{count} half-open logins in {opened:?}: a real one (psql and all) takes {login:?}; {each} B each");
