@@ -48,7 +48,7 @@ run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
 
 build: toolchain
-	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time some three and a half minutes on two cores' >&2
+	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time some four minutes on two cores' >&2
 	$(CARGO) build --release -p pgweir -p pgweir-bench
 
 # What is measured is what ships.

@@ -1,4 +1,4 @@
-//! Whom to ask: where a PostgreSQL or a console is, and who we are there.
+//! The address, the user and the database of a PostgreSQL or a console.
 
 use client::Place;
 

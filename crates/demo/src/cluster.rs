@@ -259,7 +259,7 @@ impl Cluster {
         Ok(true)
     }
 
-    /// What tells the data directory of one initdb from that of another, but for the password.
+    /// The arguments of initdb, but for the folder and the password: clusters with equal arguments can share a template.
     fn initdb_arguments(&self) -> Vec<String> {
         let user = format!("--username={}", self.options.superuser);
         let rest = ["--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C"];

@@ -1,5 +1,5 @@
-//! Deliberate faults, to show that the simulator finds such bugs. They are in builds with debug assertions (tests and the
-//! simulator), where [`Settings::sabotage`] turns one on. In any other build every function here is a constant that the
+//! Deliberate faults, to show that the simulator finds such bugs. Builds with debug assertions (tests and the
+//! simulator) contain them, and [`Settings::sabotage`] turns one on. In any other build every function here is a constant that the
 //! compiler removes; `tools/check-program` checks that a program to be shipped has none of them.
 
 use connections::server::Server;

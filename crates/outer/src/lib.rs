@@ -27,7 +27,6 @@
 //! `Wishes` or by [`Slot::alone`], and runs alone (slots.rs). Each has a PostgreSQL and a pooler of its own, and what it waits for may take
 //! a minute: a test fails by what happens, not by how fast this machine is today.
 //!
-//! `PGWEIR_TEST_TIMES` names a file to which each test appends a line: the test program, the test, and for how many seconds it ran.
 //! A test whose `#[ignore]` begins with `test-full:` is dear, and what it proves is proved more cheaply by another one, which its reason
 //! names; `make test-full` runs it.
 

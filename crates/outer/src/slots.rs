@@ -5,7 +5,7 @@
 //!   free ──Slot::alone──► 1 test, alone ──drop──► free
 //! ```
 //!
-//! Promises: whoever waits to be alone goes before those that come later, or the others would keep it waiting to the end; a test
+//! Promises: a test that waits to run alone goes before tests that ask later, or these would keep it waiting to the end; a test
 //! that has a slot and asks again shares the one it has, so that no test waits for itself.
 //!
 //! [`crate::Stage`], [`crate::Pooler`] and [`crate::cluster`] take a slot each, which is the same one within a test; a test that starts none of these
@@ -15,17 +15,13 @@
 //! has none, and works in the slot of its test.
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::Write as _;
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Instant;
 
 /// Tests at a time, of those that do not ask for the machine: most of their time they wait, for PostgreSQL or by design.
 const AT_ONCE: usize = 2;
 
-/// Who runs now.
+/// How many tests run and wait now.
 #[derive(Debug, Default)]
 struct Running {
     /// Tests that share the machine.
@@ -41,7 +37,7 @@ struct Slots {
     changed: Condvar,
 }
 
-/// Those of this test program.
+/// The slots of this test program.
 static SLOTS: Slots = Slots::new();
 
 thread_local! {
@@ -87,19 +83,13 @@ impl Slots {
     }
 }
 
+/// A slot that a test has taken.
 struct Held {
     alone: bool,
-    test: String,
-    since: Instant,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let took = self.since.elapsed().as_secs_f64();
-        println!("the test took {took:.1} s{}", if self.alone { ", alone" } else { "" });
-        if let Some(path) = std::env::var_os("PGWEIR_TEST_TIMES") {
-            record(Path::new(&path), &self.test, took);
-        }
         SLOTS.give_back(self.alone);
     }
 }
@@ -129,29 +119,16 @@ impl Slot {
     }
 
     fn take(alone: bool) -> Self {
-        let current = thread::current();
-        let Some(test) = current.name() else { return Self { _held: None } };
+        if thread::current().name().is_none() {
+            return Self { _held: None };
+        }
         if let Some(held) = MINE.with_borrow(Weak::upgrade) {
             return Self { _held: Some(held) };
         }
         SLOTS.take(alone);
-        let held = Arc::new(Held { alone, test: test.to_owned(), since: Instant::now() });
+        let held = Arc::new(Held { alone });
         MINE.set(Arc::downgrade(&held));
         Self { _held: Some(held) }
-    }
-}
-
-/// Appends how long a test held its slot: the program, the test, seconds. A test that gives its slot back in between has
-/// several such lines. One write each, so that lines of two tests do not mix.
-fn record(path: &Path, test: &str, took: f64) {
-    let program = std::env::current_exe().unwrap_or_default();
-    let program = program.file_stem().unwrap_or_default().to_string_lossy();
-    // Cargo puts a hash behind the name.
-    let program = program.rsplit_once('-').map_or(program.as_ref(), |(name, _)| name);
-    let line = format!("{program}\t{test}\t{took:.2}\n");
-    let file = File::options().create(true).append(true).open(path);
-    if let Err(why) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
-        println!("{}: {why}", path.display());
     }
 }
 
@@ -241,15 +218,5 @@ mod tests {
         let in_thread = thread::spawn(|| Slot::alone()._held.is_none());
         assert!(in_thread.join().expect("it does not panic"));
         assert!(std::panic::catch_unwind(Slot::alone).is_err(), "too late to be alone");
-    }
-
-    #[test]
-    fn times_are_appended_a_line_each() {
-        let path = std::env::temp_dir().join(format!("outer-times-{}", std::process::id()));
-        record(&path, "guessing::slow", 1.5);
-        record(&path, "guessing::slow", 0.25);
-        let text = std::fs::read_to_string(&path).expect("it was written");
-        let _ = std::fs::remove_file(&path);
-        assert_eq!(text, "outer\tguessing::slow\t1.50\nouter\tguessing::slow\t0.25\n");
     }
 }

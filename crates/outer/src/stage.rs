@@ -69,7 +69,7 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache")
 }
 
-/// Where Linux keeps files in memory: a cluster has a thousand small ones, which some disks' file systems make twenty times slower.
+/// `/dev/shm`, a file system in memory: a cluster has a thousand small files, which some disks make twenty times slower.
 /// `None`: there is no room for the data of two tests (containers often have 64 MB).
 fn memory() -> Option<PathBuf> {
     const ROOM: u64 = 4 << 30;

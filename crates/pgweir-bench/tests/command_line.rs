@@ -1,4 +1,4 @@
-//! The command line: its version is pgweir's, and what is no command is refused.
+//! The command line: the version is pgweir's, and an unknown command is refused.
 
 use std::process::{Command, Output};
 

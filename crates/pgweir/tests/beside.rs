@@ -3,7 +3,7 @@
 //! A script takes the place of pgweir-bench: it tells what it was given.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -19,7 +19,7 @@ impl Folder {
         let path = std::env::temp_dir().join(format!("pgweir-beside-{name}-{}", std::process::id()));
         fs::create_dir_all(path.join("bin")).expect("the directory for temporary files is writable");
         // A link would lead to where it was built.
-        fs::copy(env!("CARGO_BIN_EXE_pgweir"), path.join("bin/pgweir")).expect("the program was built");
+        put(&fs::read(env!("CARGO_BIN_EXE_pgweir")).expect("the program was built"), &path.join("bin/pgweir"));
         Folder(path)
     }
 
@@ -29,8 +29,7 @@ impl Folder {
         let file = folder.0.join(place).join("pgweir-bench");
         fs::create_dir_all(folder.0.join(place)).expect("the folder is ours");
         let text = format!("#!/bin/sh\n[ \"$1\" != --version ] || {{ echo pgweir-bench {version}; exit; }}\n{TELLS}");
-        fs::write(&file, text).expect("the folder is ours");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+        put(text.as_bytes(), &file);
         folder
     }
 
@@ -49,6 +48,16 @@ impl Folder {
     fn run(&self, line: &str) -> Output {
         self.command(line).output().expect("it starts")
     }
+}
+
+/// Writes a program, by a process of its own: a child that another test forks meanwhile would have a file of ours open for writing, and
+/// nobody can start a program that somebody may still write (ETXTBSY).
+fn put(bytes: &[u8], file: &Path) {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(file).stdin(Stdio::piped());
+    let mut shell = command.spawn().expect("there is a shell");
+    shell.stdin.take().expect("it is piped").write_all(bytes).expect("the shell reads all of it");
+    assert!(shell.wait().expect("it is our child").success(), "{}", file.display());
 }
 
 impl Drop for Folder {

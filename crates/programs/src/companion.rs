@@ -1,4 +1,4 @@
-//! The other program: pgweir-bench for pgweir, pgweir for pgweir-bench. Where it is, and whether it is of this version.
+//! Finds the other program (pgweir-bench for pgweir, pgweir for pgweir-bench) and compares its version with ours.
 //!
 //! Promises: the one in the folder of the program that runs comes first, so that an installation or a build uses its own.
 
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Of both programs: they are built from one source.
+/// The version of both programs, which are built from one source.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub const PGWEIR: &str = "pgweir";
