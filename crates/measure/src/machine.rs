@@ -1,7 +1,5 @@
 //! The machine as a whole: its memory, its processors' time, its load, and what a record says of it.
 
-use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,17 +10,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[must_use]
 pub fn machine_memory() -> (u64, u64) {
     Meminfo::current().map_or((0, 0), |memory| (memory.mem_total, memory.mem_available.unwrap_or(0)))
-}
-
-/// What this program and its children may use of it, if a control group says: cgroup v2, then v1.
-pub fn memory_limit() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim_start_matches('/').to_owned();
-    let base = Path::new("/sys/fs/cgroup");
-    let places = [base.join(path).join("memory.max"), base.join("memory/memory.limit_in_bytes")];
-    let limits = places.iter().filter_map(|place| fs::read_to_string(place).ok()?.trim().parse::<u64>().ok());
-    // Version 1 says "no limit" with a number beyond all memory.
-    limits.filter(|limit| *limit < 1 << 60).min()
 }
 
 /// Processor time that the whole machine has used, in seconds since it started.

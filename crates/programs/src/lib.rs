@@ -4,7 +4,7 @@
 //!   pgweir dev|bench … ── errand: one description of both command lines ──► exec pgweir-bench dev|bench …
 //!                         companion: where the other program is, and whether it is of the same version
 //!   pgweir-bench ──────── announce: the pgweir that it starts says when it listens
-//!   both ──────────────── url: where postgres://… leads; core_files: none is written
+//!   both ──────────────── url: where postgres://… leads; core_files: none is written; memory: a control group's limit
 //! ```
 //!
 //! Promises: no password on a command line that a program of ours makes.
@@ -14,6 +14,7 @@ pub mod announce;
 pub mod companion;
 pub mod core_files;
 mod errand;
+pub mod memory;
 pub mod url;
 
 pub use errand::{Bench, Dev, Errand, Sized, Wishes, count, pool_size, port};

@@ -2,7 +2,7 @@
 
 use ask::Monitor;
 use measure::login::SCRAM;
-use measure::machine::{load_average, machine_memory, memory_limit};
+use measure::machine::{load_average, machine_memory};
 
 use crate::contestant::login_of_clients;
 use crate::options::Options;
@@ -21,7 +21,7 @@ pub(crate) fn facts(
     let (all, _) = machine_memory();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let limit = memory_limit().map_or_else(|| "none".to_owned(), gigabytes);
+    let limit = programs::memory::limit().map_or_else(|| "none".to_owned(), gigabytes);
     let mut setting = |name: &str| -> Result<String, String> {
         Ok(monitor.ask(&format!("SHOW {name}"))?.first().cloned().unwrap_or_default())
     };

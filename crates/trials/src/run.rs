@@ -8,7 +8,7 @@ use std::time::Duration;
 use ask::{Monitor, Target};
 use demo::Cluster;
 use measure::interrupt;
-use measure::machine::{load_average, machine_memory, memory_limit, raise_descriptor_limit};
+use measure::machine::{load_average, machine_memory, raise_descriptor_limit};
 use measure::process;
 use measure::statistics::Seeded;
 
@@ -117,7 +117,7 @@ fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, St
 fn place(around: &Around, monitor: &mut Monitor) -> Result<needs::Place, String> {
     const BLOCKS: &str = "SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'shared_buffers'";
     let (_, available) = machine_memory();
-    let memory = memory_limit().map_or(available, |limit| limit.min(available));
+    let memory = programs::memory::limit().map_or(available, |limit| limit.min(available));
     let shared_buffers = monitor.number(BLOCKS)?;
     Ok(needs::Place { room: around.room, shared_buffers, is_here: around.postmaster.is_some(), memory })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ask::{Monitor, Target};
 use demo::{Cluster, Options, find_or_install};
-use measure::machine::{machine_memory, memory_limit};
+use measure::machine::machine_memory;
 
 /// The name that all of this program's connections go by; a pooler hands its clients' on.
 pub(crate) const APPLICATION: &str = "pgweir bench";
@@ -67,6 +67,6 @@ impl Embedded {
     /// An eighth of the memory, as much as 1 GB.
     fn shared_buffers_mb() -> u64 {
         let all = machine_memory().0;
-        (memory_limit().map_or(all, |limit| limit.min(all)) >> 23).clamp(128, 1024)
+        (programs::memory::limit().map_or(all, |limit| limit.min(all)) >> 23).clamp(128, 1024)
     }
 }

@@ -1,9 +1,8 @@
 //! The few figures of the kernel that the doctor looks at: the machine's memory, the name and the own memory of a process.
 //!
-//! Promises 0, nothing or an empty name where the kernel does not tell. The benchmark reads many more, by a crate of its own (`measure`).
+//! Promises 0, `None` or an empty name where the kernel has no figure. The benchmark reads many more, with `measure`.
 
 use std::fs;
-use std::path::Path;
 
 /// The name of a process; empty if it is gone.
 pub(super) fn process_name(pid: u32) -> String {
@@ -20,24 +19,13 @@ pub(super) fn private_memory(pid: u32) -> Option<u64> {
 /// Bytes of memory that programs like this one may use: the machine's, or what a control group leaves.
 pub(super) fn memory() -> u64 {
     let all = fs::read_to_string("/proc/meminfo").ok().and_then(|figures| bytes(&figures, "MemTotal")).unwrap_or(0);
-    limit().map_or(all, |limit| limit.min(all))
+    programs::memory::limit().map_or(all, |limit| limit.min(all))
 }
 
 /// A figure by its name, as in `MemTotal:  2046560 kB`.
 fn bytes(figures: &str, name: &str) -> Option<u64> {
     let value = figures.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// Of a control group: version 2, then 1.
-fn limit() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim_start_matches('/').to_owned();
-    let base = Path::new("/sys/fs/cgroup");
-    let places = [base.join(path).join("memory.max"), base.join("memory/memory.limit_in_bytes")];
-    let limits = places.iter().filter_map(|place| fs::read_to_string(place).ok()?.trim().parse::<u64>().ok());
-    // Version 1 says "no limit" with a number beyond all memory.
-    limits.filter(|limit| *limit < 1 << 60).min()
 }
 
 #[cfg(test)]
