@@ -5,7 +5,7 @@ use client::Place;
 use crate::encryption::Encryption;
 use crate::login::Account;
 
-/// Where it is, and who we are there.
+/// The address of a PostgreSQL or a console, and the account to log in with.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// A name, an address, or the directory of a Unix socket.
@@ -14,9 +14,9 @@ pub struct Target {
     pub user: String,
     pub password: Option<String>,
     pub database: String,
-    /// The user's SCRAM verifier as PostgreSQL keeps it, where that may be read; found out by the benchmark.
+    /// The user's SCRAM verifier from `pg_authid`. Only the benchmark looks for it, and only a superuser may read it.
     pub verifier: Option<String>,
-    /// `None`: never.
+    /// `None`: without TLS.
     pub encryption: Option<Encryption>,
 }
 
@@ -27,7 +27,7 @@ impl Target {
         Place::of(&self.host, self.port)
     }
 
-    /// Who we are, under an application's name.
+    /// The user, the password and the database, with an application's name.
     #[must_use]
     pub fn account(&self, application: &str) -> Account {
         Account::new(&self.user, self.password.as_deref(), &self.database, application)

@@ -26,7 +26,7 @@ pub fn connector(settings: &TlsSettings) -> Result<Connector, String> {
     let check = match settings.server_tls_sslmode {
         SslMode::VerifyFull => ServerCheck::Full,
         SslMode::VerifyCa => ServerCheck::Ca,
-        // As libpq: whoever names CAs wants them to count.
+        // As in libpq: with a CA file, `require` means `verify-ca`.
         SslMode::Require if files.ca.is_some() => ServerCheck::Ca,
         _ => ServerCheck::Nothing,
     };
@@ -50,15 +50,15 @@ pub fn versions(words: &[String]) -> Versions {
 /// The contents of the file that a setting names.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn file(key: Key, name: &str) -> Result<Vec<u8>, String> {
     fs::read(name).map_err(|error| format!("{}: cannot read \"{name}\": {}", key.name(), why(&error)))
 }
 
-/// The same; `None`: the setting is empty.
+/// The contents of the file that a setting names. `None`: the setting is empty.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn file_if_named(key: Key, name: &str) -> Result<Option<Vec<u8>>, String> {
     (!name.is_empty()).then(|| file(key, name)).transpose()
 }

@@ -299,7 +299,7 @@ mod tests {
         assert!(agent.get("http://nowhere.invalid/keys").call().is_err());
     }
 
-    /// Nothing here takes so long unless it hangs.
+    /// Only a defect takes this long.
     const LONG: Duration = Duration::from_secs(120);
 
     fn file(name: &str) -> String {
@@ -317,14 +317,14 @@ mod tests {
 
     fn find(keys: &Keys, file: &str, name: &str) -> Result<bool, String> {
         let find = || keys.find((file, None), Some(name), Algorithm::EdDSA, Instant::now() + LONG);
-        // Where there are keys to go by, it waits a moment for new ones. What it has waited for counts, however long that takes.
+        // With old keys that serve, `Keys::find` waits only a MOMENT: so wait for the end of the reading, however long, and ask again.
         let _ = find();
         let reads = |kept: &mut KeySet| kept.asking_since.is_some();
         drop(keys.0.has_tried.wait_while(keys.0.lock(), reads).unwrap_or_else(PoisonError::into_inner));
         find().map(|key| key.is_some())
     }
 
-    /// As if so much time had passed.
+    /// Makes the kept keys older, as if this time had passed.
     fn age(keys: &Keys, by: Duration) {
         let mut kept = keys.0.lock();
         let kept = &mut *kept;

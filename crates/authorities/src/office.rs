@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// Nothing here takes so long.
+    /// Only a defect takes this long.
     const LONG: Duration = Duration::from_secs(600);
 
     /// A server that accepts and says nothing, until it is dropped.

@@ -1,5 +1,6 @@
-//! The files in the documentation are sound: each `ini` block, with the `conf` block after it as its class_file, and
-//! the samples in docs/. What else the pages show is run by crates/outer/tests/clients/examples.rs, or says why it is not.
+//! The configuration files in the documentation are sound: each `ini` block, with the `conf` block after it as its
+//! class_file, and the samples in docs/. crates/outer/tests/clients runs the `console` blocks; a comment above each
+//! `text` block gives the reason why it is not run.
 
 use std::path::{Path, PathBuf};
 

@@ -45,7 +45,7 @@ pub struct Options {
     pub extra: Vec<(String, String)>,
     /// Off, a crash of the machine may lose the data, and everything is faster.
     pub fsync: bool,
-    /// Where its temporary files go. `None`: `$TMPDIR` or `/tmp`.
+    /// The directory for the cluster's temporary files. `None`: `$TMPDIR` or `/tmp`.
     pub base: Option<PathBuf>,
     /// A directory in which data directories are kept that temporary clusters copy, instead of an `initdb` for each. For tests:
     /// who can write there decides what PostgreSQL runs. `None`: no copies.
@@ -405,7 +405,7 @@ impl Cluster {
     fn set_password(&self) -> Result<(), Error> {
         let user = self.options.superuser.replace('"', "\"\"");
         let password = self.options.password.replace('\'', "''");
-        // As initdb keeps it, whatever the settings say: TCP asks for SCRAM.
+        // As a SCRAM verifier, even if the settings choose md5: pg_hba.conf, which initdb has made, demands SCRAM over TCP.
         let settings = "set standard_conforming_strings = on; set password_encryption = 'scram-sha-256'";
         let sql = format!("{settings}; alter role \"{user}\" password '{password}'");
         self.psql("postgres", &sql).map(|_| ())

@@ -41,8 +41,8 @@ pub fn free_port() -> u16 {
     panic!("a thousand ports in a row are taken");
 }
 
-/// A socket whose name stands for the port; the kernel lets go of it with the process, however that ends. Its names have no files,
-/// and belong to the network namespace, as ports do. `None`: somebody else has it.
+/// Binds an abstract Unix socket whose name contains the port. The kernel releases it when the process ends, however it ends.
+/// Abstract names have no files, and belong to the network namespace, as ports do. `None`: another process has it.
 fn reserve(port: u16) -> Option<UnixListener> {
     let name = SocketAddr::from_abstract_name(format!("pgweir-port-{port}")).expect("the name is short");
     UnixListener::bind_addr(&name).ok()

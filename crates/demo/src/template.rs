@@ -4,9 +4,9 @@
 //! the copy's owner sets; a template is whole or not there, however many processes make it at once; it does not outlive a boot,
 //! because nothing of it is flushed to the disk. All copies have one system identifier, as primaries and their standbys have.
 //!
-//! Whoever can write to a template decides what code a cluster runs. It therefore lies where its caller says, in a directory of
-//! the caller's own (a build's cache), belongs to us, and nobody else may write to it; otherwise it is passed over. Nothing that
-//! a user starts has one: see [`crate::Options::template`].
+//! Anybody who can write to a template decides what code a cluster runs. Therefore the caller names a directory of its own (a
+//! build's cache). A template is ignored unless the directory and the template belong to us and nobody else may write to them.
+//! Nothing that a user starts has a template: see [`crate::Options::template`].
 
 use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,17 +18,17 @@ use crate::account::Account;
 use crate::binaries::Binaries;
 use crate::random::random_hex;
 
-/// Where one lies, whether it has been made or not.
+/// A template's directory, which may not exist yet.
 pub(crate) struct Template {
     dir: PathBuf,
-    /// This boot's, the PostgreSQL version, and what else tells templates apart.
+    /// The boot's id, the PostgreSQL version, and a hash of everything else in which templates differ.
     name: String,
     boot: String,
 }
 
 impl Template {
-    /// In `dir`, for what `initdb` of these programs makes of `arguments`. `None`: the programs or this boot cannot be told from
-    /// others.
+    /// The template in `dir` for what `initdb` of these programs makes of `arguments`. `None`: the programs' files or the
+    /// boot's id cannot be read.
     pub(crate) fn within(dir: &Path, binaries: &Binaries, arguments: &[String]) -> Option<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let boot: String = boot.chars().filter(char::is_ascii_hexdigit).take(12).collect();
@@ -45,7 +45,7 @@ impl Template {
         Some(Self { dir: dir.to_owned(), name, boot })
     }
 
-    /// Copies it to `data`, which is there and empty. `false`: there is none yet.
+    /// Copies the template to `data`, an empty directory. `false`: there is none yet, or it is not ours alone.
     pub(crate) fn bring(&self, data: &Path, account: Option<&Account>) -> io::Result<bool> {
         let made = self.dir.join(&self.name);
         if !is_ours_alone(&self.dir) || !is_ours_alone(&made) {
@@ -54,7 +54,7 @@ impl Template {
         copy_all(&made, data, account).map(|()| true)
     }
 
-    /// Keeps a copy of what initdb has just made. It may fail: then the next cluster runs initdb, too.
+    /// Keeps a copy of what initdb has just made. An error is harmless: the next cluster runs initdb, too.
     pub(crate) fn keep(&self, data: &Path) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         if !is_ours_alone(&self.dir) {
@@ -71,7 +71,7 @@ impl Template {
         kept
     }
 
-    /// Nobody uses them any more.
+    /// Removes the templates of earlier boots: nobody uses them any more.
     fn remove_those_of_other_boots(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.dir)?.flatten() {
             if !entry.file_name().to_string_lossy().starts_with(&self.boot) {
@@ -90,7 +90,7 @@ fn is_ours_alone(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(is_ours)
 }
 
-/// Copies what lies in `from` into `to`, with its modes, for `account`.
+/// Copies the contents of `from` into `to`, with their modes, and gives them to `account`.
 fn copy_all(from: &Path, to: &Path, account: Option<&Account>) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

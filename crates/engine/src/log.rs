@@ -174,7 +174,7 @@ impl Log {
         let _ = self.flush_within(FLUSH);
     }
 
-    /// Waits until all earlier lines are written, for so long. Whether they are.
+    /// Waits until all earlier lines are written, at most for `patience`. Returns whether they are written.
     fn flush_within(&self, patience: Duration) -> bool {
         let (done, wait) = sync_channel(1);
         self.insist(Line::Flush(done));

@@ -36,7 +36,7 @@ fn a_transaction_is_two_reads_and_two_writes_and_no_more() {
     assert_eq!((after.recvs - before.recvs, after.sends - before.sends), (2000, 2000));
     assert_eq!(after.epoll_ctls, before.epoll_ctls, "no epoll_ctl in the steady state");
     assert_eq!(after.rounds, after.clock_reads, "one clock read a round");
-    // And now and then one of the coordinator's, three times a second.
+    // Besides these, the coordinator has a round for its maintenance three times a second.
     let others = 2 + begun.elapsed().as_secs() * 10;
     assert!(after.rounds - before.rounds <= 2000 + others, "{before:?} {after:?}");
     assert_eq!(transactions(&engine.handle().look(Look::Connections, PATIENCE)), 1001);

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use monitor::{Format, Monitor, PATIENCE, Source, serve};
 
-/// Nothing here takes so long.
+/// Only a defect takes this long.
 const LONG: Duration = Duration::from_secs(120);
 
 struct Calm;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use monitor::{CONNECTIONS_MAX, Format, HEAD_LEN_MAX, MAKERS_MAX, PATIENCE, Source, serve};
 
-/// Nothing here takes so long.
+/// Only a defect takes this long.
 const LONG: Duration = Duration::from_secs(120);
 
-/// What no socket's buffers hold.
+/// More than the buffers of any socket hold.
 const PAGE_LEN: usize = 64 << 20;
 
 struct Large(Arc<str>);

@@ -101,8 +101,8 @@ impl Peer {
         bytes.iter().try_for_each(|byte| self.stream.write_all(&[*byte]))
     }
 
-    /// Says this over and over, until the other end has had enough. It ends by itself after a minute, so that a test which waits
-    /// for its end fails.
+    /// Sends these bytes over and over, until the other end closes. Stops after a minute, so that a test in which the other end never
+    /// closes fails instead of hanging.
     ///
     /// # Errors
     /// The other end is gone, which is what it should be.
@@ -114,7 +114,7 @@ impl Peer {
         Ok(())
     }
 
-    /// So many bytes.
+    /// Reads `len` bytes.
     ///
     /// # Errors
     /// The other end is gone.

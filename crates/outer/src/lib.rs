@@ -23,12 +23,12 @@
 //! servers, behind a stranger, and a difference that `chaos_check` finds fails the test. Deadlines and process ids of tests may not
 //! hold under `poison`: a server is busy for several ms between two transactions.
 //!
-//! Each test prints what it measured. Tests of one program run two at a time; one that needs the machine says so, in its
-//! `Wishes` or by [`Slot::alone`], and runs alone (slots.rs). Each has a PostgreSQL and a pooler of its own, and what it waits for may take
-//! a minute: a test fails by what happens, not by how fast this machine is today.
+//! Each test prints what it measured. Two tests of one program run at a time; a test that needs the whole machine asks for it, in its
+//! `Wishes` or by [`Slot::alone`], and runs alone (slots.rs). Each test has a PostgreSQL and a pooler of its own, and waits up to a minute
+//! for an event: a test fails by what happens, not by how fast this machine is today.
 //!
-//! A test whose `#[ignore]` begins with `test-full:` is dear, and what it proves is proved more cheaply by another one, which its reason
-//! names; `make test-full` runs it.
+//! A test whose `#[ignore]` begins with `test-full:` is expensive. Its reason names a cheaper test that proves the same; `make test-full`
+//! runs the expensive one.
 
 mod authority;
 mod between;

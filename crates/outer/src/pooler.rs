@@ -273,12 +273,12 @@ impl Drop for Pooler {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // A panic ends one connection and the log says so; no input may cause one.
+        // A panic ends one connection and is logged; no input may cause one.
         let is_found =
             |line: &&str| line.contains("] ERROR panic in ") || line.contains("] FATAL ") && line.contains(" chaos_");
         let found = self.log().lines().find(is_found).map(str::to_owned);
         let _ = fs::remove_dir_all(&self.dir);
-        // A test that did not need the pooler any more would pass over what ended it.
+        // Otherwise a test that does not need the pooler any more would not notice why it ended.
         if let Some(found) = found.filter(|_| self.must_live && !std::thread::panicking()) {
             panic!("the pooler has a defect: {found}");
         }

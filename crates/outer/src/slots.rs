@@ -8,8 +8,8 @@
 //! Promises: a test that waits to run alone goes before tests that ask later, or these would keep it waiting to the end; a test
 //! that has a slot and asks again shares the one it has, so that no test waits for itself.
 //!
-//! [`crate::Stage`], [`crate::Pooler`] and [`crate::cluster`] take a slot each, which is the same one within a test; a test that starts none of these
-//! needs none. What a slot does not do is keep two test *programs* apart: cargo runs one at a time.
+//! [`crate::Stage`], [`crate::Pooler`] and [`crate::cluster`] take a slot each, which is the same one within a test; a test that starts
+//! none of these needs none. A slot does not keep two test *programs* apart: cargo runs one at a time.
 //!
 //! A slot belongs to the thread that libtest runs the test on, which is the one that has a name. A thread that the test starts
 //! has none, and works in the slot of its test.
@@ -77,7 +77,7 @@ impl Slots {
         self.changed.notify_all();
     }
 
-    /// A failed test has told its story already.
+    /// Ignores a poisoned lock: the test that panicked has failed already.
     fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -64,7 +64,7 @@ pub struct Stage {
     _slot: Slot,
 }
 
-/// Where what tests fetch and make once is kept.
+/// The directory with an installed PostgreSQL and templates of clusters, which later tests use again.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache")
 }
@@ -147,12 +147,12 @@ impl Stage {
         self.cluster.psql(DATABASE, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// That somebody new is served, nothing is left open in PostgreSQL, and the pooler lives.
+    /// Asserts that a new client is served, PostgreSQL has no open transaction, and the pooler is alive.
     ///
     /// # Panics
     /// If not.
     pub fn assert_healthy(&mut self) {
-        // A newcomer that is not served fails by its own patience of a minute.
+        // A new client that is not served fails by its own timeout of a minute.
         let answer = self.client().query("select 'well'").expect("a newcomer is served");
         assert_eq!(answer.value(), Some("well"), "{answer:?}");
         let open = "select count(*) from pg_stat_activity where backend_type = 'client backend' \

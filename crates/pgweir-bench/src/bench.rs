@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use programs::{Bench, companion, url};
 use trials::Options;
 
-/// Contestants take turns so many times, unless told otherwise.
+/// How often the contestants take turns without `--rounds` and `--quick`.
 const ROUNDS: u32 = 3;
-/// As large as a small machine can make within a minute: 10 million rows.
+/// Without `--scale`, as large as a small machine can make within a minute: 10 million rows.
 const SCALE: u32 = 100;
 
 /// Runs the tests.

@@ -5,8 +5,8 @@
 //!                                              └─► bench   trials: the published tests, with pgweir as a child
 //! ```
 //!
-//! It is a program of its own so that pgweir, which holds passwords and keys, has none of this in it. Promises that the pgweir it runs is
-//! of its own version, and that no password is on a command line of its own making.
+//! This is a separate program so that pgweir, which holds passwords and keys, has none of this code in it. Promises that the pgweir it runs
+//! is of its own version, and that no password is on a command line of its own making.
 
 mod bench;
 mod dev;
@@ -68,7 +68,7 @@ fn carry_out(pgweir: Option<PathBuf>, url_from: Option<&Path>, errand: Errand) -
     }
 }
 
-/// Where a PostgreSQL that had to be fetched is kept.
+/// The directory for a PostgreSQL that had to be downloaded.
 fn cache() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("XDG_CACHE_HOME")

@@ -1,4 +1,4 @@
-//! What a pgweir does whose parent waits until it listens (`programs::announce`): it says so on stdout, which then closes.
+//! The child's side of `programs::announce`: once pgweir listens, it writes a line to stdout, if its parent waits for it, and closes it.
 
 use std::io::{self, Write};
 

@@ -40,7 +40,7 @@ pub(crate) enum Invocation {
         pool_size: Option<PoolSize>,
         flags: Flags,
     },
-    /// What pgweir-bench has: a PostgreSQL of one's own, the published tests.
+    /// A command of pgweir-bench: a PostgreSQL of one's own, or the published tests.
     Beside(Errand),
     /// Let the pooler look users up in a database.
     AuthSetup {

@@ -1,4 +1,4 @@
-//! Who the process runs as. Root never serves: it becomes somebody else first, or refuses to start.
+//! The user that the process runs as. Root never serves: it becomes another user first, or refuses to start.
 
 use std::fs;
 
@@ -47,13 +47,13 @@ pub(crate) fn become_user(name: &str) -> Result<(), String> {
     set_thread_res_uid(uid, uid, uid).map_err(failed)
 }
 
-/// Whom it runs as; the number of a user whose name the system does not know.
+/// The name of the process's user; the number of a user whose name the system does not know.
 pub(crate) fn own_name() -> String {
     let uid = geteuid().as_raw();
     engine::system_user(uid).ok().flatten().map_or_else(|| uid.to_string(), |name| name.to_string())
 }
 
-/// Whom root becomes where nothing says who: an account without rights that most machines have.
+/// The account that root becomes if no setting names one: without rights, and present on most machines.
 pub(crate) fn unprivileged() -> Option<String> {
     let usable = |name: &&str| is_root() && look_up(name).is_some_and(|account| account.uid != 0);
     ["postgres", "nobody"].into_iter().find(usable).map(str::to_owned)

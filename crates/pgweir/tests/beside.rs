@@ -1,13 +1,13 @@
-//! `pgweir dev` and `pgweir bench` are another program's: how it is found and started, and what is said where it is missing or of another version.
+//! `pgweir dev` and `pgweir bench` start another program: how pgweir finds it, and the error if it is missing or of another version.
 //!
-//! A script takes the place of pgweir-bench: it tells what it was given.
+//! A script takes the place of pgweir-bench and prints what it gets.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What the script does after it has told its version.
+/// The script after its answer to `--version`: it prints its pid, its arguments and the URL, and ends with status 7.
 const TELLS: &str =
     "echo \"pid $$\"\necho \"args $*\"\n[ \"$3\" != --url-from ] || echo \"url $(cat \"$4\")\"\nexit 7\n";
 

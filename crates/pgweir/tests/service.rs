@@ -66,12 +66,12 @@ fn a_watchdog_is_fed_while_the_data_plane_answers() {
     let supervisor = Supervisor::new(&place);
     let mut command = place.command();
     command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "400000");
-    // From before the first may have been sent: whoever reads late finds several at once.
+    // From before the first message may have been sent: a test that reads late finds several at once.
     let begun = Instant::now();
     let running = Place::spawn(&mut command, || place.log());
     wait_until("the start", || (supervisor.next() == "READY=1\n").then_some(()));
     (0..5).for_each(|_| assert_eq!(supervisor.next(), "WATCHDOG=1\n"));
-    // Every 200 ms and no more often. That this is the period is proven in src/supervisor.rs.
+    // Every 200 ms and no more often. A test in src/supervisor.rs proves that this is the period.
     let lasted = begun.elapsed();
     assert!(lasted >= Duration::from_millis(800), "every 200 ms: {lasted:?}");
     running.signal(Signal::QUIT);

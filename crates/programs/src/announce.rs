@@ -1,4 +1,4 @@
-//! How a pgweir that another program has started (`-d`, `dev`) tells it that it listens: one line on stdout, which then closes.
+//! A pgweir that another program has started (`-d`, `dev`) announces that it listens: by one line on stdout, which then closes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "PGWEIR_ANNOUNCE";
 /// Set in the environment of a child that is not to outlive its parent.
 pub const ENDS_WITH_PARENT: &str = "PGWEIR_DEV";
 
-/// What the child says.
+/// The line that the child writes.
 pub const LINE: &str = "listening";
 
 /// Makes a command's child announce itself.

@@ -12,13 +12,13 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const PGWEIR: &str = "pgweir";
 pub const PGWEIR_BENCH: &str = "pgweir-bench";
 
-/// Where a program is that is not for users' shells, seen from /usr/bin.
+/// The folder of programs that are not for users' shells, seen from /usr/bin.
 const LIBEXEC: &str = "../libexec/pgweir";
 
-/// Beside the program that runs, in its libexec folder, or on PATH.
+/// The program of this name: beside the one that runs, in its libexec folder, or on PATH.
 ///
 /// # Errors
-/// It is nowhere: where it was looked for.
+/// There is none in these places, which the error lists.
 pub fn find(name: &str) -> Result<PathBuf, String> {
     // The file may have been replaced meanwhile; its folder is still the same.
     let own = std::env::current_exe().ok();

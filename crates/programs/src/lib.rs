@@ -1,4 +1,4 @@
-//! What the two programs have in common: pgweir, which serves, and pgweir-bench, which has the commands `dev` and `bench`.
+//! Common to the two programs: pgweir, which serves, and pgweir-bench, which has the commands `dev` and `bench`.
 //!
 //! ```text
 //!   pgweir dev|bench … ── errand: one description of both command lines ──► exec pgweir-bench dev|bench …

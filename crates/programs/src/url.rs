@@ -1,4 +1,4 @@
-//! Where a URL leads, as `pgweir run` would read it: to be asked or loaded, not to be served.
+//! The servers of a URL, which is read as `pgweir run` reads it: for programs that query or load them, and do not serve.
 //!
 //! Promises libpq's order of sources: the URL, the environment, the password file.
 
@@ -56,13 +56,13 @@ pub fn passfile() -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// Where a URL leads: one target for each of its hosts.
+/// The targets of a URL, one for each of its hosts.
 ///
 /// # Errors
 /// A file of TLS cannot be used.
 ///
 /// # Panics
-/// If it is not of URLs, each of which is a database with a user.
+/// If `config` was not made from a URL, which names a database and a user.
 pub fn targets(config: &Config) -> Result<Vec<Target>, String> {
     let encryption = Encryption::of(&config.pooling.global.tls)?;
     let (database, about) = config.pooling.databases.iter().next().expect("a URL is one database");

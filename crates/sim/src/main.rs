@@ -3,7 +3,7 @@
 //! `sim --seed N [--steps M] [--workers W] [--verbose]` runs one seed; `sim --time SECONDS` runs fresh seeds until the
 //! time is up; `--hashes` prints for each a hash of the pooler's output, to be compared before and after a change that
 //! must not be visible; `--set NAME=VALUE`, any number of times, gives a setting a value that no seed changes;
-//! `--sabotage NAME` (with debug assertions) says how long it takes to catch a deliberate fault.
+//! `--sabotage NAME` (with debug assertions) reports how long it takes to catch a deliberate fault.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -145,7 +145,8 @@ pub struct Session {
     held: Vec<u8>,
     held_max: usize,
     is_open: bool,
-    /// It has failed, and its alert was written. Rustls must not see the bytes again: it would fail a second time.
+    /// The connection has failed, and its alert, if there is one, is written. Rustls must not see the bytes again: it would
+    /// fail a second time.
     is_over: bool,
     /// The handshake began without SSLRequest, so both sides have to name the protocol.
     is_direct: bool,
@@ -272,7 +273,7 @@ impl Session {
         write(&mut self.side, &mut self.held, out, encrypt)
     }
 
-    /// Says that nothing more will be sent. Only once the handshake is done. After a failure the alert has said so.
+    /// Sends close_notify: nothing more will be sent. Only once the handshake is done. Does nothing after a failure.
     pub fn close(&mut self, out: &mut Outgoing) {
         if self.is_over {
             return;

@@ -61,15 +61,15 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) version: String,
-    /// Where the path is a descriptor's.
+    /// Keeps the descriptor open that `path` names, if it names one.
     _file: Option<Arc<File>>,
 }
 
 impl Program {
-    /// The same file in every round, even if an installation or a build replaces it meanwhile: by its descriptor.
+    /// By a descriptor, so that every round runs the same file, even if an installation or a build replaces it meanwhile.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub(crate) fn pgweir(path: &Path, version: &str) -> Result<Self, String> {
         let file = File::open(path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));

@@ -21,8 +21,9 @@ pub(crate) fn monitor(target: &Target) -> Result<Monitor, String> {
     Monitor::connect(target, APPLICATION, PATIENCE)
 }
 
-/// Connections of the load that began after a moment, [`Monitor::now`]'s: of our role, in our database, and by the load's name,
-/// pgbench's, or none, as a pooler opens a server before it knows for whom. An application of the same role has a name of its own.
+/// The query for the load's connections that began after `since` (by [`Monitor::now`]): of our role, in our database, and by
+/// the load's name, pgbench's, or none, as a pooler opens a server before it knows for which client. An application of the same
+/// role has a name of its own.
 pub(crate) fn ours(since: f64) -> String {
     format!(
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = session_user \

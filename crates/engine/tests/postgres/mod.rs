@@ -12,7 +12,7 @@ use engine::{Engine, Listening, LogOptions, Options};
 use machine::Settings;
 use settings::{AuthType, DatabaseSettings, PoolMode, PoolSize};
 
-/// Nothing here takes so long.
+/// Only a defect takes this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// ReadyForQuery, outside a transaction.

@@ -10,8 +10,8 @@ use outer::examples::{self, Block, Kind};
 use outer::shown::{commands, is_shown};
 use outer::{Stage, Wishes};
 
-/// What a page leaves in the background sleeps for as long as a reader needs, and the shell sleeps until it has begun. Here `sleep` waits until it
-/// has, and it sleeps until the commands are over, or until somebody has waited behind it for some seconds.
+/// On a page, a `pg_sleep` in the background lasts as long as a reader needs, and the shell's `sleep` gives it time to begin. Here `sleep`
+/// waits until PostgreSQL runs a `pg_sleep`, which is cancelled after the commands, or once a client has waited behind it for 3 s.
 const BACKGROUND: &str = r#"
 asleep="state = 'active' and pid <> pg_backend_pid() and query like 'select pg_sleep%'"
 sleep() { until [ "$(psql "$DIRECT" -Atc "select count(*) > 0 from pg_stat_activity where $asleep")" = t ]; do command sleep 0.05; done; }
@@ -20,10 +20,10 @@ until psql "$CONSOLE" -Atc 'show pools' | awk -F '|' '$14 >= 3 { waits = 1 } END
 watcher=$!
 "#;
 
-/// Behind the commands.
+/// Runs after the commands.
 const AWAKE: &str = "kill $watcher\nwake\n";
 
-/// The commands of one block, in a shell that waits for what is left in the background at its end. The error says what differs.
+/// Runs the commands of one block in a shell, which waits at its end for what runs in the background. The error says what differs.
 fn run(block: &Block, stage: &Stage) -> Result<(), String> {
     let settings = &block.settings;
     // One shell for all: what one line leaves in the background the next one meets.

@@ -2,7 +2,7 @@
 
 use outer::{Pgbench, Stage, Wishes, psql, python};
 
-/// Runs so many transactions of each client and complains about every one that failed and every word of pgbench's that is no figure.
+/// Runs pgbench. Asserts that each client's transactions (`-c` times `-t`) have all succeeded and that pgbench printed nothing but figures.
 fn clean(stage: &Stage, arguments: &[&str]) -> Pgbench {
     let run = Pgbench::run(stage, arguments).unwrap_or_else(|wrote| panic!("pgbench {arguments:?}: {wrote}"));
     println!("pgbench {}: {:.0} tps, {:.2} ms", arguments.join(" "), run.tps, run.latency_ms);
@@ -29,7 +29,7 @@ fn pgbench_by_every_protocol_with_more_numbers_of_clients() {
     pgbench_by_every_protocol(&[1, 8, 64, 300, 1000], 10_000);
 }
 
-/// Of transactions, not of seconds: where the machine is busy, a thousand clients may have prepared nothing after one.
+/// Counts transactions, not seconds: on a busy machine, a thousand clients may have prepared nothing after a second.
 fn pgbench_by_every_protocol(numbers: &[u32], transactions: u32) {
     // A thousand clients at twenty servers wait for each other, on a busy machine for long.
     let settings = vec![("query_wait_timeout", "0".to_owned())];

@@ -21,7 +21,7 @@ const GROWTH_KB_MAX: u64 = 24 * 1024;
 const COSTLY: usize = 16;
 const MEANWHILE_MIN: usize = 3 * COSTLY;
 
-/// The user whose clients are told soon that there is no server, or that it does not answer.
+/// Clients of this user get an error after 2 s if there is no server or it does not answer.
 const HASTY: &str = "[users]\nann = query_wait_timeout=2 query_timeout=2\n";
 
 type Play = Box<dyn Fn(&mut Peer) -> io::Result<()> + Send + Sync>;
@@ -336,7 +336,7 @@ fn run(mut pooler: Pooler, names: &[String], what: &str) {
         took[took.len() - 1],
         most - before
     );
-    // A worker that one of the servers kept busy would tell nobody in the minute that clients wait.
+    // If a server kept a worker busy, the worker's clients would get no error within the minute that they wait.
     assert!(untold.is_empty(), "{} clients were not told why: {untold:#?}", untold.len());
     assert!(pooler.is_alive());
     assert!(most - before < GROWTH_KB_MAX, "{} kB", most - before);
@@ -457,7 +457,7 @@ fn costly_hashes_are_nobody_elses_trouble() {
         }));
     }
     let evil = Impostor::start(move |peer| play(&cases, peer));
-    // Nobody is given up for being slow but the clients of those that are refused.
+    // Slow logins to servers do not time out. Only ann's clients, whose servers are refused, get an error soon.
     let more = format!("server_connect_timeout = 0\nserver_tls_sslmode = disable\n{HASTY}");
     let pooler = pooler(&stage, &all_by(evil.port), &more);
     let cpu = pooler.cpu();

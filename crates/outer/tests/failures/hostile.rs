@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use outer::{Client, Stage, Wishes, eventually, frontend};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a client that breaks the protocol may be told; nothing at all is fine where PostgreSQL does the same.
+/// The errors that a client which breaks the protocol may get; a close without an error is fine where PostgreSQL does the same.
 const PROMISED: [&str; 3] = ["08P01", "0A000", "28000"];
 
 /// The pooler may keep this much more than before after any attack.
 const GROWTH_KB_MAX: u64 = 4 * 1024;
 
-/// That `client` is closed, and is told nothing but what is promised.
+/// Asserts that `client` is closed, without an error or after a FATAL one that is [`PROMISED`].
 fn assert_refused(mut client: Client, what: &str) {
     let told = loop {
         match client.receive() {
@@ -164,17 +164,17 @@ fn fifteen_thousand_half_open_logins() {
     let open = || -> Vec<Client> {
         let one = |number: usize| {
             let mut client = Client::connect(address).expect("it listens");
-            // A third says nothing, a third says half of it, a third never answers the question for a password.
+            // A third sends nothing, a third sends half of the packet, a third never answers the request for a password.
             let said = [0, startup.len() / 2, startup.len()][number % 3];
-            // It may have been closed already, where it has little time.
+            // With a short client_login_timeout, the pooler may have closed the connection already.
             let _ = client.send(&startup[..said]);
             client
         };
         (0..count).map(one).collect()
     };
-    // They have an hour: a real login that waits for them is given up.
+    // These clients have an hour: a real login that waited for them would time out.
     let half_open = open();
-    // Of such a burst some may have to knock again, which is the kernel's affair.
+    // Nine tenths are enough: in such a burst the kernel repeats some handshakes later.
     eventually("they have come", || stage.pooler.descriptors() >= descriptors + count * 9 / 10);
     let opened = begun.elapsed();
     let begun = Instant::now();
@@ -188,7 +188,7 @@ fn fifteen_thousand_half_open_logins() {
     assert!(each <= 4096, "{each} B for somebody who has proved nothing");
     drop(half_open);
     eventually("they have gone", || stage.pooler.descriptors() <= descriptors + 10);
-    // When a login's time is over is in the transcript `timeouts/client-login.txt`.
+    // The transcript `timeouts/client-login.txt` proves when a login times out.
     let console = stage.url_of("pgbouncer");
     outer::psql(&stage, &["-d", &console, "-c", "set client_login_timeout = 5"]).expect("an order");
     let half_open = open();

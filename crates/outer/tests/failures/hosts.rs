@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use outer::{Authority, Client, NameServer, Pooler, Says, Stage, Wishes, eventually};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
-/// For those whom no server is found for: they are told soon. Everybody else has the time that is usual.
+/// For entries without a server: their clients get an error after 1 s. All other clients have the usual time.
 const HASTY: &str = "query_wait_timeout=1";
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -22,7 +22,7 @@ fn stage() -> Stage {
     })
 }
 
-/// A pooler before it. `HOSTS port=` is said of the database `postgres`; of `beside`, an address.
+/// A pooler in front of it. The entry `postgres` has `hosts`; the entry `beside` has an address.
 fn pooler(stage: &Stage, hosts: &str, settings: &str, names: Option<&NameServer>) -> Pooler {
     let (port, password) = (stage.cluster.port(), stage.cluster.password());
     let mut ini = format!("[databases]\npostgres = host={hosts} port={port} user=postgres password={password}\n");
@@ -123,10 +123,10 @@ fn a_name_that_nobody_knows_is_told_once_and_comes_back() {
         let error = client.join().expect("it does not panic").expect_err("there is no server").error;
         assert_eq!(error.map(|error| error.message).as_deref(), Some("query_wait_timeout"));
     }
-    // A client may be told before that is so.
+    // The clients' errors may come before this line is logged.
     let words = "server DNS lookup failed: db.example: no such name";
     eventually(words, || pooler.log().contains(words));
-    // Once, and once more after each server_login_retry.
+    // Logged once, and once more after each server_login_retry.
     let told = pooler.log().matches("server DNS lookup failed").count();
     assert!(told as u64 <= 1 + began.elapsed().as_secs() / 15, "{told} times: {}", pooler.log());
     assert_eq!(ask(&mut client(&pooler, "beside"), "select 1"), "1");
@@ -147,7 +147,7 @@ fn a_name_server_that_does_not_answer_hangs_nobody() {
     let waiting: Vec<_> =
         (0..20).map(|_| std::thread::spawn(move || Client::login(address, "postgres", "postgres").map(drop))).collect();
     eventually("the name server is asked", || names.asked("db.example") > 0);
-    // Meanwhile: another database, the console, what is under way. Nobody waits for an answer that does not come.
+    // Meanwhile another database and the console are served: they do not wait for an answer that does not come.
     let mut beside = client(&pooler, "beside");
     for _ in 0..20 {
         assert_eq!(ask(&mut beside, "select 1"), "1");
@@ -157,7 +157,7 @@ fn a_name_server_that_does_not_answer_hangs_nobody() {
             && shown(&pooler, "show dns_hosts", "db.example").is_some_and(|row| row[2].is_empty())
     });
     assert!(waiting.iter().all(|client| !client.is_finished()), "they have an hour");
-    // A shorter time holds at once.
+    // A shorter timeout takes effect at once.
     let _ = client(&pooler, "pgbouncer").query("set query_wait_timeout = 1").expect("the console answers");
     for client in waiting {
         let error = client.join().expect("it does not panic").expect_err("there is no server").error;

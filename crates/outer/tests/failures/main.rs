@@ -1,4 +1,4 @@
-//! Servers, hosts and clients that fail, lie or attack: what the others notice, and what is left behind.
+//! Servers, hosts and clients that fail, lie or attack: the effect on other clients, and on what the pooler keeps afterwards.
 
 mod evil_clients;
 mod evil_servers;

@@ -23,8 +23,8 @@ fn filled(parameter: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     frontend::untagged(&body)
 }
 
-/// How long it takes is printed only. It comes while the others wait, whose own time is an hour: what waits for them has a defect, and is
-/// given up after two minutes.
+/// Logs in while the attackers wait, who have an hour: a login that waits for them, because of a defect, times out after two minutes. How
+/// long it takes is only printed.
 fn honest_login(stage: &Stage) -> Duration {
     let begun = Instant::now();
     let target = format!("{}?connect_timeout=120", stage.url());
@@ -44,7 +44,7 @@ fn attack(what: &str, packet: &[u8]) {
     let (begun, cpu) = (Instant::now(), stage.pooler.cpu());
     for number in 0..CLIENTS {
         let mut client = Client::connect(stage.pooler.address()).expect("it listens");
-        // It may have been given up already.
+        // The pooler may have closed the connection already.
         let _ = client.send(packet);
         clients.push(client);
         if number % 1_000 == 999 {

@@ -98,12 +98,12 @@ fn certificates_of_servers_that_are_not_good() {
         });
         let expected: Vec<_> = ways.iter().zip(&direct).collect();
         let through: Vec<_> = side_by_side(&expected, |(way, direct)| {
-            // Whoever is refused waits for all of it.
+            // A refused client waits for all of query_wait_timeout.
             let pooler = pooler(way, if direct.is_ok() { 60 } else { 1 });
             let target = format!("host=127.0.0.1 port={} user=ann dbname=postgres", pooler.port);
             let printed = outer::psql(&stage, &["-d", &target, "-Atc", ENCRYPTED]);
             if printed.is_err() {
-                // The server's login may end later than that.
+                // The login to the server may end after the client's timeout.
                 eventually("it is told why", || pooler.log().contains("certificate"));
             }
             (printed.map(|(out, _)| out.trim().to_owned()), pooler.log())
@@ -129,7 +129,7 @@ fn certificates_of_servers_that_are_not_good() {
     assert!((20..48).contains(&reached), "both verdicts occur");
 }
 
-/// What comes of all of them, each in a thread of its own: whoever is refused waits for a second.
+/// Runs `does` for all, each in a thread of its own: a refused client waits a second for its error.
 fn side_by_side<T: Sync, R: Send>(all: &[T], does: impl Fn(&T) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let does = &does;

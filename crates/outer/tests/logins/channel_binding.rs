@@ -48,7 +48,8 @@ fn log_in(stage: &Stage, port: u16, more: &str) -> Result<(), String> {
     ask(stage, port, more, "select 1").map(|one| assert_eq!(one, "1"))
 }
 
-/// That ann is refused, because of what the log says of the server: its login may end later than her patience.
+/// Asserts that ann is refused, and that the log gives `words` as the reason. The login to the server may end after ann's timeout, so the
+/// log is awaited.
 fn assert_refuses(stage: &Stage, pooler: &Pooler, words: &str) {
     let outcome = log_in(stage, pooler.port, "");
     assert!(outcome.is_err(), "{words}: {}", pooler.log());

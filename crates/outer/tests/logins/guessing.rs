@@ -12,21 +12,21 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 const FIRST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// What a row of [`GUESSES`] waits for: three are free, then 250 ms, and twice as long each time.
+/// Wrong passwords in a row, and the sum of their delays: none for the first three, then 250 ms, doubled each time.
 const GUESSES: usize = 7;
 const DELAYED: Duration = Duration::from_millis(250 + 500 + 1_000 + 2_000);
 
-/// No honest login takes so long.
+/// Only a defect makes an answer take this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `delay`: the longest. No login is given up for being slow.
+/// `delay`: the longest delay. No slow login times out: client_login_timeout is an hour.
 fn stage(delay: &str) -> Stage {
     let settings = [("auth_failure_delay", delay), ("client_login_timeout", "3600"), ("log_connections", "0")];
     let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
     Stage::set(&Wishes { auth: "plain", settings, ..Wishes::default() })
 }
 
-/// Who has shown a password, from this address.
+/// Connects from this address and sends a password. The answer is still to be read.
 fn show(from: Ipv4Addr, to: SocketAddr, user: &str, password: &str) -> TcpStream {
     let SocketAddr::V4(to) = to else { panic!("the pooler listens on IPv4") };
     let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -42,7 +42,7 @@ fn show(from: Ipv4Addr, to: SocketAddr, user: &str, password: &str) -> TcpStream
     stream
 }
 
-/// The tag of the answer to it.
+/// The tag of the answer to a password.
 fn log_in(from: Ipv4Addr, to: SocketAddr, user: &str, password: &str) -> u8 {
     message(&mut show(from, to, user, password)).0
 }
@@ -56,7 +56,7 @@ fn message(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     (header[0], body)
 }
 
-/// How long so many guesses take from this address, one after the other.
+/// How long `count` wrong passwords take from this address, one after the other.
 fn guesses(from: Ipv4Addr, to: SocketAddr, count: usize) -> Duration {
     let begun = Instant::now();
     for number in 0..count {

@@ -311,7 +311,7 @@ fn every_login_gets_the_verdict_of_postgresql_in_its_words() {
     ] {
         eventually(words, || setting.logged(words) > 0);
     }
-    // Behind what is said of the last one, what was said of the others is there.
+    // The log is in order: once the last login is in it, everything before is.
     assert!(setting.verdict(setting.pooler.port, "simple", "the last of all", "wrong").is_err());
     eventually("the last one is in the log", || setting.logged("the last of all") > 0);
     assert!(setting.logged("right") == 0 && setting.logged("searches") == 0, "a password is in the log");

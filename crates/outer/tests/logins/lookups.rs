@@ -177,8 +177,8 @@ fn cve_2025_2291_an_expired_password_fails_as_it_does_directly_remembered_or_not
     let settings = [("auth_query", BY_FUNCTION), ("auth_dbname", "app"), ("stats_users", "ann, brief")];
     let mut setting = Setting::new(&settings);
     setting.change("create role brief login password 'right'");
-    // The exact moment is in the transcript `lookup/down.txt`. Here it is let in for as long as it surely is valid: it is asked when no 6 s
-    // have passed yet, and is told before they have.
+    // The transcript `lookup/down.txt` proves the exact moment. Here the login must succeed as long as the password surely is valid: if its
+    // answer comes within 6 s from a moment before `valid until` was set.
     let lasts = Duration::from_secs(6);
     let begun = Instant::now();
     let until = setting.stage.direct("select clock_timestamp() + '6 s'");
@@ -186,7 +186,7 @@ fn cve_2025_2291_an_expired_password_fails_as_it_does_directly_remembered_or_not
     let assert_valid = |told: Result<String, String>| assert!(told.is_ok() || begun.elapsed() > lasts, "{told:?}");
     assert_valid(setting.through("brief", "right"));
     assert!(setting.console("ann", "right").is_ok());
-    // It is looked up, valid or not.
+    // The pooler looks this user up, whether the password is still valid or not.
     assert_valid(setting.console("brief", "right"));
     setting.stage.cluster.halt(demo::Shutdown::Fast).expect("it stops");
     assert_valid(setting.console("brief", "right"));
@@ -196,7 +196,7 @@ fn cve_2025_2291_an_expired_password_fails_as_it_does_directly_remembered_or_not
         !told.is_empty()
     });
     let expired = begun.elapsed();
-    // As its password has expired; who is not remembered is told of the database.
+    // The reason is the expired password; a user who is not remembered would get an error about the database.
     assert!(told.contains("authentication failed"), "{told}");
     assert!(setting.console("ann", "right").is_ok(), "the database is still down, and ann remembered");
     setting.stage.cluster.resume().expect("it starts");
@@ -239,7 +239,8 @@ fn cve_2025_12819_no_search_path_of_a_client_reaches_auth_query() {
     }
 }
 
-/// That it is told within 5 s, and asked again within one, is in the transcripts `lookup/down.txt` and `lookup/black-hole.txt`.
+/// The transcripts `lookup/down.txt` and `lookup/black-hole.txt` prove that clients get the error within 5 s, and that the database is
+/// asked again within 1 s.
 #[test]
 fn a_database_that_is_down_is_told_and_lets_nobody_in() {
     let settings = [("auth_query", BY_FUNCTION), ("auth_dbname", "app"), ("stats_users", "ann, old, nobody")];

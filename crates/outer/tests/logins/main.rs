@@ -1,4 +1,5 @@
-//! How clients prove who they are, what they are told if they cannot, and what an attacker gets: passwords, directories, tickets, tokens, certificates, TLS.
+//! Authentication of clients, the errors of those who fail, and the limits of attackers: passwords, directories, tickets, tokens,
+//! certificates, TLS.
 
 mod before_login;
 mod certificates;

@@ -224,7 +224,7 @@ fn every_login_gets_the_verdict_of_postgresql_in_its_words() {
         let words = format!("{what} of PAM's service \"{}\" failed: {why}", setting.services.name(service));
         eventually(&words, || setting.pooler.log().contains(&words));
     }
-    // Behind what is said of the last one, what was said of the others is there.
+    // The log is in order: once the last login is in it, everything before is.
     assert!(setting.through(("shut", "the last of all", "wrong")).is_err());
     eventually("the last one is in the log", || setting.pooler.log().contains("the last of all"));
     assert!(!setting.pooler.log().contains("rïght"), "a password is in the log");

@@ -48,7 +48,7 @@ fn each_length_gets_in_by_each_method_as_it_does_at_postgresql() {
     eventually("the rules count", || gets_in(&stage, port, "postgres", "md5100", &password(100)).is_ok());
 
     for (method, auth_type) in [("plain", "plain"), ("md5", "md5"), ("scram", "scram-sha-256")] {
-        // Who gets no server is told soon.
+        // A client that will get no server uses `hasty`, and so gets its error after 1 s.
         let ini = format!(
             "[databases]\npostgres = host=127.0.0.1 port={port}\n\
              hasty = host=127.0.0.1 port={port} dbname=postgres query_wait_timeout=1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\

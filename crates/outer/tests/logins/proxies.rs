@@ -10,11 +10,11 @@ use outer::{Client, Pooler, Stage, Wishes, eventually, frontend};
 
 const LINE: &[u8] = b"PROXY TCP4 203.0.113.7 192.0.2.1 51234 6432\r\n";
 
-/// The same, binary, with a TLV behind the addresses.
+/// The header in the binary format, with a TLV behind the addresses.
 const BINARY: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x11\xcb\x00\x71\x07\xc0\x00\x02\x01\xc8\x22\x19\x20\x04\x00\x02\x01\x02";
 
-/// Nothing here takes so long.
+/// Only a defect takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const ITSELF: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
@@ -107,11 +107,11 @@ fn half_a_header_waits_for_client_login_timeout_and_keeps_nobody() {
         };
         (0..50).map(one).collect()
     };
-    // They have an hour; nobody waits for them.
+    // These clients have an hour; no other client waits for them.
     let _waiting = silent();
     assert!(through(&pooler, LINE, "postgres", false).is_ok());
     let mut console = through(&pooler, ITSELF, "pgbouncer", false).unwrap_or_else(|why| panic!("{why}"));
-    // When a second is over is in the transcript `proxy/half-a-header.txt`.
+    // The transcript `proxy/half-a-header.txt` proves when the second is over.
     let _ = console.query("set client_login_timeout = 1").expect("the console answers");
     for mut stream in silent() {
         let mut told = Vec::new();

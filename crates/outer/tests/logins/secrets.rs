@@ -96,7 +96,7 @@ fn ini(stage: &Stage, ours: &Authority) -> String {
         let entry = format!("host=127.0.0.1 port={port} dbname=postgres user=postgres password={password}");
         writeln!(ini, "{name} = {entry}").expect("writing to a String cannot fail");
     }
-    // The client's own secret opens the server, or does not; and a password that PostgreSQL refuses. Who gets no server is told soon.
+    // `own`: the client's secret opens the server or does not. `refused`: PostgreSQL refuses the password. Errors come after 1 s.
     write!(
         ini,
         "own = host=127.0.0.1 port={port} dbname=postgres query_wait_timeout=1\n\
@@ -197,7 +197,7 @@ fn cve_2023_22332_no_secret_is_shown_by_anything() {
     let check =
         Command::new(outer::binary()).arg("check").arg(pooler.dir().join("pooler.ini")).output().expect("it runs");
     let checked = [check.stdout, check.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    // Behind what is said of the last one, what was said of the others is there.
+    // The log is in order: once the last login is in it, everything before is.
     let last = format!("host=localhost port={} user=last-of-all password=x dbname=scram", pooler.port);
     assert!(outer::psql(&stage, &["-d", &last, "-c", ""]).is_err());
     eventually("the last one is in the log", || pooler.log().contains("last-of-all"));

@@ -1,4 +1,4 @@
-//! What measures: the published tests, and what the observer costs.
+//! Measurements: the published tests, and the cost of the observer.
 
 mod observer_cost;
 mod published;

@@ -1,4 +1,4 @@
-//! `pgweir dev`: a pooler and a PostgreSQL of its own, by the program beside pgweir; nothing stays, whatever ends it.
+//! `pgweir dev` runs a pooler and a PostgreSQL of its own, by the program beside pgweir, and leaves nothing behind, however it ends.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! What an operator does: the console, RELOAD, PAUSE, SHUTDOWN, upgrades, peers, and PgBouncer in the same place.
+//! An operator's work: the console, RELOAD, PAUSE, SHUTDOWN, upgrades, peers, and a comparison with PgBouncer's console.
 
 mod beside_pgbouncer;
 mod console;

@@ -248,13 +248,13 @@ fn set_holds_for_live_pools_until_a_reload() {
     stage.assert_healthy();
 }
 
-/// SUSPEND under load: nobody is accepted or read, and nothing fails. The console that gave it goes on working. That no timeout fires meanwhile is
-/// proven by the transcript orders/suspend-lets-nothing-time-out.
+/// SUSPEND under load: the pooler accepts no client and reads from none, and nothing fails. The console that has sent SUSPEND still works.
+/// The transcript orders/suspend-lets-nothing-time-out proves that no timeout fires meanwhile.
 #[test]
 fn suspend_brings_everything_to_a_stand_and_nobody_notices() {
     const CLIENTS: usize = 20;
     const STANDS: Duration = Duration::from_millis(500);
-    // Whoever takes nothing for so long is closed: on a busy machine that could be one who only has no turn.
+    // A client that takes no data for suspend_timeout is closed: on a busy machine, also one that only waits for the processor.
     let settings = vec![("default_pool_size", "5".to_owned()), ("suspend_timeout", "600".to_owned())];
     let stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let load = Load::start(&stage, CLIENTS);

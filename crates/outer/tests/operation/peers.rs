@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use outer::{Client, Pooler, Stage, Wishes, eventually, frontend};
 
-/// It ends by its cancel only.
+/// Only a cancel request ends this query.
 const ENDLESS: &str = "select pg_sleep(3600)";
 
 const RUNNING: &str =

@@ -5,10 +5,10 @@ use std::time::Instant;
 use outer::{Client, Stage, Wishes, frontend};
 
 const MB: usize = 1024 * 1024;
-/// What the pooler may grow by, whatever its clients send or fail to read.
+/// How much the pooler may grow, whichever data its clients send or fail to read.
 const GROWTH_KB_MAX: u64 = 8 * 1024;
 
-/// Reads messages without keeping them, up to so many DataRows.
+/// Reads and drops messages until `rows` DataRows have come.
 fn skip_rows(client: &mut Client, mut rows: usize) {
     while rows > 0 {
         let (tag, length) = client.header().expect("the result comes");
@@ -18,7 +18,7 @@ fn skip_rows(client: &mut Client, mut rows: usize) {
     }
 }
 
-/// Reads DataRows without keeping them up to CommandComplete; how many bytes they had.
+/// Reads and drops messages up to ReadyForQuery. Returns the length of all DataRows.
 fn drain(client: &mut Client) -> usize {
     let mut total = 0;
     loop {
@@ -100,7 +100,7 @@ fn a_slow_reader_stops_the_sender_and_nobody_else() {
         "slow reader: {before} kB before, {most} kB at most; {rest} bytes later; meanwhile 1,000 queries in {took:?}"
     );
     assert!(most < before + GROWTH_KB_MAX);
-    // Beside a row's 1,000 bytes stand their length and the count of columns.
+    // A DataRow has the count of columns (2 bytes), the length of the value (4 bytes) and its 1,000 bytes.
     assert_eq!(rest, 199_000 * 1006);
     stage.assert_healthy();
 }

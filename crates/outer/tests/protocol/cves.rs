@@ -64,7 +64,7 @@ fn cve_2026_6667_users_who_may_look_can_change_nothing() {
         log_in("nobody").map(|_| ()).expect_err("not let in").error.map(|error| error.message).as_deref(),
         Some("role \"nobody\" does not exist")
     );
-    // Behind what is said of the last one, what was said of the others is there.
+    // The log is in order: once the last login is in it, everything before is.
     eventually("the last one is in the log", || stage.pooler.log().contains("nobody"));
     assert!(!stage.pooler.log().contains("RELOAD"), "nothing was reloaded: {}", stage.pooler.log());
     assert_eq!(served.query("select 'still here'").expect("nobody was ended").value(), Some("still here"));

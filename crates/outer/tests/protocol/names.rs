@@ -56,7 +56,7 @@ fn names_are_those_of_postgres() {
 
 #[test]
 fn nobody_gets_at_what_others_have_prepared() {
-    // One server has them all, whoever asks it.
+    // The pool has one server, which therefore has all prepared statements of both clients.
     let (stage, _) = stage(1);
     let (mut owner, mut stranger) = (stage.client(), stage.client());
     owner.extended("mine", "select 'mine'", &[]).expect("it is prepared");

@@ -314,7 +314,7 @@ fn a_receiver_that_takes_nothing_costs_no_memory_and_gets_all() {
     let (before, _) = stage.pooler.resident_kb();
     write_wal(&stage, 8);
     let end = lsn(&stage, "pg_current_wal_flush_lsn()");
-    // Who takes it gets all of it; what is sent to the other meanwhile is what sockets take.
+    // `swift` receives everything; meanwhile PostgreSQL can send to `client` only what the sockets' buffers hold.
     receive_all(&mut swift, begin, end);
     let sent = stage.direct("select (min(sent_lsn) - '0/0')::bigint from pg_stat_replication");
     let sent: u64 = sent.parse().expect("a number of bytes");

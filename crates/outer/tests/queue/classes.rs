@@ -102,7 +102,7 @@ fn clients_are_in_the_class_of_the_first_rule_that_fits() {
     assert_eq!(counts(&mut console, "wait_count")[2], "2", "the others, if at all, only for connections to open");
     let waited: f64 = counts(&mut console, "maxwait_seconds")[2].parse().expect("a number");
     let served: f64 = counts(&mut console, "server_seconds")[2].parse().expect("a number");
-    // It has one server at most: it was not served for longer than all of this took.
+    // The class has at most one server at a time, so it cannot have had more server time than the whole test took.
     let lasted = began.elapsed().as_secs_f64();
     assert!(0.0 < waited && waited <= served && served <= lasted, "waited {waited} s, served {served} s of {lasted} s");
     stage.assert_healthy();

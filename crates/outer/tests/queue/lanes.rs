@@ -9,9 +9,9 @@ use outer::{Client, Stage, Wishes, eventually, frontend};
 const SERVERS: u32 = 4;
 const REPORTS: usize = 8;
 const REPORT: &str = "select pg_sleep(0.4) /* report */";
-/// The same statement but for its constant: it ends when its client leaves.
+/// REPORT with another constant, which makes it the same statement: it runs until its client disconnects.
 const ENDLESS: &str = "select pg_sleep(3600) /* report */";
-/// Nobody has asked them before: how long they took, on whatever machine, makes none of them a long one.
+/// No run of these statements has been timed before, so a slow machine cannot have made one of them a long one.
 const OTHERS: [&str; 4] = ["select 1 as a", "select 1 as b", "select 1 as c", "select 1 as d"];
 
 /// Puts `section` before `[pgbouncer]`, and what follows it into it.
@@ -53,14 +53,14 @@ fn short_transactions_do_not_queue_behind_reports() {
     eventually("nothing runs any more", || sleeping() == "0");
 
     configure(&stage, "[classes]\nreports = max=2\ndefault = long=reports long_after=0.2\n", "");
-    // It takes 0.4 s at least, and is known for a long one from then on.
+    // REPORT takes at least 0.4 s, and counts as long from then on.
     assert!(stage.client().query(REPORT).expect("served").errors.is_empty());
     eventually("it is known", || !shown(&mut console, "lanes", "postgres", "avg_time").is_empty());
     let reports: Vec<Client> = (0..REPORTS).map(|_| begin(ENDLESS)).collect();
     eventually("two run", || sleeping() == "2");
     eventually("they are told of", || shown(&mut console, "lanes", "postgres", "statement") == ENDLESS);
     eventually("the others wait", || shown(&mut console, "classes", "reports", "cl_waiting") == "6");
-    // They are served though no report ends, all at once on the two servers that are left to them.
+    // The others are served at once, on the two servers that reports leave, though no report ends.
     for sql in OTHERS {
         assert_eq!(stage.client().query(sql).expect("served").value(), Some("1"), "{sql}");
     }

@@ -1,4 +1,4 @@
-//! Who waits, in which order, and how many servers there may be: classes, shares, sizes, limits, deadlines, many clients and many databases.
+//! Queues, their order, and the number of servers: classes, shares, sizes, limits, deadlines, many clients and many databases.
 
 mod classes;
 mod counts;

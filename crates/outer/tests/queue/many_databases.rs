@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use outer::{Client, Stage, Wishes, frontend};
 
 const DATABASES: usize = 24_000;
-/// So many connections at a time.
+/// Connections that are opened at a time.
 const BATCH: usize = 1_000;
 const GROWTH_KB_MAX: u64 = 40 * 1024;
 
-/// Pools that are kept though nobody uses them, and some.
+/// The number of unused pools that are kept, and some more.
 const KEPT_MAX: usize = 1_100;
 
-/// So long may it take until what is kept is few: many times what a busy machine needs.
+/// How long it may take until so few pools are kept: many times what a busy machine needs.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(300);
 
 /// Logs in again and again; how long each login took.
@@ -30,7 +30,7 @@ fn honest_logins(address: std::net::SocketAddr, ends: &AtomicBool) -> Vec<Durati
     took
 }
 
-/// Ends what goes on until it is dropped.
+/// Ends the honest logins when it is dropped.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -64,8 +64,8 @@ fn logins_that_each_name_another_database() {
                 client
             });
             last = clients.collect();
-            // What it takes is a matter of how many are there at once, and not of who is faster: those before these have gone when somebody who comes
-            // after them is served.
+            // The pooler's growth depends on the number of clients at a time, not on speed: when this client is served, the previous batch,
+            // which has closed before, is gone.
             stage.client().query("select 1").expect("served");
         }
         drop(last);
@@ -92,8 +92,8 @@ fn logins_that_each_name_another_database() {
         most - before,
         begun.elapsed(),
     );
-    // Each honest client was let in, or its thread had panicked. How long that took is only told: a thousand others come at once, and share the
-    // machine with their makers. That logins take turns is proven by the transcripts login/turns*.
+    // Each honest client was let in, or its thread had panicked. How long logins took is only printed: a thousand others come at once, and
+    // this test shares the machine. The transcripts login/turns* prove that logins take turns.
     assert!(kept <= KEPT_MAX, "{kept} pools are kept");
     assert!(most - before <= GROWTH_KB_MAX, "{} kB for databases that do not exist", most - before);
     stage.assert_healthy();

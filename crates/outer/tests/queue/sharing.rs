@@ -92,7 +92,7 @@ fn users(stage: &Stage) -> String {
     text
 }
 
-/// Ends those who hammer when it is dropped.
+/// Ends the threads that hammer when it is dropped.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -101,7 +101,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// What somebody who has all servers cannot do: each of three users is served again and again under a cap of two, while all go on asking.
+/// A user who has all servers cannot keep them: under a cap of two, three users are each served again and again while all keep asking.
 #[test]
 fn users_of_one_database_take_turns() {
     const EACH: u64 = 50;
@@ -113,7 +113,7 @@ fn users_of_one_database_take_turns() {
     let watched = Instant::now();
     let before = backends_ever(&stage);
     thread::scope(|scope| {
-        // They end also if this panics.
+        // Ends the threads also if this panics.
         let _end = End(&done);
         for ((user, clients), served) in USERS.iter().zip(&served) {
             for _ in 0..*clients {

@@ -1,4 +1,4 @@
-//! `pool_size = auto` in front of PostgreSQL: it finds some size, and tells what PostgreSQL says that the pool's servers wait for.
+//! `pool_size = auto` in front of PostgreSQL: it finds a size, and SHOW SIZING names the wait events of the pool's servers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use outer::{Client, Stage, Wishes, eventually};
 
 const CLIENTS: usize = 24;
 
-/// All want the same row, and whoever has it holds it for a while.
+/// All clients update the same row, and each one keeps its lock for a while.
 const TRANSACTION: [&str; 4] = ["begin", "update one set n = n + 1", "select pg_sleep(0.002)", "commit"];
 
 #[test]
@@ -18,7 +18,7 @@ fn what_servers_wait_for_is_told() {
     assert_eq!(stage.direct("insert into one values (0)"), "");
     let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
     let is_done = AtomicBool::new(false);
-    // They work until it is told, however long that takes.
+    // The clients work until SHOW SIZING names their locks.
     let transactions: usize = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| work(stage.client(), &is_done))).collect();
         let end = End(&is_done);
@@ -31,7 +31,7 @@ fn what_servers_wait_for_is_told() {
     stage.assert_healthy();
 }
 
-/// Ends those who work when it is dropped, also by a panic.
+/// Ends the clients' work when it is dropped, also by a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -91,7 +91,7 @@ fn who_listens_keeps_no_server_and_hears_the_pid_that_was_told() {
     ask(&mut clients[1], "unlisten *");
     ask(&mut clients[2], "discard all");
     ask(&mut teller, "notify everybody, 'd'");
-    // One connection hears for all: when it is said to one, it has been said to all.
+    // One server listens for all sessions: once one session has the notification, it has been sent to all.
     assert_eq!(hear(&mut clients[3]).payload, "d");
     clients[..3].iter_mut().for_each(is_silent);
     stage.assert_healthy();

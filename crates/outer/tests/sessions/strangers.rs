@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 const CLIENTS: usize = 9_000;
 const GROWTH_KB_MAX: u64 = 40 * 1024;
 
-/// What may stay when they have left: allocators keep some of it for use again.
+/// The growth that may remain when the clients have left: allocators keep some memory for later use.
 const LEFT_KB_MAX: u64 = 10 * 1024;
 
 /// The longest handshake message that rustls takes, and PostgreSQL's longest password.
@@ -45,8 +45,8 @@ impl Scene {
         Scene { stage, pooler, config, _slot: slot }
     }
 
-    /// How long it takes is printed only. It comes while the others wait, whose own time is an hour: what waits for them has a defect, and
-    /// is given up after two minutes.
+    /// Logs in while the strangers wait, who have an hour: a login that waits for them, because of a defect, times out after two minutes.
+    /// How long it takes is only printed.
     fn honest_login(&self) -> Duration {
         let begun = Instant::now();
         let target = format!(
@@ -70,7 +70,7 @@ impl Scene {
                 let play = |at: usize| {
                     scope.spawn(move || {
                         let numbers = (thousand * 1_000..(thousand + 1) * 1_000).skip(at).step_by(THREADS);
-                        // It may have been given up already.
+                        // The pooler may have closed the connection already.
                         numbers.filter_map(|number| act(scene, number).ok()).collect::<Vec<Line>>()
                     })
                 };

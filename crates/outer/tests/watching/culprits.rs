@@ -12,7 +12,7 @@ use outer::page::Page;
 use outer::{Client, Row, Stage, Wishes, binary, eventually, frontend};
 use serde_json::Value;
 
-/// After a slow answer of PostgreSQL's the observer rests for twenty times as long: who waits longer than this for a sample waits for ever.
+/// After a slow answer of PostgreSQL's the observer rests for twenty times as long: a sample that takes longer than this never comes.
 const SAMPLED_WITHIN: Duration = Duration::from_secs(300);
 
 /// The page's user has a password; all others are trusted.
@@ -58,7 +58,7 @@ fn waiting_for_locks(stage: &Stage) -> usize {
     stage.direct("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").parse().expect("a count")
 }
 
-/// What is to be seen, once it is.
+/// Repeats `look` until it finds something, and returns that.
 fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -70,7 +70,7 @@ fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The root of the lock tree, once it blocks so many.
+/// The root of the lock tree, once it blocks `blocking` others.
 fn root(stage: &Stage, blocking: &str) -> Row {
     found("SHOW LOCKS", || show(stage, "LOCKS").into_iter().next().filter(|root| root["blocking"] == blocking))
 }

@@ -155,7 +155,7 @@ fn situations(binaries: Option<Binaries>) {
         let report = both(&stage, &asked);
         let one = both(&stage, &["--long", "1"]);
         if report.status != 1 {
-            // It gives up what does not answer in ten seconds.
+            // The doctor fails if a server does not answer within ten seconds.
             last = report.stderr;
             return false;
         }
@@ -322,7 +322,7 @@ fn it_is_not_held_up_by_locks() {
     );
     let mut holder = stage.client();
     run(&mut holder, "begin; lock table orders in access exclusive mode");
-    // It ends while the lock is held.
+    // The doctor ends while the lock is held.
     let begun = Instant::now();
     let report = both(&stage, &[]);
     assert!(report.json["looked_at"].to_string().contains("PostgreSQL"), "{}", report.stderr);

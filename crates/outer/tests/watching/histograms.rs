@@ -1,4 +1,4 @@
-//! Histograms of each pool count what the totals count, and the door counts whom it refuses.
+//! Histograms of each pool count what the totals count, and the door counts the clients that it refuses.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outer::{Client, Stage, Wishes, eventually, frontend};
 
-/// It is refused while a worker does not answer in time.
+/// Asks for the page of metrics until it comes: it is refused while a worker does not answer in time.
 fn scrape(port: u16) -> String {
     let mut page = String::new();
     eventually("all workers have answered", || {

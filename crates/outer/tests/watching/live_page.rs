@@ -517,7 +517,7 @@ fn guessing_is_slow() {
     let wrong: Vec<u16> = (0..3).map(|_| scene.log_in("postgres", "guess").status).collect();
     assert_eq!(wrong, [401; 3], "people mistype");
     // From here on each wrong one costs twice as long as the one before. One that a slow machine sends when its wait is over makes the next wait longer,
-    // which is a minute in the end. When each may try again is proven in page/src/attempts.rs.
+    // which is a minute in the end. The tests of page/src/attempts.rs prove when each may try again.
     let refused = (0..20).find_map(|_| {
         assert!(matches!(scene.log_in("postgres", "guess").status, 401 | 429));
         Some(scene.log_in("postgres", ADMIN)).filter(|answer| answer.status != 204)
@@ -557,7 +557,7 @@ fn huge_and_many_strangers_keep_nobody_out() {
             stream
         })
         .collect();
-    // That it does not wait until they are closed is proven by monitor/tests/strangers.rs.
+    // monitor/tests/strangers.rs proves that this answer does not wait until these connections are closed.
     assert_eq!(scene.api(&session, "show/CLASSES").status, 200);
     for path in ["show/POOLS;", "show/POOLS%20LIKE%20'x'", "show/..%2f", &format!("show/{}", "A".repeat(4000))] {
         assert_eq!(scene.api(&session, path).status, 404, "{path:.40}");

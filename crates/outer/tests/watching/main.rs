@@ -1,4 +1,4 @@
-//! Who waits for what and why, as pgweir shows it: observer, page, top, report, doctor, profile, traces, metrics and alerts.
+//! Waits and their causes as pgweir shows them: observer, page, top, report, doctor, profile, traces, metrics and alerts.
 
 mod alerts;
 mod blocking;

@@ -125,11 +125,11 @@ fn strangers_hold_nobody_up() {
         // It may have been closed in the midst.
         let _ = stream.write_all(bytes);
     }
-    // That it does not wait until they are closed is proven by monitor/tests/strangers.rs.
+    // monitor/tests/strangers.rs proves that this answer does not wait until these connections are closed.
     let begun = Instant::now();
     assert_eq!(get(http, "/live").0, 200);
     let lasted = begun.elapsed();
-    // Beyond what is served at a time, who says nothing makes room.
+    // Beyond the number of connections that are served at a time, a new one replaces a silent one.
     let more: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(http).expect("it listens")).collect();
     assert_eq!(get(http, "/ready").0, 200);
     drop((silent, more));
@@ -154,7 +154,7 @@ fn a_thousand_pools_are_scraped() {
         client.as_mut().expect("let in").query("select 1").expect("served");
     }
     let (mut lasted, mut metrics) = (Duration::MAX, String::new());
-    // It is refused where its page takes longer than five.
+    // The page is refused if it takes longer than 5 s.
     eventually("all are scraped", || {
         let begun = Instant::now();
         let (status, body) = get(http, "/metrics");

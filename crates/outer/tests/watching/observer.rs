@@ -20,8 +20,8 @@ fn show(stage: &Stage, what: &str) -> Vec<Shown> {
     answer.rows.iter().map(|row| answer.names.iter().cloned().zip(row.iter().cloned()).collect()).collect()
 }
 
-/// What is to be seen, once it is: a look that PostgreSQL answers too late shows the pooler's half only, and the observer rests after it for twenty times
-/// as long as it has waited.
+/// Repeats `look` until it finds something: if PostgreSQL answers too late, only the pooler's half is shown, and the observer then rests
+/// for twenty times as long as it has waited.
 fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -164,15 +164,15 @@ fn a_hung_postgresql_holds_up_nobody_else() {
     found("it is observed", || show(&stage, "ACTIVITY").into_iter().find(|row| row["tags"].is_some()));
     let pid = observer(&stage);
     signal(pid, rustix::process::Signal::STOP);
-    // Each of these ends while PostgreSQL gives no answer. That whoever asks is answered after three seconds, whatever is seen, is proven in
-    // control/tests/steward.rs.
+    // Each of these ends while PostgreSQL gives no answer. control/tests/steward.rs proves that SHOW is answered after three seconds at the
+    // latest, even if the observer gets no answer.
     for _ in 0..5 {
         assert!(show(&stage, "ACTIVITY").iter().any(|row| row["origin"].as_deref() == Some("client")));
         run(&mut client, "select 2");
     }
     found("it is said", || is_silent(&stage).then_some(()));
     signal(pid, rustix::process::Signal::CONT);
-    // By itself it rests for twenty times as long as it waited.
+    // By itself the observer rests for twenty times as long as it has waited.
     found("whoever wants to see locks has it asked again", || {
         show(&stage, "LOCKS");
         (!is_silent(&stage)).then_some(())
@@ -181,7 +181,7 @@ fn a_hung_postgresql_holds_up_nobody_else() {
     assert_said_once(&stage);
 }
 
-/// What was said of PostgreSQL's answers to the observer: whether each time that there is none.
+/// The log lines about PostgreSQL's answers to the observer, in order: true for each that reports no answer.
 fn silences(stage: &Stage) -> Vec<bool> {
     let log = stage.pooler.log();
     let lines = log.lines().map(|line| (line.contains("cannot be asked what its backends do: no answer"), line));
@@ -195,13 +195,13 @@ fn is_silent(stage: &Stage) -> bool {
     silences(stage).last() == Some(&true)
 }
 
-/// On a busy machine PostgreSQL may be silent more than once; each time it is said once.
+/// On a busy machine PostgreSQL may be silent more than once; each time is logged once.
 fn assert_said_once(stage: &Stage) {
     let silences = silences(stage);
     assert!(!silences.is_empty() && silences.windows(2).all(|two| two[0] != two[1]), "{}", stage.pooler.log());
 }
 
-/// The process of its one connection.
+/// The process of the observer's one connection.
 fn observer(stage: &Stage) -> i32 {
     let mut pid = 0;
     eventually("it is connected", || observers(stage).parse().map(|found| pid = found).is_ok());

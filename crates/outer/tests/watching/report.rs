@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use outer::{Client, Pooler, Stage, Wishes, binary, eventually, frontend};
 use rustix::process::Signal;
 
-/// What the culprit does, in words that a page must not take for its own.
+/// The culprit's statement, with text that a page must escape.
 const CULPRIT: &str = "update stock set n = 7 where id = 1 /*controller='checkout',request_id='%3Cscript%3Ealert(1)'*/";
 
-/// Until a file is written to, or it is said that it cannot be: it is tried every 30 s.
+/// How long it may take until the pooler writes to a file, or logs that it cannot: it tries every 30 s.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(300);
 
 /// A folder that both poolers may write to; it goes with the test.

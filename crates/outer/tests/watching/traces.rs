@@ -14,7 +14,7 @@ use serde_json::Value;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// Between two tries the pooler rests for half a minute at most: whoever waits longer than this waits for ever.
+/// Between two tries the pooler rests for at most half a minute: spans that take longer than this never come.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How a collector behaves.
@@ -243,7 +243,7 @@ fn headers_are_sent_and_metrics_have_exemplars() {
         stream.read_to_string(&mut page).expect("a page");
         page
     };
-    // It is refused while a worker does not answer in time.
+    // The page is refused while a worker does not answer in time.
     let page = |accept: &str| {
         let mut page = String::new();
         eventually("all workers have answered", || {

@@ -1,7 +1,7 @@
 //! Pages that lead into the code name what the code has: docs/glossary.md in the last cell of each row, ARCHITECTURE.md anywhere. A
 //! name in backticks is a word of some Rust file, of a string in it, a crate, a program of `tools/`, or a command of the Makefile.
 //!
-//! Files are checked as everywhere, by the rule about links. Whether a name means what the page says, nobody checks.
+//! The rule about links checks files, here as everywhere. Nothing checks whether a name means what the page claims.
 
 use std::collections::BTreeSet;
 
