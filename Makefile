@@ -48,7 +48,7 @@ run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
 
 build: toolchain
-	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time some four minutes on two cores' >&2
+	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time some three minutes on two cores. Only the way of a query is optimised, so cargo says unoptimized; make shipped builds what packages have' >&2
 	$(CARGO) build --release -p pgweir -p pgweir-bench
 
 # What is measured is what ships.
