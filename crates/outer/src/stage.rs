@@ -70,7 +70,7 @@ fn cache() -> PathBuf {
 }
 
 /// `/dev/shm`, a file system in memory: a cluster has a thousand small files, which some disks make twenty times slower.
-/// `None`: there is no room for the data of two tests (containers often have 64 MB).
+/// `None`: there is no room for the data of a few tests (containers often have 64 MB).
 fn memory() -> Option<PathBuf> {
     const ROOM: u64 = 4 << 30;
     let about = rustix::fs::statvfs("/dev/shm").ok()?;
