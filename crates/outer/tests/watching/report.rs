@@ -1,6 +1,7 @@
 //! The history on disk, and `pgweir report`: after a row lock that one idle in its transaction has kept, the pooler is killed, and another one still
 //! names the culprit; so do the page, CSV and JSON.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ fn run(client: &mut Client, sql: &str) {
     assert!(answer.errors.is_empty(), "{sql}: {:?}", answer.errors);
 }
 
-/// Of those that were seen so often: a pooler that starts keeps its own look of a second that the one before has looked at, too.
+/// The blockers that were seen in `least` looks and more.
 fn blockers(address: std::net::SocketAddr, least: u32) -> Vec<String> {
     let mut console = Client::login(address, "postgres", "pgbouncer").expect("an administrator");
     let answer = console.query("show waits by blocker last 1h").expect("connected");
@@ -79,6 +80,13 @@ fn most_blocked(json: &str) -> Option<u64> {
     let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
     let rows = json.as_array().expect("an array").iter().filter(|row| row["kind"] == "row");
     rows.filter_map(|row| row["blocking"].as_u64()).max()
+}
+
+/// The looks in which one client blocks five others.
+fn looks_with_five_blocked(json: &str) -> usize {
+    let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let rows = json.as_array().expect("an array").iter().filter(|row| row["kind"] == "row" && row["blocking"] == 5);
+    rows.filter_map(|row| row["at"].as_u64()).collect::<BTreeSet<u64>>().len()
 }
 
 /// Somebody holds a row and says nothing more; five wait for it.
@@ -110,8 +118,9 @@ fn the_culprit_is_named_after_the_pooler_was_killed() {
     eventually("the culprit is known", || is_known(stage.pooler.address()));
     let file_text = file.display().to_string();
     let on_disk = || report(&["--file", &file_text, "--format", "json"]);
+    // Three looks are asked for below; the next pooler drops one more, of the second in which it makes its own first look.
     eventually("it is on disk, and all that it blocks", || {
-        on_disk().is_ok_and(|json| json.contains(culprit) && most_blocked(&json) == Some(5))
+        on_disk().is_ok_and(|json| json.contains(culprit) && looks_with_five_blocked(&json) >= 4)
     });
     assert_eq!(fs::metadata(&file).expect("it is written").mode() & 0o777, 0o600);
     stage.pooler.end_by(Signal::KILL);
