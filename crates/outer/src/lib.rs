@@ -12,7 +12,7 @@
 //!                          ├─► Page      the live page, without a browser            (page.rs)
 //!                          ├─► Line     a client's bare connection, and its TLS        (line.rs)
 //!                          └─► Client   a client that can also misbehave              (crate client)
-//!                              psql, pgbench, psycopg                                 (tools.rs)
+//!                              psql, pgbench, psycopg, PgBouncer                      (tools.rs)
 //!                              drivers in sessions that keep state                    (program.rs, python/)
 //! ```
 //!
@@ -55,7 +55,7 @@ pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use slots::Slot;
 pub use stage::{Stage, Wishes, cluster};
-pub use tools::{Pgbench, psql, python, run};
+pub use tools::{Pgbench, pgbouncer, psql, python, run};
 
 /// A row of a table of the console, by its columns' names.
 pub type Row = std::collections::BTreeMap<String, String>;

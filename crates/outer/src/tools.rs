@@ -1,10 +1,23 @@
-//! Other people's clients: psql, pgbench, Python with psycopg.
+//! Other people's programs: psql, pgbench, Python with psycopg, PgBouncer.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::stage::Stage;
+
+/// The program `$PGBOUNCER`, or the one that crates/bench/fetch-pgbouncer has built. `None`: the test has been reported as skipped.
+#[must_use]
+pub fn pgbouncer() -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/pgbouncer/pgbouncer");
+    let found = env::var_os("PGBOUNCER").map(PathBuf::from).or_else(|| built.exists().then_some(built));
+    if found.is_none() {
+        println!(
+            "SKIPPED beside PgBouncer: there is none; crates/bench/fetch-pgbouncer builds one, PGBOUNCER names it"
+        );
+    }
+    found
+}
 
 /// What a run of pgbench came to.
 #[derive(Debug)]

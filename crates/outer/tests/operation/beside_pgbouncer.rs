@@ -1,15 +1,9 @@
 //! The console beside that of a real PgBouncer: the same commands are typed at both, and answered alike, but for what is listed here with
 //! its reason. Where there is no PgBouncer, the test says `SKIPPED`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use outer::{Client, Message, Pooler, Stage, Wishes, eventually, frontend};
-
-/// `$PGBOUNCER`, else the one that was built for measurements.
-fn pgbouncer() -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/pgbouncer/pgbouncer");
-    std::env::var_os("PGBOUNCER").map(PathBuf::from).or_else(|| built.exists().then_some(built))
-}
 
 /// What a RowDescription says: names and types.
 fn columns(body: &[u8]) -> Vec<String> {
@@ -181,12 +175,7 @@ const OTHERWISE: [(&str, &str); 2] = [
 
 #[test]
 fn the_console_answers_as_pgbouncers_does() {
-    let Some(binary) = pgbouncer() else {
-        println!(
-            "SKIPPED beside PgBouncer: there is none; crates/bench/fetch-pgbouncer builds one, PGBOUNCER names it"
-        );
-        return;
-    };
+    let Some(binary) = outer::pgbouncer() else { return };
     let stage = Stage::set(&Wishes::default());
     let (theirs, ours) = (start(&stage, &binary), start(&stage, &outer::binary()));
     // A pool for each to show.
@@ -220,10 +209,7 @@ fn the_console_answers_as_pgbouncers_does() {
 
 #[test]
 fn who_may_only_look_and_who_may_not_is_told_as_by_pgbouncer() {
-    let Some(binary) = pgbouncer() else {
-        println!("SKIPPED beside PgBouncer: there is none");
-        return;
-    };
+    let Some(binary) = outer::pgbouncer() else { return };
     let stage = Stage::set(&Wishes::default());
     let poolers = [start(&stage, &binary), start(&stage, &outer::binary())];
     let told = |pooler: &Pooler| {
@@ -246,10 +232,7 @@ fn who_may_only_look_and_who_may_not_is_told_as_by_pgbouncer() {
 /// The words with which a startup packet is refused, or its parameters.
 #[test]
 fn startup_packets_are_judged_as_by_pgbouncer() {
-    let Some(binary) = pgbouncer() else {
-        println!("SKIPPED beside PgBouncer: there is none");
-        return;
-    };
+    let Some(binary) = outer::pgbouncer() else { return };
     let stage = Stage::set(&Wishes::default());
     // Where sessions are followed, parameters are PostgreSQL's to judge.
     let poolers = [start_with(&stage, &binary, ""), start_with(&stage, &outer::binary(), "pool_fidelity = classic\n")];
@@ -393,10 +376,7 @@ const TOLD: [Told; 11] = [
 
 #[test]
 fn who_is_ended_or_told_something_hears_the_same_words() {
-    let Some(binary) = pgbouncer() else {
-        println!("SKIPPED beside PgBouncer: there is none");
-        return;
-    };
+    let Some(binary) = outer::pgbouncer() else { return };
     let stage = Stage::set(&Wishes::default());
     let mut wrong = Vec::new();
     for Told { what, settings, does } in TOLD {

@@ -1,6 +1,6 @@
 //! Several processes behind one port: a cancel request reaches its query whichever of them gets it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use outer::{Client, Pooler, Stage, Wishes, eventually, frontend};
@@ -112,22 +112,11 @@ fn three_processes_pass_cancels_on() {
 
 #[test]
 fn a_real_pgbouncer_beside_us_passes_cancels_on_and_takes_them() {
-    let Some(pgbouncer) = pgbouncer() else {
-        println!(
-            "SKIPPED peers with PgBouncer: there is none; crates/bench/fetch-pgbouncer builds one, PGBOUNCER names it"
-        );
-        return;
-    };
+    let Some(pgbouncer) = outer::pgbouncer() else { return };
     let stage = Stage::set(&Wishes::default());
     let mut fleet = Fleet::start(&stage, &[outer::binary(), pgbouncer.clone(), outer::binary(), pgbouncer], "");
     everybody_cancels(&stage, &fleet);
     assert!(fleet.poolers.iter_mut().all(Pooler::is_alive));
-}
-
-/// `$PGBOUNCER`, else the one that was built for measurements.
-fn pgbouncer() -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/pgbouncer/pgbouncer");
-    std::env::var_os("PGBOUNCER").map(PathBuf::from).or_else(|| built.exists().then_some(built))
 }
 
 #[test]
