@@ -2,6 +2,7 @@
 //! its reason. Where there is no PgBouncer, the test says `SKIPPED`.
 
 use std::path::Path;
+use std::process::Command;
 
 use outer::{Client, Message, Pooler, Stage, Wishes, eventually, frontend};
 
@@ -374,10 +375,20 @@ const TOLD: [Told; 11] = [
     },
 ];
 
+/// PgBouncer has this setting, and its default of 5 s, since 1.25.
+fn has_query_wait_notify(pgbouncer: &Path) -> bool {
+    let output = Command::new(pgbouncer).arg("--version").output().expect("it starts");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let version = text.strip_prefix("PgBouncer ").and_then(|rest| rest.lines().next()).expect("its version");
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(1), Some(25))
+}
+
 #[test]
 fn who_is_ended_or_told_something_hears_the_same_words() {
     let Some(binary) = outer::pgbouncer() else { return };
     let stage = Stage::set(&Wishes::default());
+    let notify = if has_query_wait_notify(&binary) { "" } else { "query_wait_notify = 0" };
     let mut wrong = Vec::new();
     for Told { what, settings, does } in TOLD {
         let (host, port) = (stage.cluster.host(), stage.cluster.port().to_string());
@@ -386,7 +397,7 @@ fn who_is_ended_or_told_something_hears_the_same_words() {
             .replace("{server_port}", &port)
             .replace("{password}", stage.cluster.password());
         // What pgweir does better by default has a switch.
-        let ours = format!("pool_fidelity = classic\n{settings}\n");
+        let ours = format!("pool_fidelity = classic\n{notify}\n{settings}\n");
         let poolers =
             [start_with(&stage, &binary, &format!("{settings}\n")), start_with(&stage, &outer::binary(), &ours)];
         let [expected, found] = poolers.each_ref().map(does);
