@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use programs::{Bench, companion, url};
+use programs::{Bench, companion, memory, url};
 use trials::Options;
 
 /// How often the contestants take turns without `--rounds` and `--quick`.
@@ -24,6 +24,7 @@ pub(crate) fn bench(pgweir: PathBuf, Bench { url, wishes }: Bench) -> Result<(),
         scale: wishes.scale.unwrap_or(SCALE),
         quick: wishes.quick,
         fsync: !wishes.no_fsync,
+        memory_limit: memory::limit(),
         out: wishes.out,
         cache: crate::cache(),
         pgweir,

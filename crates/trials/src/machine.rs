@@ -21,7 +21,7 @@ pub(crate) fn facts(
     let (all, _) = machine_memory();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let limit = programs::memory::limit().map_or_else(|| "none".to_owned(), gigabytes);
+    let limit = options.memory_limit.map_or_else(|| "none".to_owned(), gigabytes);
     let mut setting = |name: &str| -> Result<String, String> {
         Ok(monitor.ask(&format!("SHOW {name}"))?.first().cloned().unwrap_or_default())
     };

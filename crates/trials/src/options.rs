@@ -17,6 +17,8 @@ pub struct Options {
     pub quick: bool,
     /// Of the embedded PostgreSQL.
     pub fsync: bool,
+    /// Bytes that a control group leaves to this program and its children; `None`: there is no limit.
+    pub memory_limit: Option<u64>,
     /// Where the record goes; `None`: a new directory here.
     pub out: Option<PathBuf>,
     /// Where an installed PostgreSQL is kept.

@@ -54,7 +54,12 @@ pub fn run(options: &Options) -> Result<(), String> {
     let (cluster, mut target) = server(options, &trials, &progress)?;
     let mut monitor = monitor(&target)?;
     let around = around(cluster.as_ref(), &mut monitor)?;
-    progress.doing(&needs::described(&trials, options.scale, progress.expected(), &place(&around, &mut monitor)?));
+    progress.doing(&needs::described(
+        &trials,
+        options.scale,
+        progress.expected(),
+        &place(options, &around, &mut monitor)?,
+    ));
     let mut tables = Tables::make(monitor, options.scale, &progress)?;
     target.verifier = verifier(&mut tables.monitor);
     let ground =
@@ -87,7 +92,7 @@ fn server(options: &Options, trials: &[Trial], progress: &Progress) -> Result<(O
     let most = trials.iter().map(Trial::connections).max().unwrap_or(0);
     let max_connections = u32::try_from(most).map_err(|_| "so many connections there cannot be")? + SPARE;
     progress.doing(&format!("starting a PostgreSQL that takes {max_connections} connections"));
-    let embedded = Embedded { max_connections, fsync: options.fsync };
+    let embedded = Embedded { max_connections, fsync: options.fsync, memory_limit: options.memory_limit };
     let (cluster, target) = embedded.start(&options.cache)?;
     Ok((Some(cluster), target))
 }
@@ -114,10 +119,10 @@ fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, St
 }
 
 /// Where PostgreSQL is, and what there is of memory.
-fn place(around: &Around, monitor: &mut Monitor) -> Result<needs::Place, String> {
+fn place(options: &Options, around: &Around, monitor: &mut Monitor) -> Result<needs::Place, String> {
     const BLOCKS: &str = "SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'shared_buffers'";
     let (_, available) = machine_memory();
-    let memory = programs::memory::limit().map_or(available, |limit| limit.min(available));
+    let memory = options.memory_limit.map_or(available, |limit| limit.min(available));
     let shared_buffers = monitor.number(BLOCKS)?;
     Ok(needs::Place { room: around.room, shared_buffers, is_here: around.postmaster.is_some(), memory })
 }

@@ -37,6 +37,8 @@ pub(crate) fn ours(since: f64) -> String {
 pub(crate) struct Embedded {
     pub(crate) max_connections: u32,
     pub(crate) fsync: bool,
+    /// In bytes; `None`: the machine's.
+    pub(crate) memory_limit: Option<u64>,
 }
 
 impl Embedded {
@@ -45,12 +47,12 @@ impl Embedded {
         let binaries = find_or_install(cache, &mut |text| eprintln!("{text}")).map_err(|error| error.to_string())?;
         let setting = |name: &str, value: String| (name.to_owned(), value);
         let extra = vec![
-            setting("shared_buffers", format!("{}MB", Self::shared_buffers_mb())),
+            setting("shared_buffers", format!("{}MB", self.shared_buffers_mb())),
             setting("max_wal_size", "4GB".to_owned()),
             // The pooler's and the load's logins are not news.
             setting("log_min_messages", "fatal".to_owned()),
         ];
-        let Self { max_connections, fsync } = *self;
+        let Self { max_connections, fsync, .. } = *self;
         let options = Options { max_connections, fsync, extra, ..Options::default() };
         let cluster = Cluster::start(&binaries, options).map_err(|error| error.to_string())?;
         let target = Target {
@@ -66,8 +68,8 @@ impl Embedded {
     }
 
     /// An eighth of the memory, as much as 1 GB.
-    fn shared_buffers_mb() -> u64 {
+    fn shared_buffers_mb(&self) -> u64 {
         let all = machine_memory().0;
-        (programs::memory::limit().map_or(all, |limit| limit.min(all)) >> 23).clamp(128, 1024)
+        (self.memory_limit.map_or(all, |limit| limit.min(all)) >> 23).clamp(128, 1024)
     }
 }
