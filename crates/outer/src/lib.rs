@@ -1,7 +1,7 @@
 //! The outer ring: the built program as users get it, between a real PostgreSQL and real clients.
 //!
 //! ```text
-//!   tests/*/*.rs ──► Slot: three at a time, or alone                                   (slots.rs)
+//!   tests/*/*.rs ──► Slot: three at a time, or alone                                 (slots.rs)
 //!        │
 //!        └───────► Stage ──┬─► Pooler   a process of its own, from an ini file        (pooler.rs)
 //!                          ├─► Cluster  PostgreSQL of its own, copied                 (demo)
