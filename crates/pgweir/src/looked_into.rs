@@ -67,7 +67,7 @@ fn process(subject: Subject, seen: Seen<'_>) -> Result<u32, String> {
     let backend =
         seen.and_then(|seen| backend_of(client, &seen.lock().expect("nothing panics while it holds this lock")));
     let backend = backend.ok_or("the client has no server at this moment, or nobody looks (observe_interval = 0)")?;
-    if is_own_address(&backend.address) && stacks::is_backend(backend.pid, backend.age) {
+    if is_own_address(&backend.address) && stacks::is_backend(backend.pid, backend.age, &backend.others) {
         return Ok(backend.pid);
     }
     Err(format!("PostgreSQL at {} does not run on this machine, or in a container of its own", backend.address))
@@ -79,6 +79,8 @@ struct Backend {
     pid: u32,
     /// In seconds, now.
     age: f64,
+    /// Process ids and ages of other backends of the same PostgreSQL.
+    others: Vec<(u32, f64)>,
 }
 
 /// The backend that a client had when it was looked last. `None`: it had none, or PostgreSQL does not tell since when.
@@ -88,9 +90,13 @@ fn backend_of(client: i32, history: &History) -> Option<Backend> {
     let row = moment.rows.iter().filter(is_its).find(|row| row.backend.is_some())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let since = now.saturating_sub(Duration::from_millis(moment.at.0));
-    let age = row.backend.as_ref()?.ages.backend? + since;
-    let address = moment.host(row)?.address.to_string();
-    Some(Backend { address, pid: u32::try_from(row.pid()?).ok()?, age: age.as_secs_f64() })
+    let aged = |row: &activity::Row| {
+        let age = row.backend.as_ref()?.ages.backend? + since;
+        Some((u32::try_from(row.pid()?).ok()?, age.as_secs_f64()))
+    };
+    let (pid, age) = aged(row)?;
+    let others = moment.rows.iter().filter(|other| other.host == row.host).filter_map(aged).collect();
+    Some(Backend { address: moment.host(row)?.address.to_string(), pid, age, others })
 }
 
 /// Whether an address is one of this machine's: a socket among its files, or one of its interfaces.

@@ -188,7 +188,7 @@ fn own_backend(monitor: &mut Monitor) -> Result<u32, String> {
     let row = rows.first().and_then(|row| row.split_once('|'));
     let (pid, age) = row.ok_or("PostgreSQL does not tell which process serves us")?;
     let (pid, age): (u32, f64) = (pid.parse().unwrap_or(0), age.parse().unwrap_or(f64::MAX));
-    if stacks::is_backend(pid, age) {
+    if stacks::is_backend(pid, age, &[]) {
         return Ok(pid);
     }
     Err("PostgreSQL does not run on this machine, or in a container of its own: run this where its processes are"

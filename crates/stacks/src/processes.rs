@@ -73,10 +73,22 @@ pub fn backends(of: u32) -> Result<Vec<u32>, String> {
 }
 
 /// Whether a backend, by its id and its age in seconds as PostgreSQL has them, is a process of this machine: one with its id is as old, and a
-/// postmaster has started it.
+/// postmaster has started it. A clock that was set since, or a machine that has slept, makes PostgreSQL's ages wrong by the same time for all
+/// backends: `others` are such of the same PostgreSQL, of which one is enough whose age is wrong by as much and which the same postmaster has
+/// started.
 #[must_use]
-pub fn is_backend(pid: u32, seconds: f64) -> bool {
-    age(pid).is_some_and(|found| (found.as_secs_f64() - seconds).abs() < CLOCKS_DIFFER) && backends(pid).is_ok()
+pub fn is_backend(pid: u32, seconds: f64, others: &[(u32, f64)]) -> bool {
+    let error = |pid: u32, seconds: f64| Some(seconds - age(pid)?.as_secs_f64());
+    let is_sibling = |other: u32| other != pid && parent(other) == parent(pid);
+    let others =
+        others.iter().filter(|(other, _)| is_sibling(*other)).filter_map(|(other, seconds)| error(*other, *seconds));
+    error(pid, seconds).is_some_and(|own| is_explained(own, others)) && backends(pid).is_ok()
+}
+
+/// Whether an age is right, or wrong by as much as another one is. In seconds.
+fn is_explained(error: f64, mut others: impl Iterator<Item = f64>) -> bool {
+    let is_alike = |other: f64| (error - other).abs() < CLOCKS_DIFFER;
+    is_alike(0.0) || others.any(is_alike)
 }
 
 /// What a process of PostgreSQL does: one of a few words, never a client's.
@@ -174,6 +186,21 @@ mod tests {
         ];
         for (title, role) in table {
             assert_eq!(role_of(title), role, "{title}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_makes_all_ages_wrong_by_the_same_time() {
+        let table: [(f64, &[f64], bool); 6] = [
+            (0.4, &[], true),
+            (-2.0, &[600.0], true),
+            (3600.0, &[], false),
+            (3600.0, &[0.1, 1800.0], false),
+            (3600.0, &[0.1, 3601.0], true),
+            (-7200.0, &[-7200.5], true),
+        ];
+        for (error, others, expected) in table {
+            assert_eq!(is_explained(error, others.iter().copied()), expected, "{error} beside {others:?}");
         }
     }
 
