@@ -81,23 +81,28 @@ impl Scene {
     /// Number and text of the first picture of such an order that has these words. A busy machine may leave a process no processor while it is
     /// sampled, so it is sampled until it has had one. While a picture is made, nobody gets another one.
     fn stacks(&self, session: &str, order: &str, words: &[&str]) -> (u64, String) {
-        let mut found = None;
-        eventually("the picture shows it", || {
+        let begun = Instant::now();
+        loop {
             let number = self.begins_stacks(session, order);
             let other = self.order(session, "stacks", "by=perf");
-            assert!(other.status == 409 && other.body.contains("one at a time"), "{}", other.body);
+            let is_refused = other.status == 409 && other.body.contains("one at a time");
             let last = self.last_stacks(session, &number);
-            if last["error"].as_str().is_some_and(|why| why.starts_with("no samples in 3 s")) {
-                return false;
+            let why = last["error"].as_str().unwrap_or_default();
+            assert!(why.is_empty() || why.starts_with("no samples in 3 s"), "{last}");
+            assert!(is_refused, "while it was sampled for 3 s: {} {}", other.status, other.body);
+            if why.is_empty() {
+                assert!(
+                    last["summary"].as_str().is_some_and(|text| text.contains(" samples of 1 process by ")),
+                    "{last}"
+                );
+                let answer = ask(self.http, "GET", &format!("/stacks/{number}.svg"), &[("Cookie", session)], "");
+                assert_eq!(answer.status, 200, "{}", answer.body);
+                if words.iter().all(|word| answer.body.contains(word)) {
+                    return (number.as_u64().expect("a number"), answer.body);
+                }
             }
-            assert!(last["error"].is_null(), "{last}");
-            assert!(last["summary"].as_str().is_some_and(|text| text.contains(" samples of 1 process by ")), "{last}");
-            let answer = ask(self.http, "GET", &format!("/stacks/{number}.svg"), &[("Cookie", session)], "");
-            assert_eq!(answer.status, 200, "{}", answer.body);
-            found = Some((number.as_u64().expect("a number"), answer.body));
-            found.as_ref().is_some_and(|(_, svg)| words.iter().all(|word| svg.contains(word)))
-        });
-        found.expect("it was seen")
+            assert!(begun.elapsed() < DRAWN_WITHIN, "no picture has {words:?}, the last one was of {last}");
+        }
     }
 
     fn begins_stacks(&self, session: &str, order: &str) -> serde_json::Value {
