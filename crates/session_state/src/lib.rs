@@ -5,6 +5,7 @@
 //! has set, what a server has, what to say to the one to make it the other ([`state`]), what a session's statements under way
 //! will do and what has become of them ([`tracker`]), and what a statement may have left behind ([`catalogue`]).
 
+pub mod access;
 pub mod catalogue;
 pub mod login_report;
 pub mod own_settings;

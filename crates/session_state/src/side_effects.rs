@@ -61,20 +61,37 @@ side_effects! {
     /// defines is left to the next poll: otherwise a trigger that sometimes makes a partition would put every INSERT in
     /// doubt.
     DEFINES = 19;
+    /// Writes to tables. No session state; it matters to who cancels a query, or loses its answer.
+    WRITES = 20;
 }
 
 impl SideEffects {
     pub const NONE: SideEffects = SideEffects(0);
     /// Those that matter even where no sequence and no process id does.
-    pub(crate) const ACTIVE: SideEffects =
-        SideEffects(!(SideEffects::SEQUENCE.0 | SideEffects::CURRVAL.0 | SideEffects::BACKEND_PID.0));
+    pub(crate) const ACTIVE: SideEffects = SideEffects(
+        !(SideEffects::SEQUENCE.0 | SideEffects::CURRVAL.0 | SideEffects::BACKEND_PID.0 | SideEffects::WRITES.0),
+    );
     /// Those that leave nothing, or nothing that pins a session at once.
     pub(crate) const UNKEPT: SideEffects = SideEffects(
         SideEffects::SEQUENCE.0
             | SideEffects::CURRVAL.0
             | SideEffects::BACKEND_PID.0
             | SideEffects::STATE_READ.0
-            | SideEffects::DEFINES.0,
+            | SideEffects::DEFINES.0
+            | SideEffects::WRITES.0,
+    );
+    /// Those of code that may write to tables: what runs a text, and what cannot be read, may do that too.
+    pub(crate) const WRITING: SideEffects = SideEffects(
+        SideEffects::WRITES.0
+            | SideEffects::SEQUENCE.0
+            | SideEffects::DBLINK.0
+            | SideEffects::BACKUP.0
+            | SideEffects::SLOT.0
+            | SideEffects::ORIGIN.0
+            | SideEffects::DYNAMIC.0
+            | SideEffects::UNKNOWN.0
+            | SideEffects::DEFINES.0
+            | SideEffects::TEMPORARY.0,
     );
 
     #[cfg(test)]

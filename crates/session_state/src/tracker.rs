@@ -374,7 +374,11 @@ impl Tracker {
         } else {
             reading.side_effects
         };
-        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), side_effects }, &beginning, known);
+        self.suspect(
+            Reading { marks: reading.marks.without(Marks::BLOCK), side_effects, ..reading },
+            &beginning,
+            known,
+        );
     }
 
     /// Whether it depends on answers under way how a text is to be read. `named`: or what is meant by names and constants in

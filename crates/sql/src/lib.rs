@@ -16,6 +16,7 @@
 //! * [`Memo`] is asked for every text. A text that it has seen before, be it with other constants or comments, costs no
 //!   allocation.
 //! * [`Summary::marks`] is empty for most texts: they neither change nor read session state by themselves.
+//! * [`Summary::only_reads`] is true of texts that may be cancelled at any moment.
 //! * [`Summary::words`] are the names in the text. A catalogue of functions, views and tables that touch session state
 //!   inside is asked with them.
 //! * [`Text::statements`] is for the texts with marks: it tells the setting and its value, the prepared statement's name.
@@ -58,6 +59,7 @@ mod memo;
 mod name;
 mod outline;
 mod pieces;
+mod reads;
 mod redacted;
 mod scan;
 mod setting_name;

@@ -8,7 +8,7 @@ use crate::fingerprint::{Fingerprint, Key};
 use crate::lexer::Unlexable;
 use crate::marks::Marks;
 use crate::outline::outline;
-use crate::statements::statement;
+use crate::statements::{only_reads, statement};
 use crate::text::Text;
 use crate::words::{Word, Words};
 
@@ -17,6 +17,8 @@ use crate::words::{Word, Words};
 pub struct Summary {
     marks: Marks,
     statements: u32,
+    only_reads: bool,
+    may_write: bool,
     words: Box<[Word]>,
 }
 
@@ -29,20 +31,24 @@ impl Summary {
     fn read(text: &Text<'_>) -> Result<Summary, Unlexable> {
         let mut words = Words::default();
         let (mut marks, mut statements, mut at) = (Marks::NONE, 0_u32, 0);
-        let mut had_body = false;
+        let (mut had_body, mut reads, mut may_write) = (false, true, false);
         while let Some(outline) = outline(text, at, Some(&mut words))? {
-            marks |= statement(text, &outline).marks;
+            let of_this = statement(text, &outline).marks;
+            marks |= of_this;
+            reads &= only_reads(text, &outline, of_this);
+            may_write |= outline.may_write;
             // Where a body ends is not certain enough to believe what stands behind it.
             marks |= if had_body { Marks::UNKNOWN } else { Marks::NONE };
             had_body |= outline.has_body;
             statements = statements.saturating_add(1);
             at = outline.next;
         }
-        Ok(Summary { marks, statements, words: words.distinct() })
+        Ok(Summary { marks, statements, only_reads: reads && !had_body, may_write, words: words.distinct() })
     }
 
     fn unknown() -> Summary {
-        Summary { marks: Marks::UNKNOWN, statements: 1, words: Box::default() }
+        let (only_reads, may_write) = (false, true);
+        Summary { marks: Marks::UNKNOWN, statements: 1, only_reads, may_write, words: Box::default() }
     }
 
     /// Of all statements together.
@@ -53,6 +59,17 @@ impl Summary {
     /// How many statements there are; the empty ones do not count. 1 for a text that cannot be divided into tokens.
     pub fn statements(&self) -> u32 {
         self.statements
+    }
+
+    /// Whether it only reads, but for what the functions, views and operators do inside that it names: then it may be cancelled at
+    /// any moment, and is undone if its answer does not come.
+    pub fn only_reads(&self) -> bool {
+        self.only_reads
+    }
+
+    /// Whether a word in it tells that it may write, be it a statement or the body of a function.
+    pub fn may_write(&self) -> bool {
+        self.may_write
     }
 
     /// The distinct names in the text, in no order that means anything; keywords that can be no names are left out.

@@ -7,6 +7,7 @@ use crate::calls;
 use crate::head::Folded;
 use crate::lexer::{Lexer, Token, TokenKind, Unlexable};
 use crate::marks::{Marks, of_a_word};
+use crate::reads::may_write;
 use crate::text::Text;
 use crate::words::Words;
 
@@ -21,6 +22,8 @@ pub(crate) struct Outline {
     pub(crate) marks: Marks,
     /// It defines a function in SQL's own form, which ends where its END is.
     pub(crate) has_body: bool,
+    /// A word in it tells that it may write.
+    pub(crate) may_write: bool,
 }
 
 /// The next statement from `at`; `Ok(None)` if nothing but white space, comments and semicolons is left.
@@ -36,8 +39,14 @@ pub(crate) fn outline(text: &Text<'_>, at: usize, words: Option<&mut Words>) -> 
             outline.next = token.end;
             break;
         }
-        let outline =
-            found.get_or_insert(Outline { start: token.start, end: 0, next: 0, marks: Marks::NONE, has_body: false });
+        let outline = found.get_or_insert(Outline {
+            start: token.start,
+            end: 0,
+            next: 0,
+            marks: Marks::NONE,
+            has_body: false,
+            may_write: false,
+        });
         (outline.end, outline.next) = (token.end, text.read().len());
         walk.token(text, token, symbol);
     }
@@ -47,7 +56,7 @@ pub(crate) fn outline(text: &Text<'_>, at: usize, words: Option<&mut Words>) -> 
         if marks.any(Marks::SET_CONFIG) {
             marks = marks.without(Marks::SET_CONFIG) | calls::marks(text, outline.start, outline.end);
         }
-        Outline { marks, has_body: walk.body == Body::Closed, ..outline }
+        Outline { marks, has_body: walk.body == Body::Closed, may_write: walk.may_write, ..outline }
     }))
 }
 
@@ -91,12 +100,22 @@ struct OutlineWalk<'w> {
     /// Bit by bit, at which depths of parentheses a SELECT is under way: there INSERT may be a column's name.
     selects: u64,
     marks: Marks,
+    may_write: bool,
 }
 
 impl<'w> OutlineWalk<'w> {
     fn new(words: Option<&'w mut Words>) -> OutlineWalk<'w> {
         let (last, body) = (Last::Other, Body::Create(0));
-        OutlineWalk { words, pending: None, last, body, parentheses: 0, selects: 0, marks: Marks::NONE }
+        OutlineWalk {
+            words,
+            pending: None,
+            last,
+            body,
+            parentheses: 0,
+            selects: 0,
+            marks: Marks::NONE,
+            may_write: false,
+        }
     }
 
     fn is_outermost(&self) -> bool {
@@ -123,6 +142,7 @@ impl<'w> OutlineWalk<'w> {
             (TokenKind::Quoted, _) => {
                 let folded = Folded::of(&text.source()[token.start..token.end]);
                 self.marks |= of_a_word(folded.as_slice());
+                self.may_write |= may_write(folded.as_slice());
                 self.pending = Some((folded, false));
             }
             (_, b'(') => self.parentheses = self.parentheses.saturating_add(1),
@@ -147,6 +167,7 @@ impl<'w> OutlineWalk<'w> {
 
     fn word(&mut self, word: &[u8]) {
         self.marks |= of_a_word(word);
+        self.may_write |= may_write(word);
         if matches!(word, b"temp" | b"temporary") && self.last == Last::Making {
             self.marks |= Marks::TEMPORARY;
         }

@@ -8,6 +8,7 @@ use crate::head::Head;
 use crate::kind::Kind;
 use crate::marks::Marks;
 use crate::outline::{Outline, outline};
+use crate::reads::may_read;
 use crate::text::Text;
 use crate::transactions::after_comments;
 use crate::{definitions, grammar};
@@ -111,6 +112,13 @@ pub(crate) fn statement<'t>(text: &Text<'t>, outline: &Outline) -> Statement<'t>
         marks |= Marks::PERMANENT;
     }
     Statement { kind, marks, source, start: outline.start }
+}
+
+/// Whether a statement only reads, as far as its words tell.
+pub(crate) fn only_reads(text: &Text<'_>, outline: &Outline, marks: Marks) -> bool {
+    const OTHERS: Marks =
+        Marks::UNKNOWN.and(Marks::TWO_PHASE).and(Marks::ALONE).and(Marks::RELATIONS).and(Marks::TEMPORARY);
+    !outline.may_write && !marks.any(OTHERS) && may_read(&Head::new(text, outline.start, outline.end))
 }
 
 /// The kind of a statement, and `marks` with those of its first words.

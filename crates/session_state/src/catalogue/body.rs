@@ -79,6 +79,7 @@ impl Body {
     fn add_tokens(&mut self, text: &Text<'_>, tokens: &[Token], depth: u32) {
         let summary = Summary::of(text);
         self.side_effects |= built_in::of_marks(summary.marks());
+        self.side_effects |= built_in::of_writing(&summary);
         self.words.extend_from_slice(summary.words());
         if summary.marks().any(Marks::SET_CONFIG) {
             self.set_config_calls(text);

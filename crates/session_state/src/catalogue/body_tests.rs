@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// On the session.
 fn side_effects(source: &str) -> SideEffects {
-    Body::read(source.as_bytes()).side_effects
+    Body::read(source.as_bytes()).side_effects.without(SideEffects::WRITES)
 }
 
 #[track_caller]
@@ -160,5 +161,29 @@ fn whatever_the_bytes_are_it_ends() {
             source.extend_from_slice(pieces[(seed >> 33) as usize % pieces.len()]);
         }
         Body::read(&source);
+    }
+}
+
+#[test]
+fn bodies_that_write() {
+    let writes = |source: &str| Body::read(source.as_bytes()).side_effects.any(SideEffects::WRITES);
+    for source in [
+        "begin insert into t values (1); end",
+        "begin if found then UPDATE t SET a = 1; end if; end",
+        "with w as (delete from t returning *) select * from w",
+        "begin execute 'insert into t values (1)'; end",
+        "begin perform lo_create(0); end",
+        "begin create table t (); end",
+        "begin select a into b from t for update; end",
+    ] {
+        assert!(writes(source), "{source}");
+    }
+    for source in [
+        "select count(*) from t",
+        "begin select a into b from t; return b; end",
+        "begin perform set_config('a.b', 'insert', false); end",
+        "begin raise notice 'update'; end",
+    ] {
+        assert!(!writes(source), "{source}");
     }
 }

@@ -116,7 +116,7 @@ pub(super) fn of_c(name: &[u8], extension: Option<&[u8]>) -> SideEffects {
         return SideEffects::UNKNOWN;
     };
     let exception = exceptions.iter().find(|(start, _)| name.starts_with(start.as_bytes()));
-    exception.map_or(SideEffects::NONE, |(_, side_effects)| *side_effects)
+    exception.map_or(SideEffects::NONE, |(_, side_effects)| *side_effects) | of_written(name)
 }
 
 /// The side effects of another name for one of the server's own functions, by the function's symbol, which often is its name and a
@@ -143,7 +143,18 @@ pub(super) fn of_symbol(symbol: &[u8]) -> SideEffects {
         .iter()
         .filter(|(part, _)| holds(part))
         .fold(SideEffects::NONE, |all, (_, side_effects)| all | *side_effects);
+    let found = found | of_written(symbol);
     if found.any(SideEffects::SETTINGS) { found | SideEffects::DYNAMIC_SETTINGS } else { found }
+}
+
+/// Whether one of the server's own functions writes, by its name.
+fn of_written(name: &[u8]) -> SideEffects {
+    of_writing(&Summary::of(&Text::new(name, Rules::default())))
+}
+
+/// Whether a text writes, as its words tell.
+pub(super) fn of_writing(summary: &Summary) -> SideEffects {
+    if summary.may_write() { SideEffects::WRITES } else { SideEffects::NONE }
 }
 
 /// The side effects of one of the server's own functions or views, by its name: as `sql` marks it in a text.
@@ -152,7 +163,8 @@ pub(super) fn of_name(name: &[u8]) -> SideEffects {
     if !is_plain {
         return SideEffects::NONE;
     }
-    let side_effects = of_marks(Summary::of(&Text::new(name, Rules::default())).marks());
+    let summary = Summary::of(&Text::new(name, Rules::default()));
+    let side_effects = of_marks(summary.marks()) | of_writing(&summary);
     // Which setting, a name alone does not tell.
     if side_effects.any(SideEffects::SETTINGS) { side_effects | SideEffects::DYNAMIC_SETTINGS } else { side_effects }
 }
@@ -179,7 +191,7 @@ mod tests {
 
     #[test]
     fn c_functions_are_known_by_their_extension() {
-        let of = |name: &str, extension| of_c(name.as_bytes(), extension);
+        let of = |name: &str, extension| of_c(name.as_bytes(), extension).without(SideEffects::WRITES);
         assert_eq!(of("digest", Some(b"pgcrypto")), SideEffects::NONE);
         assert_eq!(of("similarity", Some(b"pg_trgm")), SideEffects::NONE);
         assert_eq!(of("set_limit", Some(b"pg_trgm")), SideEffects::SETTINGS);
@@ -203,7 +215,7 @@ mod tests {
     #[test]
     fn names_of_the_servers_own() {
         assert_eq!(of_name(b"set_config"), SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS);
-        assert_eq!(of_name(b"nextval"), SideEffects::SEQUENCE);
+        assert_eq!(of_name(b"nextval"), SideEffects::SEQUENCE | SideEffects::WRITES);
         assert_eq!(of_name(b"pg_advisory_unlock_all"), SideEffects::ADVISORY);
         assert_eq!(of_name(b"pg_advisory_xact_lock"), SideEffects::NONE);
         assert_eq!(of_name(b"pg_cursors"), SideEffects::STATE_READ);

@@ -129,12 +129,13 @@ impl Known {
     /// What a text may do beside what it says.
     #[inline]
     pub(crate) fn side_effects(&self, words: &[Word], marks: Marks) -> SideEffects {
-        if self.is_on { self.look_up(words, marks) } else { SideEffects::NONE }
+        // Where nobody asks, a function that the text calls may write.
+        if self.is_on { self.look_up(words, marks) } else { SideEffects::WRITES }
     }
 
     fn look_up(&self, words: &[Word], marks: Marks) -> SideEffects {
         if self.is_unreadable && self.catalogue.is_none() {
-            return self.defined.side_effects(words.iter());
+            return self.defined.side_effects(words.iter()) | SideEffects::WRITES;
         }
         let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
             return UNSURE;

@@ -20,7 +20,12 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
+/// On the session.
 fn side_effects(known: &Known, text: &str) -> SideEffects {
+    all_side_effects(known, text).without(SideEffects::WRITES)
+}
+
+fn all_side_effects(known: &Known, text: &str) -> SideEffects {
     let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
     known.side_effects(summary.words(), summary.marks())
 }
@@ -262,4 +267,22 @@ fn a_catalogue_that_another_pool_can_read_again_begins_a_new_edition() {
     other.take_over(&one.lesson().expect("it was read"));
     assert_eq!(side_effects(&other, "select 1"), UNSURE);
     assert_ne!(other.publish(&mut last), before);
+}
+
+#[test]
+fn a_function_that_is_not_known_may_write() {
+    let writes = |known: &Known, text: &str| all_side_effects(known, text).any(SideEffects::WRITING);
+    assert!(writes(&Known::new(false), "select 1"), "nobody asks");
+    let mut known = Known::new(true);
+    assert!(writes(&known, "select 1"), "nothing was read yet");
+    read(&mut known, "1", &[("f", "begin insert into t values (1); end"), ("g", "begin return 1; end")], at(1));
+    assert!(!writes(&known, "select 1") && writes(&known, "select f()") && !writes(&known, "select g()"));
+    define(&mut known, "create function h() returns int language sql as 'insert into t values (1) returning 1'", at(1));
+    define(
+        &mut known,
+        "create function i() returns int language sql begin atomic insert into t values (1) returning a; end",
+        at(1),
+    );
+    define(&mut known, "create table u (a int)", at(1));
+    assert!(writes(&known, "select h()") && writes(&known, "select i()") && !writes(&known, "select a from u"));
 }

@@ -70,6 +70,9 @@ impl StatementWords {
             certain |= SideEffects::SEQUENCE;
         }
         let only_calls = makes_routine(source);
+        if only_calls && writes_inside(source) {
+            certain |= SideEffects::WRITES;
+        }
         let keywords = if only_calls { Vec::new() } else { keywords(&text) };
         let is_name = |word: &Word| word.is_called() || !only_calls && keywords.binary_search(&word.name()).is_err();
         let named = own.iter().filter(|word| is_name(word)).map(|word| word.name()).collect();
@@ -82,7 +85,7 @@ impl StatementWords {
             words: body.words.into(),
             named,
             // Every definition is written as one. What a new function defines when it is called is found by the poll.
-            side_effects: body.side_effects.without(SideEffects::DEFINES),
+            side_effects: body.side_effects.without(SideEffects::DEFINES | SideEffects::WRITES),
             certain,
             settings: body.settings.into(),
             has_no_name: has_no_name(source),
@@ -195,6 +198,13 @@ fn makes_routine(text: &[u8]) -> bool {
     let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase);
     let mut words = words.take(4).skip_while(|word| matches!(&word[..], b"create" | b"or" | b"replace"));
     words.next().is_some_and(|word| matches!(&word[..], b"function" | b"procedure" | b"aggregate"))
+}
+
+/// Whether the body of a function that a text makes may write: CREATE is no word of the body.
+fn writes_inside(text: &[u8]) -> bool {
+    let create = text.windows(6).position(|word| word.eq_ignore_ascii_case(b"create"));
+    let rest = create.map_or(text, |at| &text[at + 6..]);
+    Body::of_definition(rest).side_effects.any(SideEffects::WRITES)
 }
 
 /// Whether a definition makes something that texts use without naming it: operators, casts, event triggers. Too much is found

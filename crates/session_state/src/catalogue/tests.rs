@@ -11,7 +11,12 @@ fn edge<'a>(land: Land, take: Take, name: &'a str, other: &'a str) -> Row<'a> {
     Row::Edge { land, take, name: name.as_bytes(), other: other.as_bytes() }
 }
 
+/// On the session.
 fn side_effects(catalogue: &Catalogue, text: &str) -> SideEffects {
+    all_side_effects(catalogue, text).without(SideEffects::WRITES)
+}
+
+fn all_side_effects(catalogue: &Catalogue, text: &str) -> SideEffects {
     catalogue.side_effects(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
 }
 
@@ -86,7 +91,8 @@ fn functions_hide_what_they_call() {
 fn a_block_has_the_side_effects_of_its_body() {
     let catalogue =
         Catalogue::new([body("locks", "select pg_advisory_lock(1)"), edge(Land::Filling, Take::All, "t", "nextval")]);
-    let side_effects = |text: &str| catalogue.side_effects_of_block(text.as_bytes()).side_effects;
+    let side_effects =
+        |text: &str| catalogue.side_effects_of_block(text.as_bytes()).side_effects.without(SideEffects::WRITES);
     assert_eq!(side_effects("do $$ begin raise notice 'set x'; end $$"), SideEffects::NONE);
     assert_eq!(
         side_effects("do $$ begin perform locks(); insert into t values (1); end $$"),
@@ -188,7 +194,7 @@ fn event_triggers_are_met_by_definitions() {
             ("insert into t values (1)", SideEffects::NONE),
         ],
     );
-    assert_eq!(catalogue.definitions(), SideEffects::TEMPORARY);
+    assert_eq!(catalogue.definitions(), SideEffects::TEMPORARY | SideEffects::WRITES);
 }
 
 #[test]
@@ -243,4 +249,25 @@ fn a_long_chain_is_followed_to_its_end() {
     }
     reading.row(&body("f20000", "begin listen x; end"));
     assert_eq!(side_effects(&reading.finish(), "select f0()"), SideEffects::LISTEN);
+}
+
+#[test]
+fn functions_and_views_write_where_something_inside_them_does() {
+    let catalogue = Catalogue::new([
+        body("logs", "begin insert into log values (1); end"),
+        body("calls", "select logs()"),
+        body("counts", "select count(*) from t"),
+        edge(Land::Named, Take::Reading, "v", "calls"),
+        edge(Land::Writing, Take::All, "audited", "logs"),
+        Row::Internal { land: Land::Called, name: b"makes", symbol: b"lo_create" },
+    ]);
+    let writes = |text: &str| all_side_effects(&catalogue, text).any(SideEffects::WRITES);
+    for text in
+        ["select logs()", "select calls()", "select * from v", "select makes(0)", "insert into audited values (1)"]
+    {
+        assert!(writes(text), "{text}");
+    }
+    for text in ["select counts()", "select * from audited", "select logs from t", "select count(*) from t"] {
+        assert!(!writes(text), "{text}");
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
 use units::{PoolId, StatementRow};
 
+use crate::access::Access;
 use crate::catalogue::{Edition, Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
 use crate::pins::{self, Pins};
@@ -17,6 +18,8 @@ pub struct Reading {
     pub marks: Marks,
     /// What the names in it do besides, as far as is known now.
     pub side_effects: SideEffects,
+    /// Its words tell that it only reads.
+    pub only_reads: bool,
 }
 
 /// What definitions in a text change.
@@ -34,12 +37,14 @@ pub enum Defines {
 #[derive(Debug, Default)]
 pub struct Sketch {
     pub marks: Marks,
+    only_reads: bool,
     words: Box<[Word]>,
 }
 
 impl Sketch {
     pub(crate) fn reading(&self, known: &Known) -> Reading {
-        Reading { marks: self.marks, side_effects: known.side_effects(&self.words, self.marks) }
+        let side_effects = known.side_effects(&self.words, self.marks);
+        Reading { marks: self.marks, side_effects, only_reads: self.only_reads }
     }
 }
 
@@ -78,7 +83,7 @@ const fn union(marks: &[Marks]) -> Marks {
 
 impl Reading {
     /// Of what cannot be read.
-    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, side_effects: SideEffects::NONE };
+    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, side_effects: SideEffects::NONE, only_reads: false };
 
     /// Its effects must be noted. `open`: something of the transaction may be taken back.
     pub fn is_noted(self, open: bool) -> bool {
@@ -191,7 +196,7 @@ impl Reading {
             1575 | 2559 => Marks::CURRVAL,
             _ => Marks::UNKNOWN,
         };
-        Reading { marks, side_effects: SideEffects::NONE }
+        Reading { marks, side_effects: SideEffects::NONE, only_reads: false }
     }
 
     /// Something has to be done about it, even in a session that has done nothing yet.
@@ -204,12 +209,28 @@ impl Reading {
     #[must_use]
     pub fn unseen(self) -> Reading {
         let side_effects = self.side_effects | pins::of_tags(self.marks);
-        Reading { marks: self.marks.and(Marks::UNKNOWN), side_effects }
+        Reading { marks: self.marks.and(Marks::UNKNOWN), side_effects, ..self }
+    }
+
+    /// What it may do to the transaction that it runs in.
+    #[inline]
+    pub fn access(self) -> Access {
+        const ENDING: Marks =
+            union(&[Marks::UNKNOWN, Marks::COMMIT, Marks::ROLLBACK, Marks::CHAIN, Marks::TWO_PHASE, Marks::ALONE]);
+        if self.marks.any(ENDING) {
+            Access::Commit
+        } else if self.marks.any(Marks::BEGIN) {
+            Access::Begin
+        } else if self.only_reads && !self.side_effects.any(SideEffects::WRITING) {
+            Access::ReadOnly
+        } else {
+            Access::ReadWrite
+        }
     }
 
     /// Nothing has to be done about it, whatever the session has done before.
     pub fn is_plain(self) -> bool {
-        self.marks.is_empty() && self.side_effects.is_empty()
+        self.marks.is_empty() && self.side_effects.without(SideEffects::WRITES).is_empty()
     }
 }
 
@@ -275,13 +296,13 @@ impl Reader {
     ) -> (Reading, Option<(&mut KnownRow, Rules)>) {
         let Some(rules) = self.rules(parameters) else { return (Reading::UNKNOWN, None) };
         let (summary, note) = self.memo.entry(&Text::new(text, rules));
-        let marks = summary.marks();
+        let (marks, only_reads) = (summary.marks(), summary.only_reads());
         if note.edition != known.edition() {
             note.edition = known.publish(&mut self.edition);
             note.side_effects = known.side_effects(summary.words(), marks);
         }
         debug_assert_eq!(note.side_effects, known.side_effects(summary.words(), marks), "a note is of its edition");
-        (Reading { marks, side_effects: note.side_effects }, Some((&mut note.row, rules)))
+        (Reading { marks, side_effects: note.side_effects, only_reads }, Some((&mut note.row, rules)))
     }
 
     /// The row of a text that is not read for its effects; `None`: it cannot be read.
@@ -300,7 +321,7 @@ impl Reader {
             note.set(Note { edition: known.publish(&mut self.edition), side_effects, row });
         }
         debug_assert_eq!(side_effects, known.side_effects(&sketch.words, sketch.marks), "a note is of its edition");
-        Reading { marks: sketch.marks, side_effects }
+        Reading { marks: sketch.marks, side_effects, only_reads: sketch.only_reads }
     }
 
     pub fn marks(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Marks {
@@ -310,10 +331,10 @@ impl Reader {
 
     pub fn sketch(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Sketch {
         let Some(rules) = self.rules(parameters) else {
-            return Sketch { marks: Marks::UNKNOWN, words: Box::default() };
+            return Sketch { marks: Marks::UNKNOWN, ..Sketch::default() };
         };
         let summary = self.memo.summary(&Text::new(text, rules));
-        Sketch { marks: summary.marks(), words: summary.words().into() }
+        Sketch { marks: summary.marks(), only_reads: summary.only_reads(), words: summary.words().into() }
     }
 
     /// How a text is to be read; `None`: not for certain.

@@ -159,7 +159,7 @@ struct Followed {
 impl Followed {
     /// Sends a text, and answers each of its statements.
     fn run(&mut self, text: &str, tags: &[&[u8]]) {
-        let reading = Reading { marks: marks(text), side_effects: SideEffects::NONE };
+        let reading = Reading { marks: marks(text), side_effects: SideEffects::NONE, only_reads: false };
         self.tracker.suspect(reading, text.as_bytes(), &Known::default());
         let mut effects = effects(text);
         self.tracker.add_executed(&mut effects, None, Rules::default(), &tracked());
@@ -206,7 +206,7 @@ fn every_mark_has_its_statement() {
 fn a_kind_of_state_is_noticed_in_a_text_and_in_a_body() {
     for (pin, mark, side_effect) in pins::marked() {
         let (_, statement) = STATEMENTS.iter().find(|(known, _)| *known == mark).expect("each mark has one");
-        let reading = Reading { marks: mark, side_effects: SideEffects::NONE };
+        let reading = Reading { marks: mark, side_effects: SideEffects::NONE, only_reads: false };
         assert!(reading.is_active(), "{pin:?}");
         let is_noted = reading.is_noted(false) && effects(statement).iter().any(|effect| *effect != Effect::Nothing);
         assert!(reading.pins().any(pin) || is_noted, "{pin:?}: neither its text nor its tag tells of it");
@@ -220,7 +220,7 @@ fn a_kind_of_state_is_noticed_in_a_text_and_in_a_body() {
 fn what_is_told_of_one_mark_is_told_of_it_beside_any_other() {
     for (one, _) in STATEMENTS {
         for (other, _) in STATEMENTS {
-            let reading = |marks: Marks| Reading { marks, side_effects: SideEffects::NONE };
+            let reading = |marks: Marks| Reading { marks, side_effects: SideEffects::NONE, only_reads: false };
             for (words, question) in QUESTIONS {
                 assert!(!question(reading(one)) || question(reading(one | other)), "{words}: {one:?} and {other:?}");
             }

@@ -112,7 +112,7 @@ mod tests {
     use crate::catalogue::SideEffects;
 
     fn marked(len: usize) -> Option<Arc<Marked>> {
-        let reading = Reading { marks: sql::Marks::NONE, side_effects: SideEffects::NONE };
+        let reading = Reading { marks: sql::Marks::NONE, side_effects: SideEffects::NONE, only_reads: false };
         Some(Arc::new(Marked { text: vec![b'x'; len].into(), reading, effects: Effects::default() }))
     }
 

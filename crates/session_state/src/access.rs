@@ -1,0 +1,18 @@
+//! What a statement, or a text of several, may do to the transaction that it runs in, as far as it matters to who would cancel it, or
+//! has lost its answer: only of what commits nothing is it certain that it is undone.
+//!
+//! //= pg18 sql-set-transaction
+
+/// Several in one batch are the greatest of them.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It only reads.
+    ReadOnly,
+    /// It may write. Outside a transaction block it commits when it ends.
+    ReadWrite,
+    /// It begins a transaction block, which what stands before it in the same batch belongs to, and ends none.
+    Begin,
+    /// It may end a transaction block, commits at once wherever it stands, or is not known.
+    #[default]
+    Commit,
+}
