@@ -112,6 +112,8 @@ fn probes_know_a_shutdown_and_not_whether_postgresql_is_away() {
 #[test]
 fn strangers_hold_nobody_up() {
     let Scene { mut stage, http } = scene();
+    // It listens before it is ready.
+    eventually("it is ready", || get(http, "/ready").0 == 200);
     let (before, _) = stage.pooler.resident_kb();
     let silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(http).expect("it listens")).collect();
     let garbage: Vec<Vec<u8>> = vec![
