@@ -1,11 +1,12 @@
-//! Which statement each of a client's messages is about, for SHOW QUERIES: noted in the ledger when the message is sent.
+//! Which statement each of a client's messages is about, and what it may do to its transaction: noted in the ledger when the message is
+//! sent.
 //!
 //! Simple queries by their text; Parse by its text; Bind by the statement that it names; Execute by the portal that it names. Does not
 //! look at calls of functions by their oid: they are not counted.
 
 use std::sync::Arc;
 
-use units::StatementRow;
+use connections::server::Said;
 use wire::HEADER_LEN;
 use wire::frontend::{BindNames, tag};
 
@@ -17,7 +18,7 @@ use crate::texts;
 pub(crate) fn note(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     let statement = match message {
         tag::EXECUTE => requests.server.statements.spoken.executed(&at_hand[HEADER_LEN..]),
-        tag::FUNCTION_CALL => StatementRow::NONE,
+        tag::FUNCTION_CALL => Said::FUNCTION,
         _ => return,
     };
     requests.server.ledger.speaks_of(statement);
@@ -29,7 +30,7 @@ pub(crate) fn unfollowed(requests: &mut Requests<'_>, text: Option<&[u8]>) {
     let caches = &mut *requests.caches;
     match text {
         Some(text) => caches.identify(text, &requests.server.kept.parameters, requests.pool.id),
-        None => caches.said = StatementRow::NONE,
+        None => caches.said = Said::default(),
     }
     requests.server.ledger.speaks_of(requests.caches.said);
 }
@@ -45,7 +46,7 @@ pub(crate) fn parsed(requests: &mut Requests<'_>, name: &[u8]) {
 /// A Bind of a statement whose name is not mapped.
 pub(crate) fn bound_by_name(requests: &mut Requests<'_>, names: &BindNames<'_>) {
     let mut statement = requests.server.statements.spoken.statement(names.statement);
-    if statement == StatementRow::NONE && names.statement.is_empty() {
+    if statement == Said::default() && names.statement.is_empty() {
         statement = parsed_before(requests);
     }
     bound(requests, names.portal, statement);
@@ -53,17 +54,17 @@ pub(crate) fn bound_by_name(requests: &mut Requests<'_>, names: &BindNames<'_>) 
 
 /// A Bind.
 #[inline]
-pub(crate) fn bound(requests: &mut Requests<'_>, portal: &[u8], statement: StatementRow) {
+pub(crate) fn bound(requests: &mut Requests<'_>, portal: &[u8], statement: Said) {
     requests.server.statements.spoken.bind(portal, statement);
     requests.server.ledger.speaks_of(statement);
 }
 
 /// The unnamed statement, which the client has parsed on another server.
 #[cold]
-fn parsed_before(requests: &mut Requests<'_>) -> StatementRow {
+fn parsed_before(requests: &mut Requests<'_>) -> Said {
     let parameters = Arc::clone(texts::meant(requests.server, requests.session));
     let unnamed = requests.session.statements.unnamed.as_deref();
-    let Some(parse) = unnamed.and_then(|unnamed| unnamed.parse()) else { return StatementRow::NONE };
+    let Some(parse) = unnamed.and_then(|unnamed| unnamed.parse()) else { return Said::default() };
     requests.caches.identify(parse.query, &parameters, requests.pool.id);
     requests.server.statements.spoken.parsed = requests.caches.said;
     requests.caches.said

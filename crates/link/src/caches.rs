@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use connections::server::Said;
 use machine::Settings;
 use session_state::catalogue::Known;
 use session_state::parameters::Parameters;
@@ -41,7 +42,7 @@ pub struct Caches {
     /// Which slow statements have a line in the log.
     pub slow_lines: SlowLines,
     /// The statement of the text that was read last.
-    pub said: StatementRow,
+    pub said: Said,
     /// What PostgreSQL is told in application_name.
     pub server_names: ServerNames,
     /// Keys the fingerprints of first texts. It is secret, so that no client can make another client's statement count
@@ -61,7 +62,7 @@ impl Caches {
             screen: Screen::of(settings),
             statistics: Statistics::new(settings),
             slow_lines: SlowLines::new(settings),
-            said: StatementRow::NONE,
+            said: Said::default(),
             server_names: ServerNames::of(settings),
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),
@@ -72,21 +73,22 @@ impl Caches {
     #[inline(always)]
     pub fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &mut Known, pool: PoolId) -> Reading {
         let (reading, noted) = self.reader.read_noted(text, parameters, known);
-        self.said = match noted {
+        let row = match noted {
             Some((noted, rules)) => self.statistics.row(noted, pool, text, rules),
             None => StatementRow::NONE,
         };
+        self.said = Said { row, access: reading.access() };
         reading
     }
 
     /// [`Caches::said`] is the statement of this text, which is not read for its effects.
     #[inline]
     pub fn identify(&mut self, text: &[u8], parameters: &Arc<Parameters>, pool: PoolId) {
-        self.said = StatementRow::NONE;
+        self.said = Said::default();
         if self.statistics.is_on()
-            && let Some((noted, rules)) = self.reader.known_row(text, parameters)
+            && let Some((noted, rules, access)) = self.reader.known_row(text, parameters)
         {
-            self.said = self.statistics.row(noted, pool, text, rules);
+            self.said = Said { row: self.statistics.row(noted, pool, text, rules), access };
         }
     }
 }

@@ -4,7 +4,7 @@
 //! It has the same effect as `Answers`, without building one. From the first other message on, the rest goes to
 //! `Answers`.
 
-use connections::server::{Overdue, Server};
+use connections::server::Server;
 use machine::histogram::Bucket;
 use session_state::state::Defines;
 use session_state::unnamed;
@@ -31,7 +31,7 @@ impl LoneAnswer<'_> {
         let LoneAnswer { session, server, pool } = self;
         let is_between = server.incoming.skip == 0 && server.incoming.inbox.is_empty();
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
-        let waits = server.hold.is_on() || server.cancel.is_requested || server.cancel.overdue != Overdue::No;
+        let waits = server.hold.is_on() || server.cancel.is_any();
         let defines = server.traces.is_unsettled || server.transaction.defines != Defines::Nothing;
         let is_free =
             session.tracker.is_none() && server.traces.asked.is_none() && pool.rules.mode != PoolMode::Statement;

@@ -7,6 +7,8 @@
 //! not sent yet answered as cancelled; no server has seen it
 //! ```
 //!
+//! What may be committing is not cancelled but closed: a cancel would make a commit known that waits for its standby.
+//!
 //! Such a cancel does not hit a query that the client sends later, since that waits until PostgreSQL has closed the
 //! cancel's connection. It may hit a query that was already sent in the same pipeline, if the overdue one ends at this
 //! very moment: a CancelRequest names a process, not a query.

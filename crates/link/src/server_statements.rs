@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
+use connections::server::{Answerer, Expect, Said, Server};
+use session_state::access::Access;
 use session_state::prepared;
 use session_state::prepared::{Statement, StatementId};
 use session_state::shape::Fingerprint;
@@ -29,8 +30,10 @@ pub(crate) fn named(
         row = known_row(session, pool, caches, &named.statement);
         named.row.set(row);
     }
-    caches.said = row.row;
     let reading = named.reading(&mut caches.reader, &mut pool.names.known);
+    // What its names do is known only where side effects are asked for.
+    let access = if pool.rules.follows() { reading.access() } else { reading.access().max(Access::ReadWrite) };
+    caches.said = Said { row: row.row, access };
     Some((Arc::clone(&named.statement), named.fingerprint(), reading))
 }
 
@@ -38,7 +41,7 @@ pub(crate) fn named(
 #[cold]
 fn known_row(session: &Session, pool: &Pool, caches: &mut Caches, statement: &Statement) -> KnownRow {
     caches.identify(statement.query(), &session.parameters, pool.id);
-    KnownRow { pool: pool.id, row: caches.said }
+    KnownRow { pool: pool.id, row: caches.said.row }
 }
 
 /// Prepares a statement on the server before the next message, with these parameter types if they are known.

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use connections::server::Server;
+use connections::server::{Said, Server};
 use session_state::parameters::{Parameters, Tracked};
 use session_state::prepared::{Statement, StatementId};
 use session_state::state::{Effect, Effects, Pins, Reading, Remedy};
 use session_state::tracker::Marked;
 use session_state::{own_settings, prepared};
 use sql::{Rules, Text};
-use units::{StatementRow, limits};
+use units::limits;
 use wire::backend::Status;
 use wire::frontend::Parse;
 
@@ -66,7 +66,7 @@ pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Rea
     let reading = match text {
         Some(text) => requests.caches.read(text, parameters, known, requests.pool.id),
         None => {
-            requests.caches.said = StatementRow::NONE;
+            requests.caches.said = Said::default();
             Reading::UNKNOWN
         }
     };

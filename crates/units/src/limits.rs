@@ -147,9 +147,15 @@ pub const LOOKUP_CACHE_LEN_MAX: usize = 8 * 1024 * 1024;
 /// How long a server may take to answer what the pooler itself asked: a reset, a check, a rollback.
 pub const HOUSEKEEPING: Duration = Duration::from_secs(15);
 
-/// How long a server that lost its client may go on answering before it is asked to stop, and how much of it is read.
+/// How long a server that lost its client may go on answering before it is asked to stop or closed, and how much of it is read.
 pub const DRAIN: Duration = Duration::from_millis(100);
 pub const DRAIN_LEN_MAX: u64 = 1024 * 1024;
+
+/// How long a server that lost its client may take to stop once it is asked to.
+pub const DRAIN_CANCELLED: Duration = Duration::from_millis(100);
+
+/// How long a server counts that is closed while PostgreSQL is at work for it: PostgreSQL sees the end when it next writes or reads.
+pub const ENDING: Duration = Duration::from_millis(100);
 
 /// How long a linked client may leave a message half sent, or an answer half taken, before its server is worth more.
 pub const STALL: Duration = Duration::from_secs(300);

@@ -57,6 +57,8 @@ codes! {
     CONNECTION_REJECTED = b"08004";
     /// The connection broke, or never came to be.
     CONNECTION_FAILURE = b"08006";
+    /// A connection broke, or was closed, while a commit may have been under way.
+    TRANSACTION_RESOLUTION_UNKNOWN = b"08007";
     PROTOCOL_VIOLATION = b"08P01";
 
     FEATURE_NOT_SUPPORTED = b"0A000";

@@ -13,10 +13,12 @@ mod copying;
 mod counts;
 mod owed;
 
+use session_state::access::Access;
 use session_state::prepared::StatementId;
 use units::StatementRow;
-use wire::backend::tag;
+use wire::backend::{Status, tag};
 
+use super::Said;
 use crate::Broken;
 
 pub use self::copying::Copying;
@@ -120,12 +122,14 @@ pub struct Entry {
     pub expect: Expect,
     /// Its effects on the session's state are noted elsewhere, in the same order.
     pub noted: bool,
+    /// What is committed with it, or by it.
+    pub access: Access,
     /// The statement that it parses, binds or runs, for statistics.
     pub statement: StatementRow,
 }
 
 // One is written and read for each message of a client, so it is small.
-const _: () = assert!(size_of::<Entry>() == 24);
+const _: () = assert!(size_of::<Entry>() == 28);
 
 /// The server sent a message that is not part of any answer it owes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -150,8 +154,10 @@ pub struct Ledger {
     ran: bool,
     /// It cannot be known any more which answers are owed: the session ends, and the server is not used again.
     doubtful: bool,
+    /// What ran since the last Sync or Query was sent.
+    batch: Option<Access>,
     /// The statement of the client's next message.
-    next: StatementRow,
+    next: Said,
 }
 
 impl Ledger {
@@ -237,8 +243,30 @@ impl Ledger {
 
     /// The client's next messages are about this statement.
     #[inline]
-    pub fn speaks_of(&mut self, statement: StatementRow) {
-        self.next = statement;
+    pub fn speaks_of(&mut self, said: Said) {
+        self.next = said;
+    }
+
+    /// Whether PostgreSQL may commit something while it answers what it owes: then a cancel could make a commit that waits for its
+    /// standby known too early, and if the server is lost nobody knows what became of it. `status`: of its last ReadyForQuery.
+    //= pg18 warm-standby#SYNCHRONOUS-REPLICATION
+    pub fn may_commit(&self, status: Status) -> bool {
+        let mut is_block = status != Status::Idle;
+        self.owed.iter().any(|entry| match (entry.expect, entry.access) {
+            (Expect::Query | Expect::Function | Expect::Sync | Expect::Execute, Access::Commit) => true,
+            (Expect::Query | Expect::Function | Expect::Sync, Access::ReadWrite) => !is_block,
+            (Expect::Query | Expect::Sync, Access::Begin) => {
+                is_block = true;
+                false
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a single cancel ends all that it owes, or it is a single answer.
+    pub fn owes_one(&self, status: Status) -> bool {
+        let answers = self.owed.iter().filter(|entry| entry.expect.is_ready()).count();
+        answers <= 1 || status != Status::Idle && !self.may_commit(status)
     }
 
     /// The statement that the answer being read is about.
@@ -249,15 +277,21 @@ impl Ledger {
 
     /// Notes a message that was sent. False: the server will not answer it, because it skips to Sync or is in COPY IN.
     pub fn sent(&mut self, owner: Answerer, expect: Expect) -> bool {
-        let statement = if owner == Answerer::Client { self.next } else { StatementRow::NONE };
-        self.sent_as(Entry { owner, expect, noted: false, statement })
+        let said = if owner == Answerer::Client { self.next } else { Said::OWN };
+        self.sent_as(Entry { owner, expect, noted: false, access: said.access, statement: said.row })
     }
 
     /// Like [`Ledger::sent`], for a message of the client whose effects are noted elsewhere. False: it will have no
     /// effect.
     pub fn sent_noted(&mut self, expect: Expect) -> bool {
         !self.copying.is_open()
-            && self.sent_as(Entry { owner: Answerer::Client, expect, noted: true, statement: self.next })
+            && self.sent_as(Entry {
+                owner: Answerer::Client,
+                expect,
+                noted: true,
+                access: self.next.access,
+                statement: self.next.row,
+            })
     }
 
     /// Whether the answer being read is one whose effects are noted.
@@ -265,7 +299,7 @@ impl Ledger {
         self.owed.front().is_some_and(|entry| entry.noted)
     }
 
-    fn sent_as(&mut self, entry: Entry) -> bool {
+    fn sent_as(&mut self, mut entry: Entry) -> bool {
         let expect = entry.expect;
         if self.copying.is_open() {
             return self.sent_in_copy(entry);
@@ -278,12 +312,31 @@ impl Ledger {
         }
         match expect {
             Expect::CopyEnd if self.owed.is_empty() => return false,
-            Expect::Sync | Expect::Query => (self.open, self.ran) = (false, false),
+            Expect::Sync | Expect::Query => {
+                (self.open, self.ran) = (false, false);
+                entry.access = self.commits_with(entry);
+            }
+            Expect::Execute => {
+                (self.open, self.ran) = (true, true);
+                self.batch = self.batch.max(Some(entry.access));
+            }
             Expect::Function | Expect::CopyEnd | Expect::FakeParse | Expect::FakeClose => {}
             _ => (self.open, self.ran) = (true, self.ran || expect.runs()),
         }
         self.owed.push(entry);
         true
+    }
+
+    /// What a Query or Sync commits, with all that ran before it in its batch.
+    #[inline]
+    fn commits_with(&mut self, entry: Entry) -> Access {
+        let batch = self.batch.take();
+        match (entry.expect, entry.owner) {
+            (Expect::Sync, _) => batch.unwrap_or(Access::ReadOnly),
+            // It is a ROLLBACK.
+            (_, Answerer::Nobody) => Access::ReadOnly,
+            _ => batch.map_or(entry.access, |batch| batch.max(entry.access)),
+        }
     }
 
     /// Whether a message can be part of the answer being read.
@@ -416,6 +469,7 @@ impl Ledger {
         let mut is_front = true;
         while let Some(entry) = self.owed.front() {
             if entry.expect == Expect::Sync {
+                self.owed.commit_nothing();
                 return Ok(());
             }
             // Everything before the next Sync is skipped, unless the server has read one of the COPY's Syncs outside
@@ -427,6 +481,7 @@ impl Ledger {
         }
         self.skipping = true;
         self.open = false;
+        self.batch = None;
         Ok(())
     }
 

@@ -35,12 +35,12 @@ pub use parts::{
     Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction, Work,
 };
 pub use sequences::Sequences;
-pub use spoken::Spoken;
+pub use spoken::{Said, Spoken};
 pub use states::{Group, State};
 pub use tally::{Call, Tally};
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
-/// session being closed.
+/// session being closed; and whether a cancel, its client's too, may hit the next one.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Overdue {
     #[default]
@@ -154,8 +154,9 @@ impl Server {
     /// A query of its client has been answered, or has failed.
     #[inline]
     pub fn query_answered(&mut self) {
-        if self.cancel.overdue != Overdue::No {
-            self.cancel.overdue = if self.cancel.under_way > 0 { Overdue::Answered } else { Overdue::No };
+        let is_under_way = self.cancel.under_way > 0;
+        if is_under_way || self.cancel.overdue != Overdue::No {
+            self.cancel.overdue = if is_under_way { Overdue::Answered } else { Overdue::No };
             // A cancel that waited for the end of the pooler's own query comes too late.
             self.cancel.is_requested = false;
         }

@@ -253,6 +253,14 @@ pub struct Cancelling {
     pub overdue: Overdue,
 }
 
+impl Cancelling {
+    /// Whether a cancel is wanted or under way, or may hit what comes next.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.under_way > 0 || self.is_requested || self.overdue != Overdue::No
+    }
+}
+
 /// How it ends.
 #[derive(Debug, Default)]
 pub struct End {

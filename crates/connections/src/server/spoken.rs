@@ -1,40 +1,57 @@
-//! Which statement the names in a client's messages stand for, as far as statistics need it.
+//! Which statement the names in a client's messages stand for: its row in the statistics, and what it may do to its transaction.
 //!
 //! Kept from link to release. Where prepared statements are mapped, their names are the session's, and only portals stand here.
-//! Promises a bound on what is kept; a name beyond it stands for no statement.
+//! Promises a bound on what is kept; a name beyond it stands for a statement of which nothing is known.
 
 use std::collections::BTreeMap;
 
+use session_state::access::Access;
 use units::{StatementRow, limits};
+
+/// The statement of a message, or the text of several.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Its row in the statistics.
+    pub row: StatementRow,
+    /// What it may do to its transaction.
+    pub access: Access,
+}
+
+impl Said {
+    /// Of the pooler's own messages: nothing of a client's is committed by them.
+    pub const OWN: Said = Said { row: StatementRow::NONE, access: Access::ReadOnly };
+    /// A function that is called by its oid.
+    pub const FUNCTION: Said = Said { row: StatementRow::NONE, access: Access::ReadWrite };
+}
 
 /// Of one server's session.
 #[derive(Debug, Default)]
 pub struct Spoken {
     /// The statement without a name, if it was parsed here.
-    pub parsed: StatementRow,
+    pub parsed: Said,
     /// The statement of the portal without a name.
-    pub bound: StatementRow,
+    pub bound: Said,
     named: Option<Box<Names>>,
 }
 
 #[derive(Debug, Default)]
 struct Names {
-    portals: BTreeMap<Box<[u8]>, StatementRow>,
-    statements: BTreeMap<Box<[u8]>, StatementRow>,
+    portals: BTreeMap<Box<[u8]>, Said>,
+    statements: BTreeMap<Box<[u8]>, Said>,
 }
 
 impl Spoken {
     /// Another session has got the server.
     #[inline(always)]
     pub fn clear(&mut self) {
-        (self.parsed, self.bound) = (StatementRow::NONE, StatementRow::NONE);
+        (self.parsed, self.bound) = (Said::default(), Said::default());
         if self.named.is_some() {
             self.named = None;
         }
     }
 
     /// A statement is parsed under this name.
-    pub fn parse(&mut self, name: &[u8], statement: StatementRow) {
+    pub fn parse(&mut self, name: &[u8], statement: Said) {
         if name.is_empty() {
             self.parsed = statement;
         } else {
@@ -43,7 +60,7 @@ impl Spoken {
     }
 
     /// The statement that was parsed under this name.
-    pub fn statement(&self, name: &[u8]) -> StatementRow {
+    pub fn statement(&self, name: &[u8]) -> Said {
         if name.is_empty() {
             return self.parsed;
         }
@@ -52,7 +69,7 @@ impl Spoken {
 
     /// A portal of a statement is bound under this name.
     #[inline]
-    pub fn bind(&mut self, name: &[u8], statement: StatementRow) {
+    pub fn bind(&mut self, name: &[u8], statement: Said) {
         if name.is_empty() {
             self.bound = statement;
         } else {
@@ -62,7 +79,7 @@ impl Spoken {
 
     /// The statement of an Execute, of which this is the body or its beginning.
     #[inline]
-    pub fn executed(&self, body: &[u8]) -> StatementRow {
+    pub fn executed(&self, body: &[u8]) -> Said {
         match body.first() {
             Some(0) => self.bound,
             _ => self.executed_by_name(body),
@@ -70,13 +87,13 @@ impl Spoken {
     }
 
     #[cold]
-    fn executed_by_name(&self, body: &[u8]) -> StatementRow {
+    fn executed_by_name(&self, body: &[u8]) -> Said {
         let name = body.split(|&byte| byte == 0).next().unwrap_or_default();
         self.named.as_ref().and_then(|named| named.portals.get(name)).copied().unwrap_or_default()
     }
 }
 
-fn keep(names: &mut BTreeMap<Box<[u8]>, StatementRow>, name: &[u8], statement: StatementRow) {
+fn keep(names: &mut BTreeMap<Box<[u8]>, Said>, name: &[u8], statement: Said) {
     if name.len() > limits::NAME_LEN_MAX {
         return;
     }
@@ -91,27 +108,31 @@ fn keep(names: &mut BTreeMap<Box<[u8]>, StatementRow>, name: &[u8], statement: S
 mod tests {
     use super::*;
 
+    fn said(place: usize) -> Said {
+        Said { row: StatementRow::new(place, 0), access: Access::ReadWrite }
+    }
+
     #[test]
     fn names_stand_for_what_they_were_given_last() {
-        let (one, two) = (StatementRow::new(1, 0), StatementRow::new(2, 0));
+        let (one, two) = (said(1), said(2));
         let mut spoken = Spoken::default();
         spoken.parse(b"", one);
         spoken.parse(b"s", two);
         spoken.bind(b"", spoken.statement(b"s"));
         spoken.bind(b"p", spoken.statement(b""));
         assert_eq!((spoken.executed(b"\0\0\0\0\0"), spoken.executed(b"p\0\0\0\0\0")), (two, one));
-        assert_eq!(spoken.executed(b"q\0\0\0\0\0"), StatementRow::NONE);
+        assert_eq!(spoken.executed(b"q\0\0\0\0\0"), Said::default());
         spoken.clear();
-        assert_eq!((spoken.executed(b"\0"), spoken.executed(b"p\0")), (StatementRow::NONE, StatementRow::NONE));
+        assert_eq!((spoken.executed(b"\0"), spoken.executed(b"p\0")), (Said::default(), Said::default()));
     }
 
     #[test]
     fn what_is_kept_has_a_bound() {
         let mut spoken = Spoken::default();
         for number in 0..10_000 {
-            spoken.bind(format!("portal {number}").as_bytes(), StatementRow::new(1, 0));
+            spoken.bind(format!("portal {number}").as_bytes(), said(1));
         }
-        spoken.bind(&vec![b'x'; limits::NAME_LEN_MAX + 1], StatementRow::new(1, 0));
+        spoken.bind(&vec![b'x'; limits::NAME_LEN_MAX + 1], said(1));
         let kept = spoken.named.map_or(0, |named| named.portals.len());
         assert!((1..=limits::NAMES_COUNTED_MAX).contains(&kept), "{kept}");
     }

@@ -46,6 +46,8 @@ pub enum Group {
     Idle,
     /// In use.
     Linked,
+    /// Closed while PostgreSQL was at work for it, and not taken to have ended yet. No state: its connection is gone.
+    Ending,
 }
 
 impl State {

@@ -27,7 +27,9 @@ pub struct Servers {
     /// Servers on their way to other workers, counted here until they have arrived.
     pub lent: u32,
     /// How many are in each group.
-    groups: [u32; 5],
+    groups: [u32; 6],
+    /// When those in [`Group::Ending`] are taken to have ended, in order.
+    ends: VecDeque<Time>,
     /// Servers to close when they are released, since a reload has made the pool smaller.
     surplus: u32,
     /// Servers to close when they are released, since it is another pool's turn at a cap.
@@ -104,7 +106,7 @@ impl Servers {
 
     /// How many servers have logged in.
     pub fn open(&self) -> u32 {
-        self.all() - self.count(Group::Opening)
+        self.all() - self.count(Group::Opening) - self.count(Group::Ending)
     }
 
     /// How many of these may serve any session.
@@ -124,7 +126,7 @@ impl Servers {
 
     /// Servers here that do not have to be closed already, and are not idle.
     pub fn unpromised(&self) -> u32 {
-        (self.all() - self.count(Group::Idle))
+        (self.all() - self.count(Group::Idle) - self.count(Group::Ending))
             .saturating_sub(self.lent + self.yields + self.surplus + self.own.opening + self.own.open)
     }
 
@@ -137,6 +139,26 @@ impl Servers {
     pub fn leave(&mut self, group: Group) {
         debug_assert!(self.groups[group as usize] > 0, "counts per group have come apart");
         self.groups[group as usize] -= 1;
+    }
+
+    /// A server was closed while PostgreSQL was at work for it: it counts until `at`, which is no earlier than that of others before.
+    pub fn ends_at(&mut self, at: Time) {
+        self.enter(Group::Ending);
+        self.ends.push_back(at);
+    }
+
+    /// When the next server in [`Group::Ending`] is taken to have ended.
+    pub fn next_end(&self) -> Option<Time> {
+        self.ends.front().copied()
+    }
+
+    /// Takes one that has ended by now out of [`Group::Ending`]. Whether there was one.
+    pub fn take_ended(&mut self, now: Time) -> bool {
+        let has_ended = self.ends.pop_front_if(|at| *at <= now).is_some();
+        if has_ended {
+            self.leave(Group::Ending);
+        }
+        has_ended
     }
 
     /// Removes a server from the idle list: usually it is the one used last.

@@ -129,8 +129,7 @@ impl Known {
     /// What a text may do beside what it says.
     #[inline]
     pub(crate) fn side_effects(&self, words: &[Word], marks: Marks) -> SideEffects {
-        // Where nobody asks, a function that the text calls may write.
-        if self.is_on { self.look_up(words, marks) } else { SideEffects::WRITES }
+        if self.is_on { self.look_up(words, marks) } else { SideEffects::NONE }
     }
 
     fn look_up(&self, words: &[Word], marks: Marks) -> SideEffects {

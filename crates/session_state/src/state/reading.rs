@@ -305,11 +305,15 @@ impl Reader {
         (Reading { marks, side_effects: note.side_effects, only_reads }, Some((&mut note.row, rules)))
     }
 
-    /// The row of a text that is not read for its effects; `None`: it cannot be read.
+    /// The row of a text that is not read for its effects, and what it may do to its transaction, whatever its names do. `None`: it cannot
+    /// be read.
     #[inline]
-    pub fn known_row(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Option<(&mut KnownRow, Rules)> {
+    pub fn known_row(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Option<(&mut KnownRow, Rules, Access)> {
         let rules = self.rules(parameters)?;
-        Some((&mut self.memo.entry(&Text::new(text, rules)).1.row, rules))
+        let (summary, note) = self.memo.entry(&Text::new(text, rules));
+        // What the names in it do is not looked up.
+        let reading = Reading { marks: summary.marks(), side_effects: SideEffects::WRITES, only_reads: false };
+        Some((&mut note.row, rules, reading.access()))
     }
 
     /// As [`Reader::read`], of a text that was read before, with a note of what came out of it.

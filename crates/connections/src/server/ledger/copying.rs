@@ -16,6 +16,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
+use session_state::access::Access;
 use units::StatementRow;
 use wire::backend::tag;
 
@@ -165,6 +166,7 @@ impl Ledger {
             owner: Answerer::Client,
             expect: Expect::CopyEnd,
             noted: false,
+            access: Access::ReadOnly,
             statement: StatementRow::NONE,
         });
     }
@@ -251,7 +253,15 @@ impl Ledger {
         }
         let Some(owner) = self.copying.take_answered() else { return };
         (self.skipping, self.open) = (false, false);
-        self.owed.push_front(Entry { owner, expect: Expect::Sync, noted: false, statement: StatementRow::NONE });
+        // It answers a COPY that may have been done.
+        let access = Access::ReadWrite;
+        self.owed.push_front(Entry {
+            owner,
+            expect: Expect::Sync,
+            noted: false,
+            access,
+            statement: StatementRow::NONE,
+        });
     }
 }
 

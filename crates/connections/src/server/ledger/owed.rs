@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use session_state::access::Access;
 use session_state::prepared::StatementId;
 
 use super::counts::Counts;
@@ -116,6 +117,13 @@ impl Owed {
         }
     }
 
+    /// The oldest answer ends a batch that has failed: nothing is committed with it.
+    pub(super) fn commit_nothing(&mut self) {
+        if let Some(entry) = &mut self.front {
+            entry.access = Access::ReadOnly;
+        }
+    }
+
     /// No entry has an owner any more.
     pub(super) fn disown(&mut self) {
         self.front.iter_mut().chain(&mut self.later).for_each(|entry| entry.owner = Answerer::Nobody);
@@ -130,7 +138,7 @@ mod tests {
     use super::*;
 
     fn entry(expect: Expect) -> Entry {
-        Entry { owner: Answerer::Client, expect, noted: false, statement: StatementRow::NONE }
+        Entry { owner: Answerer::Client, expect, noted: false, access: Access::ReadOnly, statement: StatementRow::NONE }
     }
 
     #[test]
