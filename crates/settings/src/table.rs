@@ -96,7 +96,7 @@ settings! {
     }
 
     Waiting waiting: WaitingSettings, "Waiting and time limits" {
-        query_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: query_timeout, "A query that runs for longer is cancelled, and its client goes on. Where pool_fidelity is classic, and in session mode, the client is closed. 0: never.";
+        query_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: query_timeout, "A query that runs for longer is cancelled, and its client goes on; if it may be committing, its server is closed instead, and its client gets 08007. Where pool_fidelity is classic, and in session mode, the client is closed. 0: never.";
         query_wait_timeout: Option<Duration> = Seconds, Some("120"), Yes, Works, PgBouncer, databases and users: query_wait_timeout, "How long a client waits for a server before it gets an error and is closed; 0: for ever.";
         idle_transaction_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: idle_transaction_timeout, "Closes a client that idles inside a transaction for so long; 0: never.";
         transaction_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: transaction_timeout, "Closes a client whose transaction lasts longer; 0: never.";

@@ -44,7 +44,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
 /// I12: the counts that decisions use equal what the tables contain.
 fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for pool in &parts.pools {
-        let mut groups = [0_u32; 5];
+        let mut groups = [0_u32; 6];
         for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id) {
             groups[server.state().group() as usize] += 1;
         }

@@ -10,7 +10,7 @@ use wire::sqlstate;
 use crate::events::forgotten_pools;
 use crate::limits::deadlines;
 use crate::limits::limiters::Limiters;
-use crate::servers::{cancellers, capacity, closed_servers, listener, loans, name_polls};
+use crate::servers::{capacity, closed_servers, drains, listener, loans, name_polls};
 use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries};
 use crate::tables::due::Due;
 use crate::tables::notices::{PINNED, write_notice};
@@ -40,9 +40,12 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
     }
 }
 
-/// A deadline of a session has passed: the session is refused.
+/// A deadline of a session has passed: the session is refused. In `classic` the code is PgBouncer's, whatever becomes of its query.
 fn refuse_overdue(tables: &mut Tables, conn: ConnId, words: &str) {
-    let code = sqlstate::PROTOCOL_VIOLATION;
+    let code = match tables.view().may_be_committing(conn) {
+        true => sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
+        false => sqlstate::PROTOCOL_VIOLATION,
+    };
     let Some(limit) = tables.view().pin_limit(conn) else { return tables.agenda.refuse(conn, code, words) };
     let message = &format!("{words}: {PINNED}");
     let last = ErrorResponse { severity: "FATAL", code, message, detail: Some(&limit), hint: None };
@@ -83,10 +86,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
     }
     let server = &tables.servers[conn];
     match *server.state() {
-        ServerState::Draining { cancelled: false, .. } => {
-            cancellers::cancel_drain(tables, step, conn);
-            timers::arm_server(tables, conn);
-        }
+        ServerState::Draining { cancelled: false, .. } => drains::stop(tables, step, conn),
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
             lost_servers::login_failed(tables, step, conn, why);
         }
@@ -121,6 +121,7 @@ pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at:
             pool.exchange.begged.clear();
             loans::look_around(tables, step, id);
         }
+        closed_servers::ended(tables, step, id);
         capacity::request_reserve(tables, step, id);
         tables.agenda.feed(id);
         if tables.pools.get(id).is_some_and(|pool| pool.is_retired()) {

@@ -43,6 +43,7 @@ pub(crate) fn act_on_words(
         return true;
     }
     if let Some((code, words)) = words.lost {
+        tables.servers[conn].end.gone = true;
         lost_servers::server_lost(tables, limiters, step, conn, code, &words);
         return true;
     }

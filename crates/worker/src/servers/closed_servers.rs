@@ -8,7 +8,8 @@ use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use settings::PoolMode;
-use units::{ConnId, PoolId, Time};
+use units::deadline::Owner;
+use units::{ConnId, PoolId, Time, limits};
 use wire::{frontend, sqlstate};
 
 use crate::tables::Tables;
@@ -36,6 +37,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         chaos.gone(conn);
     }
     let listened = matches!(server.state(), ServerState::Listening);
+    let is_at_work = is_at_work(&server);
     let greeted = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
     if greeted && !server.end.gone && server.flow.is_clear() && server.is_clean() {
         step.actions.send_new(conn, frontend::encode_terminate);
@@ -54,9 +56,14 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         waits.lost(conn, step.now);
     }
     tables.agenda.publish_shared(pool);
-    let freed =
-        ToCoordinator::Freed { pool: id, worker: tables.id, fresh: group == connections::server::Group::Opening };
-    step.actions.post_to_coordinator(freed);
+    if is_at_work {
+        let at = step.now + limits::ENDING;
+        pool.servers.ends_at(at);
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+    } else {
+        let freed = ToCoordinator::Freed { pool: id, worker: tables.id, fresh: group == Group::Opening };
+        step.actions.post_to_coordinator(freed);
+    }
     if server.traces.is_unsettled {
         tables.agenda.follow(Followup::Settle { pool: id, server: conn, lost: true });
     }
@@ -69,6 +76,24 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     if listened {
         tables.agenda.follow(Followup::ListenerLost(id, why.to_owned()));
     }
+}
+
+/// Whether PostgreSQL may still be at work for a server when its connection is closed.
+fn is_at_work(server: &Server) -> bool {
+    let has_begun = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
+    has_begun && !server.end.gone && !server.ledger.is_clear()
+}
+
+/// Servers of a pool that were closed at work are taken to have ended: they do not count any more.
+pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    while pool.servers.take_ended(step.now) {
+        step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, worker: tables.id, fresh: false });
+    }
+    if let Some(at) = pool.servers.next_end() {
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+    }
+    forget_database(tables, step.now, id);
 }
 
 /// A server was closed that was one session's own. If the session has not ended already, or for a better reason, it ends.
@@ -134,8 +159,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     if !pool.is_vacating(now) {
         return;
     }
-    let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
-    if groups.into_iter().all(|group| pool.servers.count(group) == 0) {
+    if pool.servers.all() == 0 {
         pool.welcome.report = None;
     }
 }

@@ -1,4 +1,5 @@
-//! A server whose client is gone: the answers it still owes are read and discarded before it is used again.
+//! A server whose client is gone: the answers it still owes are read and discarded before it is used again. If they do not come soon, it is
+//! asked to stop; and closed, if it may be committing, or if stopping one statement would leave others.
 
 use connections::server::{Chore, Server, State as ServerState};
 use link::server_questions::question_syncs;
@@ -10,7 +11,10 @@ use wire::frontend;
 use wire::frontend::{CopyFail, Query};
 
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
-use crate::tables::Tables;
+use crate::tables::{Tables, timers};
+
+/// Why a server is closed whose client is gone, and which may be committing or has several statements to run.
+const UNFINISHED: &str = "client disconnect with unfinished statements";
 
 /// A linked server loses its client: begins to read and discard the answers it still owes.
 pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
@@ -36,6 +40,10 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         free_servers::reset_or_free(tables, step, server_id);
         return;
     }
+    if !server.ledger.owes_one(server.transaction.status) {
+        closed_servers::close_server(tables, step, server_id, UNFINISHED);
+        return;
+    }
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
         end_batch(server_id, server, step);
     }
@@ -49,6 +57,17 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
     }
 }
 
+/// A server whose client is gone has answered for long enough.
+pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let server = &tables.servers[conn];
+    // A cancel would make a commit known that waits for its standby.
+    if server.ledger.may_commit(server.transaction.status) && !does(&tables.settings, Fault::CancelCommits) {
+        return closed_servers::close_server(tables, step, conn, UNFINISHED);
+    }
+    cancellers::cancel_drain(tables, step, conn);
+    timers::arm_server(tables, conn);
+}
+
 pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     let ServerState::Draining { read, .. } = *server.state() else { unreachable!("a server that does not drain") };
@@ -59,7 +78,7 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     question_syncs(step, conn, server);
     if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
         if read > limits::DRAIN_LEN_MAX {
-            cancellers::cancel_drain(tables, step, conn);
+            stop(tables, step, conn);
         }
         return;
     }

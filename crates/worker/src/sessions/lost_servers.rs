@@ -32,6 +32,9 @@ use crate::tables::{Tables, backpressure, timers};
 /// After a failure, the first pause before the next try.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 
+/// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
+const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
+
 pub(crate) fn server_hung_up(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -68,7 +71,9 @@ pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &
 
 /// A linked server is lost. A session outside a transaction that waits for at most one answer survives it: it gets an
 /// error as that answer, and may go on. Nothing is sent again, since it may have taken effect. A session in a
-/// transaction, or with more under way, ends: its next statement would run outside its transaction.
+/// transaction, or with more under way, ends: its next statement would run outside its transaction. `code`: PostgreSQL's own, or the
+/// pooler's for what is undone for certain. Of what may have been committed the pooler says 08007.
+//= pg18 errcodes-appendix
 pub(crate) fn server_lost(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -87,6 +92,8 @@ pub(crate) fn server_lost(
     }
     // Its client was gone already.
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
+    let is_known = !OWN.contains(&code) || !server.ledger.may_commit(server.transaction.status);
+    let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
     let error_forwarded = server.end.fatal_error_forwarded;
     let answer_failed = server.transaction.answer_failed;

@@ -1,10 +1,11 @@
 //! A query that takes longer than `query_timeout`: its cancel, and what happens to its server if the cancel has no
-//! effect.
+//! effect, or must not be sent since PostgreSQL may be committing.
 
 use connections::server::Overdue;
 use link::overdue::WORDS;
 use machine::Step;
 use machine::observe::{Level, Topic};
+use machine::sabotage::{Fault, does};
 use units::ConnId;
 use wire::sqlstate;
 
@@ -17,8 +18,10 @@ use crate::tables::{Tables, timers};
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
     let server = &mut tables.servers[server_id];
-    if server.backend.secret.is_empty() {
-        // It cannot be cancelled.
+    let may_commit =
+        server.ledger.may_commit(server.transaction.status) && !does(&tables.settings, Fault::CancelCommits);
+    if server.backend.secret.is_empty() || may_commit {
+        // It cannot be cancelled, or its commit would be told although it waits for a standby.
         give_up_overdue(tables, limiters, step, conn);
         return;
     }
@@ -28,8 +31,8 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     timers::arm_session(tables, conn);
 }
 
-/// The cancel had no effect: the server is closed. Its client gets an error, and goes on if nothing else is lost with
-/// the server.
+/// No cancel is sent, or it had no effect: the server is closed. Its client gets an error, and goes on if nothing else is lost with the
+/// server.
 pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server = tables.sessions[conn].server().expect("a query that runs has a server");
     lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, "query timeout");

@@ -151,6 +151,10 @@ impl View<'_> {
             ServerState::Busy(Chore::First) => Some((server.work.since + limits::FIRST_NAMES, Chore::First.words())),
             ServerState::Busy(chore) => Some((server.work.since + limits::HOUSEKEEPING, chore.words())),
             ServerState::Draining { cancelled: false, .. } => Some((server.work.since + limits::DRAIN, "drain")),
+            ServerState::Draining { .. } if !server.ledger.is_clear() => {
+                Some((server.work.since + limits::DRAIN + limits::DRAIN_CANCELLED, "client disconnect"))
+            }
+            // A cancel is under way.
             ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, "client disconnect")),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
