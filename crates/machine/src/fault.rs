@@ -51,11 +51,13 @@ pub enum Sabotage {
     PassOnTwice,
     /// Servers are read although SUSPEND is in force (breaks I16).
     ReadSuspended,
+    /// A commit that takes too long is cancelled (breaks I4).
+    CancelCommits,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 23] = [
+    pub const ALL: [Sabotage; 24] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -79,6 +81,7 @@ impl Sabotage {
         Sabotage::RemoveSilently,
         Sabotage::PassOnTwice,
         Sabotage::ReadSuspended,
+        Sabotage::CancelCommits,
     ];
 }
 
@@ -103,4 +106,5 @@ pub enum Fault {
     RemoveSilently,
     PassOnTwice,
     ReadSuspended,
+    CancelCommits,
 }

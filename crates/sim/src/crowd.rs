@@ -114,6 +114,10 @@ impl Crowd {
         self.visitors[number as usize].cancels = cancels;
     }
 
+    pub(crate) fn visitor(&self, number: u32) -> Option<Visitor> {
+        self.visitors.get(number as usize).copied()
+    }
+
     /// Notes that a cancel has interrupted a query of this client.
     pub(crate) fn note_struck(&mut self, number: u32) -> Option<Visitor> {
         let visitor = self.visitors.get_mut(number as usize)?;

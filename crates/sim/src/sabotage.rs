@@ -9,7 +9,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         // A server that still owes answers is linked to another session: its answers or its state reach the wrong
         // client.
         Sabotage::ReleaseAtFirstReady | Sabotage::SkipDrain => &[2, 3, 9, 11],
-        Sabotage::ForwardLateCancel | Sabotage::PassOnTwice => &[4],
+        Sabotage::ForwardLateCancel | Sabotage::PassOnTwice | Sabotage::CancelCommits => &[4],
         // The server is lost: so is its capacity, and a session that waits for it waits for ever.
         Sabotage::LoseLentServer => &[6, 12],
         Sabotage::NewestWaiterFirst | Sabotage::OwnWaitersFirst => &[7],

@@ -42,7 +42,7 @@ fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     // Most worlds have no classes.
     let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
     // In most worlds sessions are not followed.
-    let hears = matches!(fault, Sabotage::UnlistenForAll | Sabotage::WithholdNews);
+    let hears = matches!(fault, Sabotage::UnlistenForAll | Sabotage::WithholdNews | Sabotage::CancelCommits);
     let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.
     let workers = (fault == Sabotage::RejuvenateLent).then_some(4);

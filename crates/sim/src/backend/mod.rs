@@ -67,6 +67,9 @@ impl Running {
     const ALONE: Running = Running::Simple { statements: Vec::new(), at: 0 };
 }
 
+/// One commit in so many waits for its standby, where some do.
+const SLOW_COMMIT: u32 = 5;
+
 #[derive(Debug, Default)]
 struct CopyIn {
     sum: u32,
@@ -86,6 +89,10 @@ pub struct Backend {
     judge: Judge,
     /// How many ReadyForQuery it has sent.
     readies: u64,
+    /// Some commits wait for so many microseconds until their synchronous standby has them.
+    standby: Option<u64>,
+    /// The answer to a commit that waits.
+    committed: Option<Vec<u8>>,
 }
 
 impl Backend {
@@ -107,7 +114,19 @@ impl Backend {
             mark: None,
             judge,
             readies: 0,
+            standby: None,
+            committed: None,
         }
+    }
+
+    /// Some of its commits wait for so many microseconds.
+    pub(crate) fn follow_standby(&mut self, micros: Option<u64>) {
+        self.standby = micros;
+    }
+
+    /// It has committed, and waits until its standby has done so too: a cancel would end the wait, and its client would be told.
+    pub(crate) fn waits_for_standby(&self) -> bool {
+        self.committed.is_some()
     }
 
     /// The same session at another server: it has its settings, and what SQL has prepared.
@@ -282,7 +301,13 @@ impl Backend {
     }
 
     fn run(&mut self, body: &Body, described: bool, out: &mut Vec<u8>) -> Result<Ran, SettingRefusal> {
+        let before = out.len();
         let ran = self.session.run(body, self.mark, described, out)?;
+        let is_slow = || self.mark.is_some_and(|mark| mark.number.is_multiple_of(SLOW_COMMIT));
+        if let (Body::Commit, Some(micros)) = (body, self.standby.filter(|_| is_slow())) {
+            self.committed = Some(out.split_off(before));
+            return Ok(Ran::Sleeps(micros));
+        }
         if ran == Ran::CopiesIn {
             self.copy = Some(CopyIn::default());
         }
@@ -294,6 +319,17 @@ impl Backend {
 
     /// A sleep is over, or cancelled.
     pub fn wake(&mut self, cancelled: bool, out: &mut Vec<u8>) -> Progress {
+        if let Some(committed) = self.committed.take() {
+            // A cancel only ends the wait. //= pg18 warm-standby#SYNCHRONOUS-REPLICATION
+            out.extend(committed);
+            return match std::mem::replace(&mut self.running, Running::Nothing) {
+                Running::Nothing | Running::Portal(_) => Progress::Done,
+                simple @ Running::Simple { .. } => {
+                    self.running = simple;
+                    self.go_on(out)
+                }
+            };
+        }
         if cancelled {
             self.copy = None;
             self.error(&refusal("57014", "canceling statement due to user request"), out);

@@ -6,7 +6,7 @@
 //! cancel was sent must be whom it interrupts.
 //!
 //! A cancel because of `query_timeout` is for the first unit whose answer the pooler has not read. That unit must have
-//! lasted for `query_timeout` when the cancel was sent. A later unit that the client had sent by then may be
+//! lasted for `query_timeout` when the cancel was sent. It hits no commit. A later unit that the client had sent by then may be
 //! interrupted instead: a CancelRequest names a process, not a query.
 
 use settings::Fidelity;
@@ -17,6 +17,19 @@ use crate::crowd::Visitor;
 use crate::link::Link;
 use crate::plan::Plan;
 use crate::process::Process;
+
+/// A cancel is about to interrupt a commit of this client that waits for its standby: then the client is told what a failover may lose. Only
+/// its client may want that.
+pub(crate) fn commit(process: &Process, (client, visitor): (u32, Option<Visitor>)) -> Result<(), Finding> {
+    if visitor.is_none_or(|visitor| visitor.cancels > 0) {
+        return Ok(());
+    }
+    let number = process.number();
+    Err((
+        4,
+        format!("the pooler cancels a commit of client {client} on server {number}, which has asked for no cancel"),
+    ))
+}
 
 /// Whether the cancelled unit had lasted for `query_timeout`. The time begins when the pooler sends the query, and
 /// includes its travel to the server.

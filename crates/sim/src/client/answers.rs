@@ -145,7 +145,7 @@ impl Client {
         if !self.who.may_lose(plan) || facts.trouble_at.is_none() {
             return false;
         }
-        let code = || Fields::decode(body).code().is_some_and(|code| code == b"08006" || code.starts_with(b"57P"));
+        let code = || Fields::decode(body).code().is_some_and(is_of_loss);
         message == tag::ERROR && code() || self.talk.twin.is_failure_forgotten(message, body)
     }
 
@@ -159,11 +159,17 @@ impl Client {
             return false;
         };
         let waited = facts.now.saturating_sub(self.debt.since.unwrap_or(facts.now));
+        let fields = Fields::decode(body);
+        // What may be committing is not cancelled: its server is closed without more patience.
+        let patience = match fields.code() {
+            Some(b"57014") => timeout + grace,
+            Some(b"08007") => timeout,
+            _ => return false,
+        };
         message == tag::ERROR
             && plan.cancels_overdue(self.who.mode)
-            && Fields::decode(body).code() == Some(b"57014")
-            && Fields::decode(body).message() == Some(b"query timeout")
-            && u128::from(waited) >= (timeout + grace).as_micros()
+            && fields.message() == Some(b"query timeout")
+            && u128::from(waited) >= patience.as_micros()
     }
 
     /// Handles messages after a loss until all is answered: errors, or its own answers from another server, but no
@@ -289,7 +295,7 @@ impl Client {
             _ if self.replica.is_some() && !self.is_ready() && is_of_login(code) => {
                 trouble_lately || words == "connect timeout" && waited(settings.global.servers.server_connect_timeout)
             }
-            _ => (code == "08006" || code.starts_with("57P")) && trouble,
+            _ => is_of_loss(code.as_bytes()) && trouble,
         }
     }
 
@@ -320,6 +326,11 @@ impl Client {
         }
         Err((8, format!("the connection ended without a word: {}", self.describe())))
     }
+}
+
+/// Whether a lost server's error has this code: what may have been committed has another one than what was not.
+fn is_of_loss(code: &[u8]) -> bool {
+    code == b"08006" || code == b"08007" || code.starts_with(b"57P")
 }
 
 /// Whether a failed login of a server, or one that did not come about, has this code.

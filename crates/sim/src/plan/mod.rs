@@ -379,6 +379,14 @@ fn fidelity(seed: u64) -> Fidelity {
     *random.pick(&DECIDED)
 }
 
+impl Plan {
+    /// How many microseconds some commits wait for their synchronous standby: longer than a query may take.
+    pub(crate) fn slow_commits(&self) -> Option<u64> {
+        let timeout = self.settings.global.waiting.query_timeout.filter(|_| self.seed.is_multiple_of(2))?;
+        Some(2 * timeout.as_micros() as u64)
+    }
+}
+
 /// Where it cancels, query_timeout is short, so that it often passes.
 fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);

@@ -311,6 +311,7 @@ impl Process {
                 self.walsender = message.parameter(b"replication").map(|_| Walsender::default());
                 let session = self.is_of_session_pool(&course.plan);
                 self.backend = Backend::new(shared, values, &self.user, session, true);
+                self.backend.follow_standby(course.plan.slow_commits());
                 self.backend.set_pid(self.key.0);
                 self.pipe.put_back(&inbox[used..]);
                 Start::Session

@@ -277,6 +277,9 @@ impl World {
         let Some(mut process) = struck.map(Process::name).and_then(|name| self.postgres.take(name)) else { return };
         let World { course, pooler, crowd, .. } = self;
         if let Some(client) = process.backend.client() {
+            if process.backend.waits_for_standby() {
+                course.judge(i04_cancels::commit(&process, (client, crowd.visitor(client))));
+            }
             if i04_cancels::is_overdue(&course.plan, &process, aim) {
                 course.census.cancels.overdue += 1;
             } else if let Some(visitor) = crowd.note_struck(client) {
