@@ -5,3 +5,4 @@ mod evil_servers;
 mod faults;
 mod hostile;
 mod hosts;
+mod outcomes;
