@@ -1,6 +1,6 @@
 //! Servers and clients that die at the worst moment: the errors that are promised, and nobody else's business.
 //!
-//! Promised: whoever had something open on a lost server is told 57P01, 57P02, 57P03 or 08006 once; everybody else waits
+//! Promised: whoever had something open on a lost server is told 57P01, 57P02, 57P03, 08006 or 08007 once; everybody else waits
 //! and is served. What a client changed and was not told is unknown; what it was told is true.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use outer::{Client, Gone, Pgbench, Stage, Wishes, eventually, frontend};
 
 /// What a client may be told when its server is lost under it.
-const LOST: [&str; 4] = ["57P01", "57P02", "57P03", "08006"];
+const LOST: [&str; 5] = ["57P01", "57P02", "57P03", "08006", "08007"];
 
 /// The SQLSTATE that ended a conversation, or was told in it.
 fn told(outcome: &Result<outer::Answer, Gone>) -> String {
