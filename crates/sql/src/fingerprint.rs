@@ -14,6 +14,7 @@ use crate::chunk::{CHUNK_LEN, Chunk, Places};
 use crate::lexer::{TokenKind, Unlexable, dollar, prefixed};
 use crate::scan::{self, BEGINS, Begins};
 use crate::text::Text;
+use crate::unicode_names;
 use std::fmt;
 
 /// Of a text, under one key.
@@ -233,13 +234,13 @@ impl FingerprintWalk<'_> {
         Some(None)
     }
 
-    /// Where a name in quotes ends; behind `U&` the server would decode it.
+    /// Where a name in quotes ends; behind `U&` it must be one that is read.
     #[inline(always)]
     fn quoted_end(&self, start: usize, floor: usize) -> Option<usize> {
         if self.may_be_encoded(start, floor)
-            && self.prefix(start, floor).is_some_and(|at| matches!(self.text[at], b'u' | b'U'))
+            && let Some(at) = self.prefix(start, floor).filter(|at| matches!(self.text[*at], b'u' | b'U'))
         {
-            return None;
+            return unicode_names::end(self.text, at);
         }
         scan::quoted(self.text, start + 1, b'"')
     }

@@ -6,6 +6,7 @@
 
 use crate::scan::{self, BEGINS, Begins};
 use crate::text::Text;
+use crate::unicode_names;
 use std::fmt;
 
 /// The text is no sequence of tokens, or not the same one for every server. It means whatever the server takes it for.
@@ -92,9 +93,12 @@ fn token_at(text: &[u8], at: usize, begins: Begins, standard: bool) -> Option<(T
     match begins {
         Begins::Word => {
             let end = scan::word(text, at);
+            if end - at == 1 && is_unicode_name(text, at) {
+                return Some((TokenKind::Quoted, unicode_names::end(text, at)?));
+            }
             match prefixed(text, at, end, standard)? {
                 Some(end) => Some((TokenKind::String, end)),
-                None => (end - at <= scan::WORD_LEN_MAX).then_some((TokenKind::Word, end)),
+                None => scan::is_cut_alike(&text[at..end]).then_some((TokenKind::Word, end)),
             }
         }
         Begins::Number => Some((TokenKind::Number, scan::number(text, at)?)),
@@ -122,7 +126,12 @@ pub(crate) fn dollar(text: &[u8], at: usize) -> Option<(TokenKind, usize)> {
 /// The end of a quoted identifier that begins at `at`. The server refuses one without a character, and cuts a long one.
 fn identifier(text: &[u8], at: usize) -> Option<usize> {
     let end = scan::quoted(text, at + 1, b'"')?;
-    (3..=scan::WORD_LEN_MAX + 2).contains(&(end - at)).then_some(end)
+    (end - at > 2 && scan::is_cut_alike(&text[at + 1..end - 1])).then_some(end)
+}
+
+/// Whether an identifier with Unicode escapes begins here.
+fn is_unicode_name(text: &[u8], at: usize) -> bool {
+    matches!(text[at..], [b'u' | b'U', b'&', b'"', ..])
 }
 
 /// Where the string ends whose prefix is the word from `at` to `end`: `Some(None)` if it is a word and no prefix, and
@@ -145,8 +154,7 @@ fn prefixed_by(text: &[u8], at: usize, standard: bool) -> Option<Option<usize>> 
         (b'b' | b'B' | b'x' | b'X', b'\'', _) => |text, at| scan::quoted(text, at, b'\''),
         // A national string is a word and a string, read as any other.
         (b'n' | b'N', b'\'', _) => return Some(None),
-        // A string with Unicode escapes is an error if backslashes escape anyway. An identifier with them would have to
-        // be decoded, by an escape character that may follow it.
+        // A string with Unicode escapes is an error if backslashes escape anyway.
         (b'u' | b'U', b'&', Some(b'\'')) if standard => return unicode(text, at + 3).map(Some),
         (b'u' | b'U', b'&', Some(b'\'' | b'"')) => return None,
         _ => return Some(None),

@@ -69,6 +69,7 @@ mod tags;
 mod text;
 mod trace_parent;
 mod transactions;
+mod unicode_names;
 mod words;
 
 pub use calls::{SetConfig, SetConfigs};

@@ -1,5 +1,7 @@
 //! Names as the server would know them: folded if they stood without quotes, with doubled quotes undoubled.
 
+use crate::scan::WORD_LEN_MAX;
+use crate::unicode_names;
 use std::fmt;
 
 /// Parts that a dotted name may have; PostgreSQL's own and extensions' settings have one or two.
@@ -55,8 +57,14 @@ impl fmt::Debug for Name<'_> {
     }
 }
 
-/// A part's bytes; `part` is a whole token.
+/// A part's bytes; `part` is a whole token. The server cuts a longer one.
 pub(crate) fn part_bytes(part: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let decoded = unicode_names::inside(part).map(|inside| unicode_names::decode(inside).unwrap_or_default());
+    let written = if decoded.is_some() { &b""[..] } else { part };
+    written_bytes(written).chain(decoded.into_iter().flatten()).take(WORD_LEN_MAX)
+}
+
+fn written_bytes(part: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let is_quoted = part.first() == Some(&b'"');
     let inside = if is_quoted { &part[1..part.len() - 1] } else { part };
     let mut after_quote = false;

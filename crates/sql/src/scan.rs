@@ -53,6 +53,11 @@ const fn begins() -> [Begins; 256] {
 //= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS
 pub(crate) const WORD_LEN_MAX: usize = 63;
 
+/// Whether every server cuts an identifier at the same place, if it cuts it at all.
+pub(crate) fn is_cut_alike(name: &[u8]) -> bool {
+    name.len() <= WORD_LEN_MAX || name.is_ascii()
+}
+
 /// The end of an identifier or keyword that begins at `at`.
 pub(crate) fn word(text: &[u8], at: usize) -> usize {
     text[at..].iter().position(|byte| !continues_word(*byte)).map_or(text.len(), |len| at + len)

@@ -88,7 +88,9 @@ fn a_name_after_an_operator_is_no_encoded_one() {
     let key = Key::from_seed(7);
     assert!(text("select x&\"y\"").fingerprint(&key).is_ok());
     assert!(text("select u & \"y\"").fingerprint(&key).is_ok());
-    assert!(text("select u&\"y\"").fingerprint(&key).is_err());
+    assert!(text("select u&\"y\"").fingerprint(&key).is_ok());
+    assert!(text("select u&\"y!0061\" uescape '!'").fingerprint(&key).is_err());
+    assert!(text("select u & \"y!0061\" uescape '!'").fingerprint(&key).is_ok(), "it is no encoded one");
 }
 
 #[test]
@@ -107,7 +109,9 @@ fn names_in_quotes_count_wherever_they_stand() {
         let is_certain = |rest: &str| text(&format!("select{pad} {rest}")).fingerprint(&key).is_ok();
         assert!(!is_certain("\"a"), "a name that does not end");
         assert!(!is_certain("\"a.bcdefgh\".\"i.jklmnopqrstuvw"), "another");
-        assert!(!is_certain("U&\"a\""), "an encoded one");
+        assert!(!is_certain("U&\"a\" uescape '!'"), "an encoded one with an escape character of its own");
+        assert!(!is_certain("U&\"\\a\""), "an encoded one that is refused");
+        assert!(!same("U&\"\\0061\"", "U&\"\\0062\""));
         assert!(is_certain("x&\"a\".\"b\""));
         assert!(is_certain("a.\"b\".c, .5, t.5") && is_certain(".5.6") && !is_certain(".5a"));
     }

@@ -4,7 +4,7 @@ use super::*;
 
 /// On the session.
 fn side_effects(source: &str) -> SideEffects {
-    Body::read(source.as_bytes()).side_effects.without(SideEffects::WRITES)
+    Body::read(source.as_bytes()).side_effects.without(SideEffects::WRITES | SideEffects::NOTIFIES)
 }
 
 #[track_caller]
@@ -108,7 +108,7 @@ fn texts_that_bodies_run() {
 
 #[test]
 fn what_cannot_be_read_is_unknown_and_its_words_are_found() {
-    let body = Body::read(b"begin x := U&\"a\"; listen y; perform f(); end");
+    let body = Body::read(b"begin x := U&\"a\" uescape '!'; listen y; perform f(); end");
     assert_eq!(body.side_effects, SideEffects::UNKNOWN | SideEffects::LISTEN);
     assert!(body.words.iter().any(|word| word.is_called() && word.name() == Word::of(b"f")));
 }
@@ -162,6 +162,13 @@ fn whatever_the_bytes_are_it_ends() {
         }
         Body::read(&source);
     }
+}
+
+#[test]
+fn bodies_that_notify() {
+    let notifies = |source: &str| Body::read(source.as_bytes()).side_effects.any(SideEffects::NOTIFIES);
+    assert!(notifies("begin notify jobs; end") && notifies("begin perform pg_notify('jobs', new.id::text); end"));
+    assert!(notifies("begin execute 'notify ' || c; end") && !notifies("begin raise notice 'notify'; end"));
 }
 
 #[test]
