@@ -56,6 +56,7 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
     }
     let reading = texts::read_text(requests, text);
     attribution::parsed(requests, name);
+    listening::note_notify(requests, reading, text);
     let is_followed = requests.session.tracker.is_some() || reading.is_active();
     let kept = is_followed && is_mapped && !reading.is_plain();
     let marked = kept
@@ -157,6 +158,7 @@ pub(crate) fn bind_followed(
     };
     requests.server.transaction.defines = requests.server.transaction.defines.max(reading.defines());
     texts::note_local_rights(requests.server, reading);
+    listening::note_notify(requests, reading, statement.map(Statement::query));
     let mut followed = None;
     if requests.session.tracker.is_some() || is_active {
         if statement.is_some() {
@@ -224,7 +226,7 @@ pub(crate) fn execute(requests: &mut Requests<'_>, at_hand: &[u8]) -> bool {
     {
         return false;
     }
-    listening::note_notify(requests.server, requests.session, requests.conn, marked.reading);
+    listening::note_notify(requests, marked.reading, Some(&marked.text));
     announcing::defined(requests.session);
     vacating::vacate(requests, &marked.text, marked.reading);
     texts::suspect(requests.session, requests.pool, marked.reading, &marked.text);

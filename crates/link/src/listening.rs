@@ -32,7 +32,6 @@ use connections::server::{Answerer, Expect, Server, State as ServerState};
 use session_state::parameters::Tracked;
 use session_state::state::{Effect, Effects, ListenerWait, Pins, Reading, is_portable, write_identifier};
 use session_state::tracker::Tracker;
-use units::ConnId;
 use wire::backend::{Notification, Status};
 use wire::frontend::{Parse, Query};
 
@@ -177,12 +176,21 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
     pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
 }
 
-/// A text is sent. If it runs NOTIFY, listening sessions get the process id that the client knows; and if the session
+/// A text is sent. If it may run NOTIFY, listening sessions get the process id that the client knows; and if the session
 /// itself listens, it gets the notification before the ReadyForQuery.
-pub(crate) fn note_notify(server: &mut Server, session: &mut Session, conn: ConnId, reading: Reading) {
-    if !reading.notifies() {
+#[inline]
+pub(crate) fn note_notify(requests: &mut Requests<'_>, reading: Reading, text: Option<&[u8]>) {
+    if reading.may_notify() {
+        note_text(requests, reading, text);
+    }
+}
+
+#[cold]
+fn note_text(requests: &mut Requests<'_>, reading: Reading, text: Option<&[u8]>) {
+    if text.is_some_and(|text| !reading.notifies(text, &requests.pool.names.known)) {
         return;
     }
+    let (server, session, conn) = (&mut *requests.server, &mut *requests.session, requests.conn);
     let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
     server.traces.notified_by = if has_real_pid { server.backend.pid } else { session.identity.pid(conn) };
     let (awaited, _) = server.ledger.owing();
@@ -266,5 +274,7 @@ pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let shared = channel.is_ok_and(|channel| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(channel))
     });
-    !is_chore && tracker.journal.listens_alone() && !shared
+    // Who keeps its server because of an unknown statement may have listened by it.
+    let may_listen = tracker.journal.listens_alone() || tracker.pinning.pins().any(Pins::UNKNOWN);
+    !is_chore && may_listen && !shared
 }

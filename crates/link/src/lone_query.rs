@@ -137,5 +137,5 @@ fn text(message: &[u8]) -> Option<&[u8]> {
 #[inline(always)]
 fn is_harmless(reading: Reading) -> bool {
     let is_noted = reading.is_active() || reading.names_statements() || reading.uses_sequences();
-    !is_noted && !reading.may_have_local_rights() && reading.defines() == Defines::Nothing
+    !is_noted && !reading.may_have_local_rights() && !reading.may_notify() && reading.defines() == Defines::Nothing
 }

@@ -40,6 +40,7 @@ pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in
     if texts::sequences(requests, reading, text.unwrap_or_default()) {
         return if query_followed(requests, text, reading, true) { Renamed::No } else { Renamed::Later };
     }
+    listening::note_notify(requests, reading, text);
     requests.ended(Expect::Query);
     Renamed::No
 }
@@ -72,7 +73,7 @@ pub(crate) fn query_followed(
         };
         remedy = brought;
     }
-    listening::note_notify(requests.server, requests.session, requests.conn, reading);
+    listening::note_notify(requests, reading, text);
     if (discards || texts::sequences(requests, reading, bytes)) && !requests.discard_apart() {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }

@@ -63,14 +63,22 @@ side_effects! {
     DEFINES = 19;
     /// Writes to tables. No session state; it matters to who cancels a query, or loses its answer.
     WRITES = 20;
+    /// NOTIFY. No session state; it matters to whom a notification is said to come from.
+    NOTIFIES = 21;
 }
 
 impl SideEffects {
     pub const NONE: SideEffects = SideEffects(0);
     /// Those that matter even where no sequence and no process id does.
     pub(crate) const ACTIVE: SideEffects = SideEffects(
-        !(SideEffects::SEQUENCE.0 | SideEffects::CURRVAL.0 | SideEffects::BACKEND_PID.0 | SideEffects::WRITES.0),
+        !(SideEffects::SEQUENCE.0
+            | SideEffects::CURRVAL.0
+            | SideEffects::BACKEND_PID.0
+            | SideEffects::WRITES.0
+            | SideEffects::NOTIFIES.0),
     );
+    /// Those that a text may have which nothing has to be done about.
+    pub(crate) const PLAIN: SideEffects = SideEffects(SideEffects::WRITES.0 | SideEffects::NOTIFIES.0);
     /// Those that leave nothing, or nothing that pins a session at once.
     pub(crate) const UNKEPT: SideEffects = SideEffects(
         SideEffects::SEQUENCE.0
@@ -78,11 +86,13 @@ impl SideEffects {
             | SideEffects::BACKEND_PID.0
             | SideEffects::STATE_READ.0
             | SideEffects::DEFINES.0
-            | SideEffects::WRITES.0,
+            | SideEffects::WRITES.0
+            | SideEffects::NOTIFIES.0,
     );
     /// Those of code that may write to tables: what runs a text, and what cannot be read, may do that too.
     pub(crate) const WRITING: SideEffects = SideEffects(
         SideEffects::WRITES.0
+            | SideEffects::NOTIFIES.0
             | SideEffects::SEQUENCE.0
             | SideEffects::DBLINK.0
             | SideEffects::BACKUP.0

@@ -119,6 +119,61 @@ fn what_one_says_to_oneself_is_heard_before_the_end_of_the_transaction_is_told()
     stage.assert_healthy();
 }
 
+/// A trigger, a function and a DO block say it, and so does a statement of another client beside them.
+#[test]
+fn what_something_inside_a_statement_says_comes_from_its_client() {
+    let mut stage = stage();
+    past(
+        &stage,
+        "create table jobs (id int); \
+         create function tell() returns trigger language plpgsql as \
+         'begin perform pg_notify(''own'', new.id::text); return new; end'; \
+         create trigger tells after insert on jobs for each row execute function tell(); \
+         create function says(text) returns void language sql as 'select pg_notify(''own'', $1)'",
+    );
+    let (mut hearer, mut teller, mut other) = (stage.client(), stage.client(), stage.client());
+    ask(&mut hearer, "listen own");
+    let statements = [
+        ("insert into jobs values (1)", "1"),
+        ("select says('2')", "2"),
+        ("do $$begin perform pg_notify('own', '3'); end$$", "3"),
+        ("do $$begin notify own, '4'; end$$", "4"),
+        ("with w as (insert into jobs values (5) returning *) select * from w", "5"),
+    ];
+    for (statement, payload) in statements {
+        let expected = |pid: u32| Said { pid, channel: "own".to_owned(), payload: payload.to_owned() };
+        // Another client has the teller's server right after it.
+        ask(&mut teller, statement);
+        ask(&mut other, "select 1");
+        assert_eq!(hear(&mut hearer), expected(pid(&teller)), "{statement}");
+        assert_eq!(ask(&mut hearer, statement), [expected(pid(&hearer))], "before its ReadyForQuery: {statement}");
+    }
+    let told = teller.extended("inserts", "insert into jobs values ($1::int)", &["6"]).expect("an answer comes");
+    assert_eq!(told.tags, ["INSERT 0 1"]);
+    assert_eq!(hear(&mut hearer).pid, pid(&teller), "by a prepared statement");
+    is_silent(&mut hearer);
+    stage.assert_healthy();
+}
+
+/// PostgreSQL cuts names after 63 bytes.
+#[test]
+fn a_name_in_whatever_way_it_is_written_is_heard() {
+    let mut stage = stage();
+    let (mut hearer, mut teller) = (stage.client(), stage.client());
+    let long = "n".repeat(70);
+    for name in [long.as_str(), "U&\"d\\0061ta\"", "u&\"\\0441\\043B\\043E\\043D\"", "\"Two \"\" words\""] {
+        ask(&mut hearer, &format!("listen {name}"));
+        ask(&mut teller, &format!("notify {name}, 'well'"));
+        assert_eq!(hear(&mut hearer).payload, "well", "{name}");
+        ask(&mut hearer, &format!("unlisten {name}"));
+        ask(&mut teller, &format!("notify {name}, 'not heard'"));
+        is_silent(&mut hearer);
+    }
+    let pins = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("trusted").query("show pins");
+    assert_eq!(pins.expect("answered").rows.len(), 0, "nobody keeps a server");
+    stage.assert_healthy();
+}
+
 #[test]
 fn a_listen_holds_from_its_commit_on() {
     let mut stage = stage();

@@ -132,8 +132,8 @@ impl Body {
     /// One word, which may begin a statement. Whether a text is run there, out of strings.
     fn word(&mut self, walk: &Walk<'_>, at: usize) -> bool {
         #[rustfmt::skip]
-        const BEGINNINGS: [&str; 12] = [
-            "set", "reset", "listen", "unlisten", "load", "prepare", "deallocate", "discard", "do", "create", "alter", "import",
+        const BEGINNINGS: [&str; 13] = [
+            "set", "reset", "listen", "unlisten", "notify", "load", "prepare", "deallocate", "discard", "do", "create", "alter", "import",
         ];
         if walk.is(at, "execute") {
             return self.execute(walk, at);
@@ -150,6 +150,7 @@ impl Body {
             "set" => return self.set(walk, at + 1),
             "reset" => SideEffects::SETTINGS,
             "listen" | "unlisten" => SideEffects::LISTEN,
+            "notify" => SideEffects::NOTIFIES,
             "load" => SideEffects::LOAD,
             "prepare" if walk.is(at + 1, "transaction") => SideEffects::NONE,
             "prepare" | "deallocate" => SideEffects::PREPARED,

@@ -173,13 +173,14 @@ pub(super) fn of_name(name: &[u8]) -> SideEffects {
 /// statements are divided otherwise.
 pub(super) fn of_marks(marks: Marks) -> SideEffects {
     // Of these no text says that it pins.
-    const OTHERS: [(Marks, SideEffects); 6] = [
+    const OTHERS: [(Marks, SideEffects); 7] = [
         (Marks::SET_CONFIG, SideEffects::SETTINGS),
         (Marks::CURRVAL, SideEffects::CURRVAL),
         (Marks::NEXTVAL, SideEffects::SEQUENCE),
         (Marks::BACKEND_PID, SideEffects::BACKEND_PID),
         (Marks::CHANNELS, SideEffects::STATE_READ),
         (Marks::STATE_READ, SideEffects::STATE_READ),
+        (Marks::NOTIFY, SideEffects::NOTIFIES),
     ];
     let others = OTHERS.iter().filter(|(mark, _)| marks.any(*mark));
     others.fold(pins::of_words(marks), |all, (_, side_effects)| all | *side_effects)

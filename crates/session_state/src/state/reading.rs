@@ -125,9 +125,20 @@ impl Reading {
         self.marks.any(Marks::TRANSACTION)
     }
 
-    /// It says something on a channel.
-    pub fn notifies(self) -> bool {
-        self.marks.any(Marks::NOTIFY)
+    /// It may say something on a channel, by itself or by what it calls; or only its text tells.
+    #[inline]
+    pub fn may_notify(self) -> bool {
+        self.marks.any(Marks::NOTIFY | Marks::BLOCK | Marks::UNKNOWN) || self.side_effects.any(SideEffects::NOTIFIES)
+    }
+
+    /// As [`Reading::may_notify`], of this text.
+    pub fn notifies(self, text: &[u8], known: &Known) -> bool {
+        if self.marks.any(Marks::NOTIFY) || self.side_effects.any(SideEffects::NOTIFIES) {
+            return true;
+        }
+        let says = || text.windows(6).any(|word| word.eq_ignore_ascii_case(b"notify"));
+        let block = || known.side_effects_of_block(text).side_effects;
+        self.marks.any(Marks::BLOCK) && block().any(SideEffects::NOTIFIES) || self.is_unknown() && says()
     }
 
     /// It may see what the session listens to.
@@ -230,7 +241,7 @@ impl Reading {
 
     /// Nothing has to be done about it, whatever the session has done before.
     pub fn is_plain(self) -> bool {
-        self.marks.is_empty() && self.side_effects.without(SideEffects::WRITES).is_empty()
+        self.marks.is_empty() && self.side_effects.without(SideEffects::PLAIN).is_empty()
     }
 }
 

@@ -92,7 +92,7 @@ const QUESTIONS: [Predicate; 20] = [
     ("defines for all", |reading| reading.defines() == Defines::ForAll),
     ("redefines", Reading::redefines),
     ("names_statements", Reading::names_statements),
-    ("notifies", Reading::notifies),
+    ("may_notify", Reading::may_notify),
     ("lists_channels", Reading::lists_channels),
     ("lists_statements", Reading::lists_statements),
     ("may_name_statements", Reading::may_name_statements),
