@@ -274,7 +274,14 @@ impl Door {
         }
         let inbox = std::mem::take(&mut login.inbox);
         proxies::check_is_none(&inbox)?;
-        let Some((packet, used)) = frontend::parse_startup(&inbox)? else {
+        let parsed = frontend::parse_startup(&inbox);
+        if let Err(why @ wire::Error::BadLength { .. }) = parsed {
+            // As PostgreSQL does: it may be a Terminate of a client that has changed its mind, whose driver takes an answer for an error.
+            self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {why}"), actions);
+            self.close(conn, false, actions);
+            return Ok(false);
+        }
+        let Some((packet, used)) = parsed? else {
             login.inbox = inbox;
             return Ok(false);
         };

@@ -67,7 +67,14 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     if rest.is_empty() {
         return Ok(true);
     }
-    let goes_on = match checked_header(rest)? {
+    let header = match checked_header(rest) {
+        Err(_) if answers_come_first(requests) => {
+            requests.stash_rest();
+            return Ok(false);
+        }
+        header => header?,
+    };
+    let goes_on = match header {
         Some(header) if is_enough(requests, header, rest)? => {
             let dealt_with = message(requests, header, rest, true)?;
             requests.server.hold.set(!dealt_with || std::mem::take(&mut requests.holds));
@@ -84,7 +91,13 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
 /// Deals with the next message, which began in an earlier read. False: not enough of it is there, or it has to wait.
 fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     loop {
-        let header = checked_header(&requests.session.incoming.inbox)?;
+        let header = match checked_header(&requests.session.incoming.inbox) {
+            Err(_) if answers_come_first(requests) => {
+                requests.stash_rest();
+                return Ok(false);
+            }
+            header => header?,
+        };
         let enough = match header {
             Some(header) => is_enough(requests, header, &requests.session.incoming.inbox)?,
             None => false,
@@ -115,6 +128,18 @@ fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
         requests.session.incoming.inbox.extend_from_slice(more);
         requests.discard(count);
     }
+}
+
+/// A message is none that PostgreSQL knows, and its client is refused. What it has sent before may have been committed, so that is answered
+/// first: the message waits. A COPY waits for the client instead.
+#[cold]
+fn answers_come_first(requests: &mut Requests<'_>) -> bool {
+    let waits = requests.server.ledger.depth() > 0 && !requests.server.ledger.copying().is_open();
+    if waits {
+        requests.call_for_answers();
+        requests.server.hold.begin();
+    }
+    waits
 }
 
 fn extent(requests: &Requests<'_>, header: Header) -> Extent {
