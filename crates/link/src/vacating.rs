@@ -14,7 +14,12 @@ pub(crate) fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading)
     }
     // In an encoding that is not read, it is not known which database is meant.
     let Some(rules) = requests.caches.reader.rules(&requests.server.kept.parameters) else { return };
-    let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
+    let mut names = Summary::of(&Text::new(text, rules)).words().to_vec();
+    if names.iter().any(|word| word.name() == Word::of(b"create")) {
+        // The template of a database for which none is named. //= pg18 sql-createdatabase
+        names.push(Word::of(b"template1"));
+    }
+    let names = names.into_boxed_slice();
     // If there are several statements, no command tag says which of them has succeeded.
     let is_alone = requests.server.ledger.owing().0 == 0 && requests.server.transaction.emptying.is_none();
     requests.server.transaction.emptying = Some(if is_alone { names.clone() } else { Box::default() });
