@@ -54,7 +54,9 @@ pub(crate) fn routes() -> Router<Shared> {
         let tag = tag(bytes);
         routes.route(path, get(move |headers: HeaderMap| async move { file(kind, bytes, &tag, &headers) }))
     });
-    routes.route("/", get(page)).route("/login", get(form))
+    // Browsers look for an icon beside a picture that they show alone, and complain where there is none.
+    let icon = get(|| async { StatusCode::NO_CONTENT });
+    routes.route("/", get(page)).route("/login", get(form)).route("/favicon.ico", icon)
 }
 
 async fn page(State(shared): State<Shared>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
