@@ -67,7 +67,7 @@ use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId,
 use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
-use wire::{frontend, sqlstate};
+use wire::sqlstate;
 
 /// The state of a login.
 #[derive(Debug)]
@@ -274,14 +274,7 @@ impl Door {
         }
         let inbox = std::mem::take(&mut login.inbox);
         proxies::check_is_none(&inbox)?;
-        let parsed = frontend::parse_startup(&inbox);
-        if let Err(why @ wire::Error::BadLength { .. }) = parsed {
-            // As PostgreSQL does: it may be a Terminate of a client that has changed its mind, whose driver takes an answer for an error.
-            self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {why}"), actions);
-            self.close(conn, false, actions);
-            return Ok(false);
-        }
-        let Some((packet, used)) = parsed? else {
+        let Some((packet, used)) = startup::packet(&inbox, &mut login.phase)? else {
             login.inbox = inbox;
             return Ok(false);
         };
@@ -468,7 +461,9 @@ impl Door {
         let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
-        actions.send_new(conn, |out| last.encode(out));
+        if !matches!(login.phase, Phase::Leaving) {
+            actions.send_new(conn, |out| last.encode(out));
+        }
         // Whether the socket took the bytes is known only after this step.
         if let Some(login) = self.logins.get_mut(conn) {
             self.penalties.over(conn, &login.phase);

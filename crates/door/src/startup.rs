@@ -19,10 +19,10 @@ use settings::{AuthType, Fidelity, PoolMode};
 use units::names::shown;
 use units::{ConnId, PoolKey, heap, limits, milliseconds};
 use wire::backend::NegotiateVersion;
-use wire::frontend::StartupMessage;
+use wire::frontend::{Startup, StartupMessage, parse_startup};
 use wire::sqlstate;
 
-use super::Refused;
+use super::{Phase, Refused};
 
 /// A startup packet, understood.
 #[derive(Debug)]
@@ -47,6 +47,16 @@ pub(super) struct Wish {
     pub(super) protocol: Protocol,
     /// Present if it wants to replicate.
     pub(super) replication: Option<Box<Replication>>,
+}
+
+/// The startup packet at the front, once all of it has come. PostgreSQL says nothing to whoever sends none: it may be the Terminate of a client
+/// that has changed its mind.
+pub(super) fn packet<'b>(inbox: &'b [u8], phase: &mut Phase) -> Result<Option<(Startup<'b>, usize)>, wire::Error> {
+    let parsed = parse_startup(inbox);
+    if matches!(parsed, Err(wire::Error::BadLength { .. })) {
+        *phase = Phase::Leaving;
+    }
+    parsed
 }
 
 /// A client that asks for a newer minor version than ours or for protocol extensions is told our version, and which of the
@@ -396,7 +406,7 @@ fn split_options(options: &[u8]) -> Vec<Vec<u8>> {
 pub(super) mod tests {
     use super::*;
     use std::net::SocketAddr;
-    use wire::frontend::{Startup, encode_startup, parse_startup};
+    use wire::frontend::encode_startup;
 
     pub(in super::super) fn read(
         parameters: &[(&str, &str)],

@@ -128,7 +128,8 @@ impl SideEffects {
         self.0 & others.0 == others.0
     }
 
-    pub(crate) fn without(self, others: SideEffects) -> SideEffects {
+    #[must_use]
+    pub fn without(self, others: SideEffects) -> SideEffects {
         SideEffects(self.0 & !others.0)
     }
 }

@@ -16,7 +16,7 @@ mod owed;
 use session_state::access::Access;
 use session_state::prepared::StatementId;
 use units::StatementRow;
-use wire::backend::{Status, tag};
+use wire::backend::tag;
 
 use super::Said;
 use crate::Broken;
@@ -247,28 +247,6 @@ impl Ledger {
         self.next = said;
     }
 
-    /// Whether PostgreSQL may commit something while it answers what it owes: then a cancel could make a commit that waits for its
-    /// standby known too early, and if the server is lost nobody knows what became of it. `status`: of its last ReadyForQuery.
-    //= pg18 warm-standby#SYNCHRONOUS-REPLICATION
-    pub fn may_commit(&self, status: Status) -> bool {
-        let mut is_block = status != Status::Idle;
-        self.owed.iter().any(|entry| match (entry.expect, entry.access) {
-            (Expect::Query | Expect::Function | Expect::Sync | Expect::Execute, Access::Commit) => true,
-            (Expect::Query | Expect::Function | Expect::Sync, Access::ReadWrite) => !is_block,
-            (Expect::Query | Expect::Sync, Access::Begin) => {
-                is_block = true;
-                false
-            }
-            _ => false,
-        })
-    }
-
-    /// Whether a single cancel ends all that it owes, or it is a single answer.
-    pub fn owes_one(&self, status: Status) -> bool {
-        let answers = self.owed.iter().filter(|entry| entry.expect.is_ready()).count();
-        answers <= 1 || status != Status::Idle && !self.may_commit(status)
-    }
-
     /// The statement that the answer being read is about.
     #[inline]
     pub fn statement(&self) -> StatementRow {
@@ -314,7 +292,7 @@ impl Ledger {
             Expect::CopyEnd if self.owed.is_empty() => return false,
             Expect::Sync | Expect::Query => {
                 (self.open, self.ran) = (false, false);
-                entry.access = self.commits_with(entry);
+                entry.access = commits_with(entry, self.batch.take());
             }
             Expect::Execute => {
                 (self.open, self.ran) = (true, true);
@@ -325,18 +303,6 @@ impl Ledger {
         }
         self.owed.push(entry);
         true
-    }
-
-    /// What a Query or Sync commits, with all that ran before it in its batch.
-    #[inline]
-    fn commits_with(&mut self, entry: Entry) -> Access {
-        let batch = self.batch.take();
-        match (entry.expect, entry.owner) {
-            (Expect::Sync, _) => batch.unwrap_or(Access::ReadOnly),
-            // It is a ROLLBACK.
-            (_, Answerer::Nobody) => Access::ReadOnly,
-            _ => batch.map_or(entry.access, |batch| batch.max(entry.access)),
-        }
     }
 
     /// Whether a message can be part of the answer being read.
@@ -514,6 +480,17 @@ impl Ledger {
         while self.owed.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
             self.owed.pop_front();
         }
+    }
+}
+
+/// What a Query or Sync commits, with what ran before it in its batch.
+#[inline]
+fn commits_with(entry: Entry, batch: Option<Access>) -> Access {
+    match (entry.expect, entry.owner) {
+        (Expect::Sync, _) => batch.unwrap_or(Access::ReadOnly),
+        // It is a ROLLBACK.
+        (_, Answerer::Nobody) => Access::ReadOnly,
+        _ => batch.map_or(entry.access, |batch| batch.max(entry.access)),
     }
 }
 

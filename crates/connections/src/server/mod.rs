@@ -171,6 +171,12 @@ impl Server {
         }
     }
 
+    /// Whether PostgreSQL may commit something while it answers what it owes.
+    #[must_use]
+    pub fn may_commit(&self) -> bool {
+        self.ledger.owed().may_commit(self.transaction.status)
+    }
+
     /// Nothing owed, nothing half read, outside a transaction (I3).
     pub fn is_clean(&self) -> bool {
         self.ledger.is_clear()

@@ -83,7 +83,8 @@ fn a_servers_long_key_comes_back_as_it_was() {
         let target = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", pooler.port);
         let asking = std::thread::spawn({
             let program = stage.binaries.program("psql").expect("it is there");
-            move || std::process::Command::new(program).args(["-X", "-d", &target, "-c", "select 1"]).output()
+            // What may be committing is not cancelled.
+            move || std::process::Command::new(program).args(["-X", "-d", &target, "-c", "begin; select 1"]).output()
         });
         let mut server = accepted(&listener);
         let minor = first_packet(&mut server, |packet| match packet {

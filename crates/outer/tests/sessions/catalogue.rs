@@ -44,7 +44,12 @@ fn poll(client: &mut Client) -> Vec<Vec<Option<String>>> {
     answer.rows
 }
 
+/// On the session.
 fn side_effects(catalogue: &Catalogue, text: &str) -> SideEffects {
+    all_side_effects(catalogue, text).without(SideEffects::WRITES | SideEffects::NOTIFIES)
+}
+
+fn all_side_effects(catalogue: &Catalogue, text: &str) -> SideEffects {
     catalogue.side_effects(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
 }
 
@@ -184,6 +189,37 @@ const RELATIONS: &str = "
     create table has_domain(a locked);
     create table has_clean_domain(a clean_domain);
     create type composite as (a locked);";
+
+/// What may be committing when a cancel arrives: found through functions, triggers and views.
+#[test]
+fn what_writes() {
+    let stage = Stage::set(&Wishes::default());
+    let mut client = stage.client();
+    run(
+        &mut client,
+        "create table plain (a int);
+         create function writes() returns void language plpgsql as 'begin insert into plain values (1); end';
+         create function notes(int) returns bool language plpgsql as 'begin perform writes(); return true; end';
+         create function counts() returns bigint language sql as 'select count(*) from plain';
+         create function tells() returns void language plpgsql as 'begin perform pg_notify(''c'', ''x''); end';
+         create view writing as select notes(1);
+         create view reading as select counts() from plain;
+         create operator !! (function = notes, rightarg = int)",
+    );
+    let catalogue = read(&mut client);
+    let found = |text: &str, which: SideEffects| all_side_effects(&catalogue, text).any(which);
+    for text in ["select writes()", "select notes(1)", "select * from writing"] {
+        assert!(found(text, SideEffects::WRITES), "{text}");
+    }
+    assert!(found("select !! 1", SideEffects::WRITES), "an operator has no name, so that all texts may use it");
+    run(&mut client, "drop operator !! (none, int)");
+    let catalogue = read(&mut client);
+    let found = |text: &str, which: SideEffects| all_side_effects(&catalogue, text).any(which);
+    for text in ["select counts()", "select * from reading", "select * from plain", "select now()"] {
+        assert!(!found(text, SideEffects::WRITES), "{text}");
+    }
+    assert!(found("select tells()", SideEffects::NOTIFIES) && !found("select counts()", SideEffects::NOTIFIES));
+}
 
 #[test]
 fn tables_views_and_domains() {

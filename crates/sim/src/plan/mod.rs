@@ -107,6 +107,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How many microseconds some commits wait for their synchronous standby: longer than a query may take.
+    pub(crate) fn slow_commits(&self) -> Option<u64> {
+        let timeout = self.settings.global.waiting.query_timeout.filter(|_| self.seed.is_multiple_of(2))?;
+        Some(2 * timeout.as_micros() as u64)
+    }
+
     #[must_use]
     pub fn new(wishes: &Wishes) -> Plan {
         let mut random = Random::new(wishes.seed ^ 0x706c_616e);
@@ -377,14 +383,6 @@ const DECIDED: [Fidelity; 1] = [Fidelity::Classic];
 fn fidelity(seed: u64) -> Fidelity {
     let mut random = Random::new(seed ^ 0x6669_6465_6c69);
     *random.pick(&DECIDED)
-}
-
-impl Plan {
-    /// How many microseconds some commits wait for their synchronous standby: longer than a query may take.
-    pub(crate) fn slow_commits(&self) -> Option<u64> {
-        let timeout = self.settings.global.waiting.query_timeout.filter(|_| self.seed.is_multiple_of(2))?;
-        Some(2 * timeout.as_micros() as u64)
-    }
 }
 
 /// Where it cancels, query_timeout is short, so that it often passes.

@@ -86,6 +86,7 @@ fn is_at_work(server: &Server) -> bool {
 
 /// Servers of a pool that were closed at work are taken to have ended: they do not count any more.
 pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     while pool.servers.take_ended(step.now) {
         step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, worker: tables.id, fresh: false });

@@ -40,7 +40,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         free_servers::reset_or_free(tables, step, server_id);
         return;
     }
-    if !server.ledger.owes_one(server.transaction.status) {
+    if !server.ledger.owed().owes_one(server.transaction.status) {
         closed_servers::close_server(tables, step, server_id, UNFINISHED);
         return;
     }
@@ -61,7 +61,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
 pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &tables.servers[conn];
     // A cancel would make a commit known that waits for its standby.
-    if server.ledger.may_commit(server.transaction.status) && !does(&tables.settings, Fault::CancelCommits) {
+    if server.may_commit() && !does(&tables.settings, Fault::CancelCommits) {
         return closed_servers::close_server(tables, step, conn, UNFINISHED);
     }
     cancellers::cancel_drain(tables, step, conn);

@@ -92,7 +92,7 @@ pub(crate) fn server_lost(
     }
     // Its client was gone already.
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
-    let is_known = !OWN.contains(&code) || !server.ledger.may_commit(server.transaction.status);
+    let is_known = !OWN.contains(&code) || !server.may_commit();
     let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
     let error_forwarded = server.end.fatal_error_forwarded;

@@ -18,8 +18,7 @@ use crate::tables::{Tables, timers};
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
     let server = &mut tables.servers[server_id];
-    let may_commit =
-        server.ledger.may_commit(server.transaction.status) && !does(&tables.settings, Fault::CancelCommits);
+    let may_commit = server.may_commit() && !does(&tables.settings, Fault::CancelCommits);
     if server.backend.secret.is_empty() || may_commit {
         // It cannot be cancelled, or its commit would be told although it waits for a standby.
         give_up_overdue(tables, limiters, step, conn);

@@ -81,10 +81,11 @@ impl View<'_> {
 
     /// Whether nobody would know what became of a session's query if the session ended now. Only where texts are read is this known.
     pub(crate) fn may_be_committing(&self, conn: ConnId) -> bool {
+        // It may have ended in this step.
         let Some(session) = self.sessions.get(conn) else { return false };
         let follows = self.pools.get(session.pool).is_some_and(|pool| pool.rules.follows());
         let server = session.server().and_then(|server| self.servers.get(server));
-        follows && server.is_some_and(|server| server.ledger.may_commit(server.transaction.status))
+        follows && server.is_some_and(|server| server.may_commit())
     }
 
     /// The wait of a linked session for a limit.

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use session_state::access::Access;
 use session_state::prepared::StatementId;
 
+use wire::backend::Status;
+
 use super::counts::Counts;
 use super::{Answerer, Entry, Expect};
 
@@ -65,6 +67,28 @@ impl Owed {
     /// A statement is being prepared.
     pub fn is_preparing(&self, id: StatementId) -> bool {
         self.iter().any(|entry| entry.expect == Expect::Parse(Some(id)))
+    }
+
+    /// Whether PostgreSQL may commit something while it answers what it owes: then a cancel could make a commit that waits for its
+    /// standby known too early, and if the server is lost nobody knows what became of it. `status`: of its last ReadyForQuery.
+    //= pg18 warm-standby#SYNCHRONOUS-REPLICATION
+    pub fn may_commit(&self, status: Status) -> bool {
+        let mut is_block = status != Status::Idle;
+        self.iter().any(|entry| match (entry.expect, entry.access) {
+            (Expect::Query | Expect::Function | Expect::Sync | Expect::Execute, Access::Commit) => true,
+            (Expect::Query | Expect::Function | Expect::Sync, Access::ReadWrite) => !is_block,
+            (Expect::Query | Expect::Sync, Access::Begin) => {
+                is_block = true;
+                false
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a single cancel ends all that it owes, or it is a single answer.
+    pub fn owes_one(&self, status: Status) -> bool {
+        let answers = self.iter().filter(|entry| entry.expect.is_ready()).count();
+        answers <= 1 || status != Status::Idle && !self.may_commit(status)
     }
 
     #[inline]
