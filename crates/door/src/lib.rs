@@ -461,9 +461,10 @@ impl Door {
         let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
-        if !matches!(login.phase, Phase::Leaving) {
-            actions.send_new(conn, |out| last.encode(out));
+        if matches!(login.phase, Phase::Leaving) {
+            return self.close(conn, false, actions);
         }
+        actions.send_new(conn, |out| last.encode(out));
         // Whether the socket took the bytes is known only after this step.
         if let Some(login) = self.logins.get_mut(conn) {
             self.penalties.over(conn, &login.phase);

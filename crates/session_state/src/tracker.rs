@@ -276,6 +276,10 @@ impl Tracker {
                 self.journal.committed();
                 self.meaning.forget(places.reported);
             }
+            Effect::Committed => {
+                self.journal.committed();
+                self.restarting.committed();
+            }
             Effect::Save(name) => self.journal.save(&name),
             Effect::Release(name) => {
                 self.journal.release(&name);

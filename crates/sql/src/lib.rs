@@ -45,6 +45,7 @@
 //! assert_eq!(kinds[1], Kind::Commit { chain: false });
 //! ```
 
+mod at_once;
 mod calls;
 mod chunk;
 mod comments;

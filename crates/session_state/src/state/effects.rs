@@ -50,6 +50,8 @@ pub enum Effect {
     Unknown,
     /// COMMIT, ROLLBACK, PREPARE TRANSACTION: the tag tells which it was.
     End,
+    /// What ran before it in its batch, and itself, is committed: an error behind it undoes nothing of that.
+    Committed,
     Save(Box<[u8]>),
     Release(Box<[u8]>),
     RollBackTo(Box<[u8]>),
@@ -132,6 +134,7 @@ impl Effect {
             Effect::Nothing
             | Effect::Unknown
             | Effect::End
+            | Effect::Committed
             | Effect::Change(_)
             | Effect::DeallocateAll
             | Effect::DiscardAll
@@ -230,7 +233,8 @@ impl Effects {
             // What is prepared does not run yet.
             let runs = !matches!(statement.kind, Kind::Prepare { .. });
             let calls = if runs { of_calls(text, &statement, tracked) } else { Effect::Nothing };
-            effects.add_statement([first, calls]);
+            let committed = if statement.commits_at_once(text) { Effect::Committed } else { Effect::Nothing };
+            effects.add_statement([first, calls, committed]);
         }
         effects
     }

@@ -40,7 +40,7 @@ fn each_statement_has_its_effect() {
     let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
     let parameter =
         |index, value: Option<&str>| Effect::Parameter { index, value: value.map(|value| value.as_bytes().into()) };
-    let table: [(&str, Effect); 51] = [
+    let table: [(&str, Effect); 50] = [
         ("select 1", Effect::Nothing),
         ("begin", Effect::Nothing),
         ("commit and chain", Effect::End),
@@ -88,7 +88,6 @@ fn each_statement_has_its_effect() {
             set("default_transaction_read_only", Some("default_transaction_read_only='on'")),
         ),
         ("reset all", Effect::Change([SettingChange::ResetAll].into())),
-        ("discard all", Effect::DiscardAll),
         ("discard sequences", Effect::Unpin(Pins::SEQUENCE)),
         (
             "prepare p as select 1",
@@ -105,6 +104,16 @@ fn each_statement_has_its_effect() {
     for (text, effect) in table {
         assert_eq!(read(text), [effect], "{text}");
     }
+}
+
+#[test]
+fn what_commits_at_once_says_so_last() {
+    let read = |text: &str| {
+        let effects = Effects::read(&Text::new(text.as_bytes(), Rules::default()), &Tracked::new(&[]));
+        effects.iter().cloned().collect::<Vec<Effect>>()
+    };
+    assert_eq!(read("discard all"), [Effect::DiscardAll, Effect::Committed]);
+    assert_eq!(read("vacuum"), [Effect::Committed]);
 }
 
 #[test]

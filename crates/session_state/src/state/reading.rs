@@ -87,7 +87,7 @@ impl Reading {
 
     /// Its effects must be noted. `open`: something of the transaction may be taken back.
     pub fn is_noted(self, open: bool) -> bool {
-        self.marks.any(NOTED) || open && self.marks.any(Marks::TRANSACTION)
+        self.marks.any(NOTED) || open && self.marks.any(Marks::TRANSACTION | Marks::ALONE)
     }
 
     /// Whether it changes what tables, types or functions there are, for others too: what was prepared before may not hold.

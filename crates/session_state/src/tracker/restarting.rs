@@ -6,6 +6,8 @@ pub struct Restarting {
     reset: u64,
     /// Reset, and set after that.
     set: u64,
+    /// Both, as far as an error undoes nothing of it.
+    committed: (u64, u64),
     /// Some have been, before the last ReadyForQuery: the server may have other values than the session.
     is_done: bool,
 }
@@ -49,9 +51,14 @@ impl Restarting {
         *self = Restarting { is_done: self.is_done | self.is_any(), ..Restarting::default() };
     }
 
-    /// An error came: what was reset in the same breath is as it was before.
+    /// What was reset so far is committed.
+    pub(super) fn committed(&mut self) {
+        self.committed = (self.reset, self.set);
+    }
+
+    /// An error came: what was reset in the same batch and is not committed is as it was before.
     pub(super) fn failed(&mut self) {
-        (self.reset, self.set) = (0, 0);
+        (self.reset, self.set) = self.committed;
     }
 
     /// As a tracker that comes from another process has it.
@@ -97,5 +104,12 @@ mod tests {
         restarting.failed();
         restarting.ready();
         assert!(restarting.take_done() && !restarting.is_done());
+        restarting.reset_all();
+        restarting.committed();
+        restarting.set(1);
+        restarting.failed();
+        assert!(restarting.is_reset(1), "it was set in vain");
+        restarting.ready();
+        assert!(restarting.is_done() && !restarting.is_any());
     }
 }
