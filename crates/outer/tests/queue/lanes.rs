@@ -50,7 +50,10 @@ fn short_transactions_do_not_queue_behind_reports() {
     let other = begin(OTHERS[0]);
     eventually("the other waits, too", || shown(&mut console, "pools", "postgres", "cl_waiting") == "5");
     drop((in_line, other));
-    eventually("nothing runs any more", || sleeping() == "0");
+    eventually("nothing runs any more", || {
+        stage.end_sleepers();
+        sleeping() == "0"
+    });
 
     configure(&stage, "[classes]\nreports = max=2\ndefault = long=reports long_after=0.2\n", "");
     // REPORT takes at least 0.4 s, and counts as long from then on.
