@@ -274,7 +274,7 @@ pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let shared = channel.is_ok_and(|channel| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(channel))
     });
-    // Who keeps its server because of an unknown statement may have listened by it.
+    // An unknown statement, because of which the session keeps its server, may have run LISTEN.
     let may_listen = tracker.journal.listens_alone() || tracker.pinning.pins().any(Pins::UNKNOWN);
     !is_chore && may_listen && !shared
 }

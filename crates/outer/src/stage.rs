@@ -147,8 +147,8 @@ impl Stage {
         self.cluster.psql(DATABASE, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// Ends what sleeps in PostgreSQL although its client has gone: the pooler cancels only what is known to read, and on a busy machine it may
-    /// not know that yet.
+    /// Cancels each `pg_sleep` that still runs after its client has gone. The pooler cancels only statements that it knows to read, and on a
+    /// busy machine it may not have read the catalogue yet.
     pub fn end_sleepers(&self) {
         let _ = self.direct("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'");
     }

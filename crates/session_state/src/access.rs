@@ -1,5 +1,5 @@
-//! What a statement, or a text of several, may do to the transaction that it runs in, as far as it matters to who would cancel it, or
-//! has lost its answer: only of what commits nothing is it certain that it is undone.
+//! Whether a statement, or a text of several, may write or commit. The pooler may cancel a statement only if it commits nothing, and only then
+//! is it certainly undone when its answer is lost.
 //!
 //! //= pg18 sql-set-transaction
 

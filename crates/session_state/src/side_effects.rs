@@ -61,9 +61,9 @@ side_effects! {
     /// defines is left to the next poll: otherwise a trigger that sometimes makes a partition would put every INSERT in
     /// doubt.
     DEFINES = 19;
-    /// Writes to tables. No session state; it matters to who cancels a query, or loses its answer.
+    /// Writes to tables. This is no session state; a statement that may write must not be cancelled while it may be committing.
     WRITES = 20;
-    /// NOTIFY. No session state; it matters to whom a notification is said to come from.
+    /// Runs NOTIFY. This is no session state; the notification gets the process id of the client that ran the statement.
     NOTIFIES = 21;
 }
 

@@ -122,7 +122,7 @@ pub struct Entry {
     pub expect: Expect,
     /// Its effects on the session's state are noted elsewhere, in the same order.
     pub noted: bool,
-    /// What is committed with it, or by it.
+    /// Whether PostgreSQL may commit something when it answers this.
     pub access: Access,
     /// The statement that it parses, binds or runs, for statistics.
     pub statement: StatementRow,

@@ -1,4 +1,4 @@
-//! Which statement the names in a client's messages stand for: its row in the statistics, and what it may do to its transaction.
+//! The statement that a name in a client's message stands for: its row in the statistics, and whether it may write or commit.
 //!
 //! Kept from link to release. Where prepared statements are mapped, their names are the session's, and only portals stand here.
 //! Promises a bound on what is kept; a name beyond it stands for a statement of which nothing is known.
@@ -13,12 +13,12 @@ use units::{StatementRow, limits};
 pub struct Said {
     /// Its row in the statistics.
     pub row: StatementRow,
-    /// What it may do to its transaction.
+    /// Whether it may write or commit.
     pub access: Access,
 }
 
 impl Said {
-    /// Of the pooler's own messages: nothing of a client's is committed by them.
+    /// The pooler's own messages commit nothing of a client's.
     pub const OWN: Said = Said { row: StatementRow::NONE, access: Access::ReadOnly };
     /// A function that is called by its oid.
     pub const FUNCTION: Said = Said { row: StatementRow::NONE, access: Access::ReadWrite };

@@ -1,4 +1,4 @@
-//! What may have been committed: it is never acknowledged before its time, and nobody is told that it failed.
+//! Commits of which the outcome is unknown: the pooler acknowledges none too early, and reports none as failed.
 
 use std::time::{Duration, Instant};
 

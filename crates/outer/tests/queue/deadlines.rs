@@ -36,7 +36,7 @@ fn classic_closes_whose_query_takes_too_long() {
     let settings = [("query_timeout", "1"), ("pool_fidelity", "classic")].map(|(name, value)| (name, value.to_owned()));
     let mut stage = Stage::set(&Wishes { pool: 1, settings: settings.to_vec(), ..Wishes::default() });
     let mut client = stage.client();
-    // What may be committing would go on in PostgreSQL.
+    // In a block, so that it is cancelled: a lone statement may be committing, and would go on in PostgreSQL.
     client.send(&frontend::query("begin; select pg_sleep(3600)")).expect("connected");
     let told = client.answer().expect_err("it is closed").error;
     assert_eq!(told.as_ref().map(|error| error.message.as_str()), Some("query timeout"), "{told:?}");

@@ -223,7 +223,7 @@ impl Reading {
         Reading { marks: self.marks.and(Marks::UNKNOWN), side_effects, ..self }
     }
 
-    /// What it may do to the transaction that it runs in.
+    /// Whether it may write or commit.
     #[inline]
     pub fn access(self) -> Access {
         const ENDING: Marks =

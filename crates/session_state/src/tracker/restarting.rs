@@ -51,7 +51,7 @@ impl Restarting {
         *self = Restarting { is_done: self.is_done | self.is_any(), ..Restarting::default() };
     }
 
-    /// What was reset so far is committed.
+    /// PostgreSQL has committed all resets so far.
     pub(super) fn committed(&mut self) {
         self.committed = (self.reset, self.set);
     }

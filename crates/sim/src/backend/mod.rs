@@ -119,7 +119,7 @@ impl Backend {
         }
     }
 
-    /// Some of its commits wait for so many microseconds.
+    /// From now on some of its commits wait for their standby, for this many microseconds.
     pub(crate) fn follow_standby(&mut self, micros: Option<u64>) {
         self.standby = micros;
     }
