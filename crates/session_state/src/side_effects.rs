@@ -104,6 +104,10 @@ impl SideEffects {
             | SideEffects::TEMPORARY.0,
     );
 
+    /// Those of code that may run NOTIFY: what runs a text, and what cannot be read, may do that too.
+    pub(crate) const NOTIFYING: SideEffects =
+        SideEffects(SideEffects::NOTIFIES.0 | SideEffects::DYNAMIC.0 | SideEffects::UNKNOWN.0);
+
     #[cfg(test)]
     pub(crate) fn each() -> impl Iterator<Item = SideEffects> {
         NAMES.iter().map(|(side_effect, _)| *side_effect)

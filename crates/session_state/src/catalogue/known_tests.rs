@@ -285,3 +285,18 @@ fn a_function_that_is_not_known_may_write() {
     define(&mut known, "create table u (a int)", at(1));
     assert!(writes(&known, "select h()") && writes(&known, "select i()") && !writes(&known, "select a from u"));
 }
+
+#[test]
+fn a_function_that_is_not_known_may_notify() {
+    let notifies = |known: &Known, text: &str| all_side_effects(known, text).any(SideEffects::NOTIFYING);
+    let mut known = Known::new(true);
+    assert!(notifies(&known, "insert into t values (1)"), "nothing was read yet");
+    let functions = [
+        ("f", "begin perform pg_notify('jobs', ''); end"),
+        ("g", "begin execute a; end"),
+        ("h", "begin return 1; end"),
+    ];
+    read(&mut known, "1", &functions, at(1));
+    assert!(notifies(&known, "select f()") && notifies(&known, "select g()"), "they do, or may");
+    assert!(!notifies(&known, "select h()") && !notifies(&known, "insert into t values (1)"));
+}

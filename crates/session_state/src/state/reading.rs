@@ -128,17 +128,17 @@ impl Reading {
     /// It may say something on a channel, by itself or by what it calls; or only its text tells.
     #[inline]
     pub fn may_notify(self) -> bool {
-        self.marks.any(Marks::NOTIFY | Marks::BLOCK | Marks::UNKNOWN) || self.side_effects.any(SideEffects::NOTIFIES)
+        self.marks.any(Marks::NOTIFY | Marks::BLOCK | Marks::UNKNOWN) || self.side_effects.any(SideEffects::NOTIFYING)
     }
 
     /// As [`Reading::may_notify`], of this text.
     pub fn notifies(self, text: &[u8], known: &Known) -> bool {
-        if self.marks.any(Marks::NOTIFY) || self.side_effects.any(SideEffects::NOTIFIES) {
+        if self.marks.any(Marks::NOTIFY) || self.side_effects.any(SideEffects::NOTIFYING) {
             return true;
         }
         let says = || text.windows(6).any(|word| word.eq_ignore_ascii_case(b"notify"));
         let block = || known.side_effects_of_block(text).side_effects;
-        self.marks.any(Marks::BLOCK) && block().any(SideEffects::NOTIFIES) || self.is_unknown() && says()
+        self.marks.any(Marks::BLOCK) && block().any(SideEffects::NOTIFYING) || self.is_unknown() && says()
     }
 
     /// It may see what the session listens to.
