@@ -160,7 +160,8 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     if !pool.is_vacating(now) {
         return;
     }
-    if pool.servers.all() == 0 {
+    // What was closed at work and is still counted reports nothing.
+    if pool.servers.open() + pool.servers.opening() == 0 {
         pool.welcome.report = None;
     }
 }
