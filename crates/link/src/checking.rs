@@ -12,7 +12,7 @@ use std::sync::Arc;
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use session_state::parameters::Tracked;
-use session_state::state::{Pins, State};
+use session_state::state::{Base, Pins, State};
 use session_state::tracker::{Circumstances, Settled, Tracker};
 use settings::Fidelity;
 use units::ConnId;
@@ -62,7 +62,7 @@ pub fn may_leave(
         }
         Settled::Free => {
             let seated = std::mem::take(&mut tracker.has_pin_permit);
-            hand_over(session, server);
+            hand_over(session, server, pool.welcome.base());
             // The check does not list custom settings, so one that a function has set would stay on the server
             // unnoticed.
             server.traces.needs_reset |= pool.names.known.is_blank();
@@ -84,6 +84,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
         is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
         is_readable: !answers.pool.names.known.is_unreadable(),
         local_rights: answers.server.transaction.local_rights,
+        base: answers.pool.welcome.base(),
     };
     let missed = tracker.answered(&answers.caches.tracked, circumstances);
     answers.pool.counts.fidelity.missed += u64::from(missed);
@@ -93,7 +94,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
 }
 
 /// A server's client is gone. Unless its state is known, the server will be reset, or closed if a reset is not enough.
-pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
+pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>, base: &Base) {
     // The client has left no state.
     let Some(mut tracker) = tracker else { return };
     let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
@@ -102,7 +103,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);
-        note_state(server, tracker.state());
+        note_state(server, tracker.state(), base);
         server.traces.needs_reset |= tracker.needs_reset();
     } else {
         server.traces.needs_reset = true;
@@ -110,9 +111,9 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
 }
 
 /// Notes the session's state as the server's.
-fn hand_over(session: &mut Session, server: &mut Server) {
+fn hand_over(session: &mut Session, server: &mut Server, base: &Base) {
     let tracker = session.tracker.as_mut().expect("it was settled just now");
-    note_state(server, tracker.state());
+    note_state(server, tracker.state(), base);
     server.traces.needs_reset |= tracker.needs_reset();
     tracker.leave();
     if tracker.is_idle() {
@@ -120,7 +121,7 @@ fn hand_over(session: &mut Session, server: &mut Server) {
     }
 }
 
-fn note_state(server: &mut Server, state: &Arc<State>) {
+fn note_state(server: &mut Server, state: &Arc<State>, base: &Base) {
     server.kept.session_state = (!state.is_initial()).then(|| Arc::clone(state));
-    server.traces.needs_reset |= state.needs_clearing();
+    server.traces.needs_reset |= state.needs_clearing(base);
 }

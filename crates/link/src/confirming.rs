@@ -27,6 +27,12 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     if answers.server.ledger.is_noted() {
         confirmed(answers, body, true);
     }
+    // Where texts are not read, a reset of the pooler's brings back what the server began with.
+    let is_lost = matches!(body, b"DISCARD ALL\0" | b"RESET\0")
+        && answers.server.ledger.owner() == Some(Answerer::Client)
+        && !answers.pool.rules.follows()
+        && !answers.pool.welcome.base().is_login();
+    answers.server.traces.needs_reset |= is_lost;
     let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
     if !forgets {
         return;
@@ -35,7 +41,7 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     if body == b"DISCARD ALL\0" {
         answers.server.kept.sequences.discarded();
         // If the client has a tracker, that notes the same.
-        (answers.server.kept.session_state, answers.server.traces.needs_reset) = (None, false);
+        (answers.server.kept.session_state, answers.server.traces.needs_reset) = (None, is_lost);
         answers.server.traces.listens = false;
     }
     // Statements sent after the command in the same pipeline stay.
@@ -66,6 +72,7 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
         tracked: &answers.caches.tracked,
         reported: &answers.server.kept.parameters,
         first: answers.pool.welcome.report.as_ref().map(|report| &report.parameters),
+        base: answers.pool.welcome.base(),
         local_rights: answers.server.transaction.local_rights,
     };
     tracker.confirmed(tag, places);
@@ -73,6 +80,9 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
 
 /// Notes a ParameterStatus for the server and its session. Returns whether the client gets it.
 pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>, clients: bool) -> bool {
+    if let Some(begins) = &mut answers.server.kept.begins {
+        begins.note(status.name, status.value);
+    }
     let Some(index) = answers.caches.tracked.index(status.name) else {
         if let Some(report) = &answers.pool.welcome.report {
             answers.server.reports(status.name, status.value, &report.reported);

@@ -16,6 +16,7 @@ use queueing::wait_events::WaitSampling;
 use session_state::catalogue::Known;
 use session_state::login_report::LoginReport;
 use session_state::spelling::Learnt;
+use session_state::state::{Base, base};
 use units::{ConnId, Time, WorkerId};
 
 use crate::experience::Experience;
@@ -120,6 +121,13 @@ pub struct Welcome {
     pub report: Option<Arc<LoginReport>>,
     /// How servers report the settings that clients begin with.
     pub learnt: Learnt,
+}
+
+impl Welcome {
+    /// What its servers begin with besides what they report.
+    pub fn base(&self) -> &Base {
+        self.report.as_ref().map_or(&base::LOGIN, |report| &report.base)
+    }
 }
 
 /// The exchange with the other homes of the pool.

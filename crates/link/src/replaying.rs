@@ -6,7 +6,7 @@ use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
-use session_state::state::{Risk, State};
+use session_state::state::{Base, Risk, State};
 use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
 use wire::frontend::Query;
@@ -22,7 +22,7 @@ pub fn replay(
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
-    tracked: &Tracked,
+    (tracked, base): (&Tracked, &Base),
     renaming: Option<&Renaming>,
 ) -> bool {
     let mut text = Vec::new();
@@ -40,10 +40,10 @@ pub fn replay(
             text.clear();
             State::write_unhurrying(&mut text);
             session.parameters.write_difference_but_name(&server.kept.parameters, name, tracked, &mut text);
-            to.write_difference(&from.unhurried(), &mut text).max(Risk::Low)
+            to.write_difference(&from.unhurried(), base, &mut text).max(Risk::Low)
         }
         false if is_same => Risk::None,
-        false => to.write_difference(from, &mut text),
+        false => to.write_difference(from, base, &mut text),
     };
     // Until the answer comes, the server's state is not known.
     server.traces.needs_reset |= risk != Risk::None;
@@ -119,7 +119,13 @@ pub fn confirm(
 
 /// A session that keeps its server for now has reset settings to the values that it began with. The server has gone
 /// back to its own values instead, so it gets the session's before the client's next message.
-pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
+pub fn restore(
+    step: &mut Step<'_>,
+    session: &mut Session,
+    server_id: ConnId,
+    server: &mut Server,
+    (tracked, base): (&Tracked, &Base),
+) {
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     let stays = server.hold.is_on() || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
@@ -130,10 +136,10 @@ pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, se
     if !stays || !takes {
         return;
     }
-    let found = tracker.take_reverted().expect("it is reverted");
+    let found = tracker.take_reverted(base).expect("it is reverted");
     let mut text = Vec::new();
     session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
-    let risk = tracker.state().write_difference(&found, &mut text);
+    let risk = tracker.state().write_difference(&found, base, &mut text);
     if text.is_empty() {
         return;
     }

@@ -8,12 +8,16 @@ use auth::{Keys, Secret};
 use connections::channel::Channel;
 use connections::databases::Database;
 use connections::encryption::Facts;
-use connections::server::Server;
+use connections::server::{Begins, Server};
 use connections::server_login::{self, Credentials, Progress};
 use machine::action::Action;
 use machine::work::Job;
 use machine::{Settings, Step};
 use session_state::login_report::LoginReport;
+use session_state::state::check::Check;
+use session_state::state::{self, Base, Effects};
+use settings::PoolMode;
+use sql::Text;
 use units::ConnId;
 use units::random::Random;
 
@@ -106,8 +110,8 @@ pub fn go_on_with(
     Ok(())
 }
 
-/// The parameters that a server has reported at login become those that its pool's sessions begin with.
-pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) {
+/// Notes what a server has reported at login. It may report more while its `connect_query` runs.
+pub fn note_reported(server: &mut Server, caches: &mut Caches) {
     let login = logging_in(server);
     let reported = std::mem::take(&mut login.reported);
     let mut parameters = caches.tracked.empty();
@@ -115,9 +119,34 @@ pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) 
         let known = caches.tracked.index(name).and_then(|index| parameters.with(index, value));
         parameters = known.unwrap_or(parameters);
     }
-    let parameters = caches.interned.intern(parameters);
-    server.kept.parameters = Arc::clone(&parameters);
-    pool.welcome.report = Some(Arc::new(LoginReport::new(reported, parameters, &caches.tracked)));
+    server.kept.parameters = caches.interned.intern(parameters);
+    server.kept.begins =
+        Some(Box::new(Begins { reported, at_login: Some(Arc::clone(&server.kept.parameters)), row: None }));
+}
+
+/// What to ask a new server about what it begins with, besides what it reports; `None`: that is not restored in its pool, or is known.
+pub fn question_about_base(pool: &Pool, settings: &Settings, caches: &Caches, server: &Server) -> Option<Check> {
+    let follows = pool.rules.follows();
+    let resets = pool.rules.mode == PoolMode::Session || settings.global.servers.server_reset_query_always;
+    let query = pool.database.connect_query.as_ref();
+    // A connect_query runs again where texts are not read: its settings need not be known.
+    let is_asked = settings.reads_base && (follows || resets && query.is_none());
+    let rules = state::rules_by(&server.kept.parameters).unwrap_or_default();
+    let effects = |query: &String| Effects::read(&Text::new(query.as_bytes(), rules), &caches.tracked);
+    is_asked.then(|| Base::question(query.map(effects).as_ref()))
+}
+
+/// What a new server begins with becomes what its pool's sessions begin with.
+pub fn note_begun(server: &mut Server, pool: &mut Pool, settings: &Settings, caches: &Caches) {
+    let Begins { reported, at_login, row } = server.kept.begins.take().map(|begins| *begins).unwrap_or_default();
+    let question = question_about_base(pool, settings, caches, server);
+    let base = question.zip(row).and_then(|(question, row)| Base::read(&question, &row, &caches.tracked));
+    let mut base = base.unwrap_or_else(|| Base::unread(pool.database.connect_query.is_some()));
+    base.sets_reported = at_login.is_some_and(|at_login| at_login != server.kept.parameters);
+    let known = pool.welcome.report.as_ref().filter(|report| *report.base == base);
+    let base = known.map_or_else(|| Arc::new(base), |report| Arc::clone(&report.base));
+    let report = LoginReport::new(reported, Arc::clone(&server.kept.parameters), base, &caches.tracked);
+    pool.welcome.report = Some(Arc::new(report));
 }
 
 /// The secret that this pool logs in to PostgreSQL with, and whether it is a client's.

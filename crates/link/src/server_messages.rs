@@ -228,7 +228,10 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             Ok(false)
         }
         tag::DATA_ROW if chore_reads_rows(answers.server) => {
-            answers.pool.answer_row(answers.server_id, body);
+            match &mut answers.server.kept.begins {
+                Some(begins) => begins.row = Some(body.into()),
+                None => answers.pool.answer_row(answers.server_id, body),
+            }
             Ok(false)
         }
         tag::NOTIFICATION => Ok(listening::notification(answers, body)),

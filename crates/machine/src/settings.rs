@@ -53,6 +53,8 @@ pub struct Settings {
     pub orders: Orders,
     /// Whether side effects are read from the database. Off only in tests of something else.
     pub reads_catalogue: bool,
+    /// Whether new servers are asked what they begin with. Off only in tests of something else.
+    pub reads_base: bool,
     /// A deliberate fault, for tests of the tests.
     #[cfg(debug_assertions)]
     pub sabotage: Option<crate::fault::Sabotage>,
@@ -75,6 +77,7 @@ impl Default for Settings {
             classes: Arc::default(),
             orders: Orders::default(),
             reads_catalogue: true,
+            reads_base: true,
             #[cfg(debug_assertions)]
             sabotage: None,
         }

@@ -20,6 +20,7 @@ use queueing::limiting::Limit;
 use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::{MovedNames, MovedUnnamed};
+use session_state::state::Base;
 use session_state::tracker::MovedTracker;
 use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
@@ -42,6 +43,8 @@ pub struct Luggage {
     pub report: Option<Reported>,
     /// What a client of the pool has proved last.
     pub proved: Proved,
+    /// What else the pool's servers begin with.
+    pub base: Base,
 }
 
 impl Luggage {

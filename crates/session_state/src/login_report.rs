@@ -1,6 +1,6 @@
-//! What a freshly logged-in server reports: what clients are told at their login.
+//! What a new server reports, once its `connect_query` has run: what clients are told at their login.
 //!
-//! Does not know which pool it is the base of.
+//! Does not know which pool it is of.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,14 +9,17 @@ use wire::backend::ParameterStatus;
 
 use crate::catalogue::counts_changes;
 use crate::parameters::{Parameters, Reported, Tracked};
+use crate::state::Base;
 
-/// What a freshly logged-in server reports: what clients are told at their login.
+/// What a new server reports, once its `connect_query` has run: what clients are told at their login.
 #[derive(Debug)]
 pub struct LoginReport {
     /// All ParameterStatus, in the server's order.
     pub reported: Reported,
     /// The tracked ones among them.
     pub parameters: Arc<Parameters>,
+    /// What else it begins with.
+    pub base: Arc<Base>,
     /// Such a server counts what changes in its catalogues, and the counts can be relied on.
     pub counts_changes: bool,
     /// All of them as messages, for a client that has nothing of its own.
@@ -26,7 +29,7 @@ pub struct LoginReport {
 }
 
 impl LoginReport {
-    pub fn new(reported: Reported, parameters: Arc<Parameters>, tracked: &Tracked) -> LoginReport {
+    pub fn new(reported: Reported, parameters: Arc<Parameters>, base: Arc<Base>, tracked: &Tracked) -> LoginReport {
         let (mut encoded, mut places) = (Vec::new(), Vec::new());
         for (name, value) in &reported {
             let start = encoded.len();
@@ -35,7 +38,12 @@ impl LoginReport {
         }
         let version = reported.iter().find(|(name, _)| **name == *b"server_version");
         let counts_changes = version.is_some_and(|(_, version)| counts_changes(version));
-        LoginReport { reported, parameters, counts_changes, encoded, places }
+        LoginReport { reported, parameters, base, counts_changes, encoded, places }
+    }
+
+    /// What a session that begins with these has after a RESET, where that is not what PostgreSQL gives its server then.
+    pub fn reset_to(&self) -> Option<Arc<Parameters>> {
+        self.base.sets_reported.then(|| Arc::clone(&self.parameters))
     }
 
     /// Appends the ParameterStatus messages for a client with these values; `others`: those of parameters that are not tracked.

@@ -14,7 +14,7 @@ use units::limits;
 use crate::login_report::LoginReport;
 use crate::parameters::Reported;
 use crate::parameters::{Parameters, Tracked};
-use crate::state::State;
+use crate::state::{State, base};
 
 /// The value as PostgreSQL reports it; `before`: the one that a server begins with. `None`: it is not known here.
 pub fn canonical<'v>(name: &[u8], value: &[u8], before: Option<&'v [u8]>) -> Option<Cow<'v, [u8]>> {
@@ -126,7 +126,7 @@ impl Learnt {
         let mut key = Vec::new();
         asked.write_difference(&report.parameters, tracked, &mut key);
         if let Some(state) = state {
-            state.write_difference(&State::default(), &mut key);
+            state.write_difference(&State::default(), &base::LOGIN, &mut key);
         }
         (!key.is_empty() && key.len() <= limits::LEARNT_LEN_MAX).then(|| key.into())
     }

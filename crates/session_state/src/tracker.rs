@@ -50,7 +50,7 @@ use crate::parameters::{Reported, Tracked};
 use crate::state::check::{Check, Pair};
 use crate::state::effects::{Effect, Effects, is_identity, is_passing};
 use crate::state::journal::Journal;
-use crate::state::{Again, Pins, Reading, SettingChange, State};
+use crate::state::{Again, Base, Pins, Reading, SettingChange, State};
 use inspection::{CheckUnderWay, Inspection};
 use long_text::LongText;
 use meaning::Meaning;
@@ -116,21 +116,21 @@ impl Tracker {
     pub fn leave(&mut self) {
         (self.ran_text, self.makes_temporary) = (false, false);
         self.restarting.take_done();
-        self.journal.take_reverted();
+        self.journal.forget_reverted();
     }
 
     /// It has reset what it began with, of which its server knows nothing: what the server has of its state.
-    pub fn take_reverted(&mut self) -> Option<State> {
+    pub fn take_reverted(&mut self, base: &Base) -> Option<State> {
         let is_reverted = self.restarting.take_done() | self.journal.is_reverted();
-        is_reverted.then(|| self.journal.take_reverted())
+        is_reverted.then(|| self.journal.take_reverted(base))
     }
 
     /// As [`Tracker::take_reverted`], of what is under way.
-    pub fn is_reverting(&self) -> bool {
+    pub fn is_reverting(&self, base: &Base) -> bool {
         let reverts = |effect: &Effect| match effect {
             Effect::Restart(_) | Effect::DiscardAll => true,
             Effect::Change(changes) => {
-                changes.iter().any(|change| *change == SettingChange::ResetAll || self.journal.reverts(change))
+                changes.iter().any(|change| *change == SettingChange::ResetAll || self.journal.reverts(change, base))
             }
             _ => false,
         };
@@ -149,8 +149,7 @@ impl Tracker {
     pub fn is_idle(&self) -> bool {
         let has_unnamed = self.portals.unnamed_statement().is_some();
         let none_named = self.statements.is_empty() && !has_unnamed && self.portals.is_empty();
-        let none_set =
-            self.state().is_initial() && !self.journal.reverts(&SettingChange::DiscardAll) && !self.journal.is_open();
+        let none_set = self.state().is_initial() && !self.journal.has_first() && !self.journal.is_open();
         none_named && none_set && self.is_settled() && self.notifications.is_silent() && self.split.is_none()
     }
 
@@ -311,7 +310,7 @@ impl Tracker {
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
                 self.meaning.reset(places.first);
-                self.journal.change(&SettingChange::DiscardAll);
+                self.journal.change(&SettingChange::DiscardAll, places.base);
                 self.restarting.reset_all();
                 self.pinning.end(Pins::SEQUENCE);
             }
@@ -336,7 +335,7 @@ impl Tracker {
             self.restarting.reset_all();
         }
         for change in changes {
-            self.journal.change(change);
+            self.journal.change(change, places.base);
             if places.local_rights {
                 self.journal.bind(change);
             }
@@ -423,7 +422,7 @@ impl Tracker {
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
     /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had shown; a value that was changed out of sight shows only
     /// where the setting's name was not known.
-    pub fn answered(&mut self, tracked: &Tracked, circumstances: Circumstances) -> bool {
+    pub fn answered(&mut self, tracked: &Tracked, circumstances: Circumstances<'_>) -> bool {
         let Some((CheckUnderWay { check, checked: wanted, suspected }, row)) = self.inspection.answered() else {
             return false;
         };
@@ -453,21 +452,30 @@ impl Tracker {
         }
         let unchecked = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
         let others = !state.names().filter(unchecked).eq(self.state().names().filter(unchecked));
-        if state != **self.state() {
-            self.journal.replace(Arc::new(state));
+        let lost = checked.lost(&check, circumstances.base);
+        if state != **self.state() || !lost.is_empty() {
+            self.journal.replace(Arc::new(state), lost.into_iter());
         }
         unsuspected || others && !suspected.any(Pins::LISTED)
     }
 
     /// The server has reported one setting.
-    fn learn(&self, state: &mut State, (name, value): &Pair, tracked: &Tracked, circumstances: Circumstances) {
+    fn learn(&self, state: &mut State, (name, value): &Pair, tracked: &Tracked, circumstances: Circumstances<'_>) {
         let name = name.to_ascii_lowercase();
         if tracked.index(&name).is_some() || is_passing(&name) {
             return;
         }
+        if circumstances.base.is(&name, value) {
+            return state.forget(&name);
+        }
         let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
         let is_known = value.is_ascii() || circumstances.is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
         let again = is_known.then(|| Again::Value(value.as_slice().into()));
+        if is_unset && (is_identity(&name) || circumstances.base.has(&name)) {
+            // Of a setting, the base's value is brought back; of a role, if the session has reset it.
+            let comes_back = !is_identity(&name) || self.journal.has_reverted(&name);
+            return if comes_back { state.forget(&name) } else { state.lose(&name, circumstances.base) };
+        }
         if is_unset {
             state.apply(&SettingChange::Reset(name.into()));
             return;

@@ -302,7 +302,8 @@ impl Reader<'_> {
         };
         let value = if self.take("default") { None } else { Some(self.values()?) };
         let none = name == "role" && value.as_deref().is_some_and(|value| value == ["none"]);
-        Some(Command::Set { name, value: value.filter(|_| !none), local })
+        let value = if none { Some(Value::new()) } else { value };
+        Some(Command::Set { name, value, local })
     }
 
     fn values(&mut self) -> Option<Value> {

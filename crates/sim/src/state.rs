@@ -27,6 +27,8 @@ pub struct Kept {
     session: Settings,
     /// Set until the transaction's end; takes precedence over the session's.
     local: Settings,
+    /// Reset since the last ReadyForQuery: until the next one a server has its login's values.
+    gone: BTreeSet<String>,
     pub tables: BTreeMap<String, Table>,
     pub channels: BTreeSet<String>,
     /// LISTEN and UNLISTEN of this transaction: the channel or `None` for all, and whether it listens afterwards.
@@ -66,6 +68,7 @@ pub struct Moment {
     kept: Rc<Kept>,
     lasting: Rc<Lasting>,
     resets: Rc<Settings>,
+    begun: Rc<Settings>,
 }
 
 /// The state, with earlier states for a rollback.
@@ -77,6 +80,8 @@ pub struct State {
     lasting: Rc<Lasting>,
     /// The values of settings that the session has not set, if they differ from the default.
     resets: Rc<Settings>,
+    /// The same of what servers begin with beyond their login.
+    begun: Rc<Settings>,
     pub login: String,
 }
 
@@ -90,8 +95,15 @@ impl State {
             savepoints: Vec::new(),
             lasting: Rc::default(),
             resets: Rc::new(resets),
+            begun: Rc::default(),
             login: login.to_owned(),
         }
+    }
+
+    /// Its servers begin with this beyond their login.
+    pub fn begin_with(&mut self, begins: &[(&str, &str)]) {
+        let begun = Rc::make_mut(&mut self.begun);
+        begun.extend(begins.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     }
 
     #[must_use]
@@ -114,29 +126,39 @@ impl State {
 
     #[must_use]
     pub fn moment(&self) -> Moment {
-        Moment { kept: Rc::clone(&self.kept), lasting: Rc::clone(&self.lasting), resets: Rc::clone(&self.resets) }
+        Moment {
+            kept: Rc::clone(&self.kept),
+            lasting: Rc::clone(&self.lasting),
+            resets: Rc::clone(&self.resets),
+            begun: Rc::clone(&self.begun),
+        }
     }
 
     /// Whether the settings are certainly those of this moment.
     #[must_use]
     pub fn is_same_as(&self, moment: &Moment) -> bool {
-        Rc::ptr_eq(&self.kept, &moment.kept) && Rc::ptr_eq(&self.resets, &moment.resets)
+        let begins_alike = Rc::ptr_eq(&self.resets, &moment.resets) && Rc::ptr_eq(&self.begun, &moment.begun);
+        Rc::ptr_eq(&self.kept, &moment.kept) && begins_alike
     }
 
     /// The current value of a setting; empty if there is no such setting.
     #[must_use]
     pub fn setting(&self, name: &str) -> &str {
-        value(&self.kept, &self.resets, name)
+        value(&self.kept, (&self.resets, &self.begun), name)
     }
 
     /// Sets it; `None`: resets it to the session's initial value.
     pub fn set(&mut self, name: &str, value: Option<String>, local: bool) {
         if local {
-            let value = value.unwrap_or_else(|| default(&self.resets, name).to_owned());
+            let value = value.unwrap_or_else(|| default(&self.kept, (&self.resets, &self.begun), name).to_owned());
             self.kept_mut().local.insert(name.to_owned(), value);
             return;
         }
+        let is_begun = value.is_none() && self.begun.contains_key(name);
         let kept = self.kept_mut();
+        if is_begun {
+            kept.gone.insert(name.to_owned());
+        }
         kept.local.remove(name);
         match value {
             Some(value) => kept.session.insert(name.to_owned(), value),
@@ -155,26 +177,45 @@ impl State {
     /// It had state that cannot be on another server.
     pub fn moved(&self) -> Result<State, String> {
         let mut state = State::new(Settings::clone(&self.resets), &self.login);
+        state.begun = Rc::clone(&self.begun);
         let begins = state.moment();
         state.kept_mut().session.clone_from(&self.committed.session);
         // The pool's listener listens for it.
         state.kept_mut().channels.clone_from(&self.committed.channels);
         state.commit();
-        let here =
-            Moment { kept: Rc::clone(&self.committed), lasting: Rc::clone(&self.lasting), resets: begins.resets };
+        let here = Moment { kept: Rc::clone(&self.committed), lasting: Rc::clone(&self.lasting), ..begins };
         let lost = here.differences(&state.moment());
         if lost.is_empty() { Ok(state) } else { Err(lost.join("; ")) }
     }
 
+    /// ReadyForQuery: what was reset is as the session began.
+    pub fn ready(&mut self) {
+        if !self.kept.gone.is_empty() {
+            self.kept_mut().gone.clear();
+        }
+        if !self.committed.gone.is_empty() {
+            Rc::make_mut(&mut self.committed).gone.clear();
+        }
+    }
+
     pub fn reset_all(&mut self) {
+        self.lose(|name| !settings::is_identity(name));
         let kept = self.kept_mut();
         kept.session.retain(|name, _| settings::is_identity(name));
         kept.local.retain(|name, _| settings::is_identity(name));
     }
 
+    fn lose(&mut self, which: impl Fn(&str) -> bool) {
+        let lost: Vec<String> = self.begun.keys().filter(|name| which(name)).cloned().collect();
+        if !lost.is_empty() {
+            self.kept_mut().gone.extend(lost);
+        }
+    }
+
     /// DISCARD ALL. Libraries stay loaded.
     pub fn discard_all(&mut self) {
         *self.kept_mut() = Kept::default();
+        self.lose(|_| true);
         let lasting = self.lasting_mut();
         *lasting = Lasting { libraries: std::mem::take(&mut lasting.libraries), ..Lasting::default() };
     }
@@ -279,30 +320,38 @@ impl State {
     }
 }
 
-fn default<'s>(resets: &'s Settings, name: &str) -> &'s str {
-    resets.get(name).map(String::as_str).or(settings::default(name)).unwrap_or("")
+/// What a session has not set. `begins`: by its login, and by what its server has set after that.
+fn default<'s>(kept: &Kept, begins: (&'s Settings, &'s Settings), name: &str) -> &'s str {
+    let (resets, begun) = begins;
+    let begun = begun.get(name).filter(|_| !kept.gone.contains(name));
+    begun.or_else(|| resets.get(name)).map(String::as_str).or(settings::default(name)).unwrap_or("")
 }
 
-fn value<'s>(kept: &'s Kept, resets: &'s Settings, name: &str) -> &'s str {
+fn value<'s>(kept: &'s Kept, begins: (&'s Settings, &'s Settings), name: &str) -> &'s str {
     let set = kept.local.get(name).or_else(|| kept.session.get(name));
-    set.map_or_else(|| default(resets, name), String::as_str)
+    set.map_or_else(|| default(kept, begins, name), String::as_str)
 }
 
 impl Moment {
+    fn value(&self, name: &str) -> &str {
+        value(&self.kept, (&self.resets, &self.begun), name)
+    }
+
     /// The differences from the wanted state: name, actual value, wanted value.
     #[must_use]
     pub fn differences(&self, wanted: &Moment) -> Vec<String> {
         let mut found = Vec::new();
         let names = |moment: &Moment| -> Vec<String> {
             let kept = &moment.kept;
-            kept.session.keys().chain(kept.local.keys()).chain(moment.resets.keys()).cloned().collect()
+            let begins = moment.resets.keys().chain(moment.begun.keys());
+            kept.session.keys().chain(kept.local.keys()).chain(begins).cloned().collect()
         };
         let all: BTreeSet<String> = names(self).into_iter().chain(names(wanted)).collect();
         for name in all {
-            let (is, should) = (value(&self.kept, &self.resets, &name), value(&wanted.kept, &wanted.resets, &name));
+            let (is, should) = (self.value(&name), wanted.value(&name));
             let lasts = |moment: &Moment| {
                 let set = moment.kept.session.get(&name).map(String::as_str);
-                set.unwrap_or_else(|| default(&moment.resets, &name)).to_owned()
+                set.unwrap_or_else(|| default(&moment.kept, (&moment.resets, &moment.begun), &name)).to_owned()
             };
             if is != should {
                 found.push(format!("{name} is {is:?}, not {should:?}"));

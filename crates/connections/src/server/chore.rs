@@ -5,6 +5,10 @@
 pub enum Chore {
     /// `connect_query`
     Setup,
+    /// What it begins with, after its `connect_query`.
+    Base,
+    /// `connect_query` again, or the role that it began with: a reset has taken that away.
+    Restore,
     /// `server_check_query`
     Check,
     /// Ends a transaction whose client is gone.
@@ -35,13 +39,14 @@ impl Chore {
 
     /// Whether its answer's rows are read.
     pub fn reads_rows(self) -> bool {
-        self.is_of_names() || self == Chore::WaitEvents
+        self.is_of_names() || matches!(self, Chore::WaitEvents | Chore::Base)
     }
 
     /// Its name in the log.
     pub fn words(self) -> &'static str {
         match self {
-            Chore::Setup => "connect query",
+            Chore::Setup | Chore::Restore => "connect query",
+            Chore::Base => "question about what the server begins with",
             Chore::Check => "server check",
             Chore::Rollback => "rollback",
             Chore::Reset => "reset query",

@@ -32,7 +32,8 @@ pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
 pub use parts::{
-    Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction, Work,
+    Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction,
+    Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
@@ -94,6 +95,7 @@ impl Server {
             kept: Kept {
                 parameters,
                 reported: Vec::new(),
+                begins: None,
                 session_state: None,
                 on_server: OnServer::default(),
                 sequences: Sequences::default(),

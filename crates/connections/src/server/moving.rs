@@ -201,6 +201,7 @@ impl Server {
                 spoken: Spoken::default(),
             },
             kept: Kept {
+                begins: None,
                 parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),
                 reported: moved.kept.reported,
                 session_state: moved.kept.session_state.map(Arc::new),

@@ -71,9 +71,32 @@ pub struct Statements {
     pub spoken: Spoken,
 }
 
+/// What a new server begins with, until all of that is known.
+#[derive(Debug, Default)]
+pub struct Begins {
+    /// What it has reported, the last value of each.
+    pub reported: Reported,
+    /// The tracked ones among them at its login.
+    pub at_login: Option<Arc<Parameters>>,
+    /// The answer to what else it begins with.
+    pub row: Option<Box<[u8]>>,
+}
+
+impl Begins {
+    /// A ParameterStatus has come.
+    pub fn note(&mut self, name: &[u8], value: &[u8]) {
+        match self.reported.iter_mut().find(|(known, _)| **known == *name) {
+            Some((_, known)) => *known = value.into(),
+            None => self.reported.push((name.into(), value.into())),
+        }
+    }
+}
+
 /// What sessions have set on a server. The next one may need other values.
 #[derive(Debug)]
 pub struct Kept {
+    /// Present while a new server is asked what it begins with.
+    pub begins: Option<Box<Begins>>,
     pub parameters: Arc<Parameters>,
     /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
     pub reported: Reported,
@@ -120,6 +143,8 @@ impl Kept {
 pub struct Traces {
     /// A session may have left state on it that was not followed: it is reset before the next session gets it.
     pub needs_reset: bool,
+    /// It is being reset, which takes away what it began with beyond its login: it gets that again.
+    pub is_bare: bool,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.
     pub tainted: bool,

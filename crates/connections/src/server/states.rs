@@ -53,7 +53,7 @@ pub enum Group {
 impl State {
     pub fn group(&self) -> Group {
         match self {
-            State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup) => Group::Opening,
+            State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup | Chore::Base) => Group::Opening,
             // Waiters do not wait for these: another server may be opened.
             State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
             State::Busy(_) => Group::Returning,

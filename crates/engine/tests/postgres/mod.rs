@@ -100,7 +100,7 @@ pub(crate) fn settings(workers: u16, pool_size: u32) -> Settings {
         ..Database::new("shop", hosts)
     };
     // This PostgreSQL echoes: it has no catalogue to be read.
-    let mut settings = Settings { workers, reads_catalogue: false, ..Settings::default() };
+    let mut settings = Settings { workers, reads_catalogue: false, reads_base: false, ..Settings::default() };
     settings.global.tls.server_tls_sslmode = settings::SslMode::Disable;
     settings.global.login.auth_type = AuthType::Any;
     settings.databases.insert("shop".to_owned(), Arc::new(database));

@@ -1,5 +1,6 @@
 //! A session stays what it is, whichever server its next transaction runs on: settings, prepared statements, names, notifications; and nothing of it reaches another.
 
+mod bases;
 mod catalogue;
 mod definitions;
 mod listening;

@@ -1,7 +1,7 @@
 //! The lines at a transcript's head that say how the pooler is set up: `pool default_pool_size=1 pool_mode=transaction`.
 //!
 //! Names and values are those of the configuration file: times are seconds, 0 switches off, flags are 0 or 1. There are
-//! besides: `auto_pool_size_start` and `reads_catalogue`, which no file sets; a port behind each host of a list; and the
+//! besides: `auto_pool_size_start`, `reads_catalogue` and `reads_base`, which no file sets; a port behind each host of a list; and the
 //! rules of classes, see `classes.rs`.
 
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use super::words::Words;
 /// What every transcript starts from: PgBouncer's defaults (and so `pool_fidelity=classic`: the statements of most are
 /// made up), one database `db`, three users who need no password.
 pub(crate) fn initial() -> Settings {
-    let mut settings = Settings { reads_catalogue: false, ..Settings::default() };
+    let mut settings = Settings { reads_catalogue: false, reads_base: false, ..Settings::default() };
     settings.global.login.auth_type = AuthType::Trust;
     settings.global.tls.server_tls_sslmode = SslMode::Disable;
     settings.global.pools.pool_fidelity = Fidelity::Classic;
@@ -163,6 +163,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
     match key {
         "workers" => settings.workers = number(value)?,
         "auto_pool_size_start" => settings.auto_pool_size_start = number(value)?,
+        "reads_base" => settings.reads_base = value == "1",
         "reads_catalogue" => settings.reads_catalogue = value == "1",
         // The file has whole seconds, which would be long in a transcript.
         "query_wait_notify" => {

@@ -5,13 +5,15 @@
 
 use wire::backend::DataRow;
 
+use super::Base;
+use super::effects::is_identity;
 use crate::parameters::quote_literal;
 use crate::pins::Pins;
 
 /// One row: temporary objects, holdable cursors, advisory locks, each `t` or `f`; names and values of settings that were
 /// SET, or NULL if they were not asked for ([`SETTINGS`], [`NO_SETTINGS`]); names and values of settings that were asked
 /// for by name. Both are literals as `'name'='value','name'='value'`. Which role's rights the session has is no setting that is
-/// listed: with settings that is asked for by name.
+/// listed: that is asked for by name.
 ///
 /// All that is temporary depends on its schema: that is one step in an index, however many tables there are.
 pub const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 \
@@ -34,6 +36,8 @@ pg_catalog.current_setting('role'), 'none'), ''))";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     pub(crate) with_settings: bool,
+    /// Which role's rights the session has.
+    pub(crate) with_identity: bool,
     /// Whether the session's own statement_timeout might be too short for it. It stays where settings are listed: what is
     /// set for the question would be listed, too.
     pub is_hasty: bool,
@@ -51,6 +55,20 @@ pub struct Checked {
     pub named: Vec<Pair>,
 }
 
+impl Checked {
+    /// What a server began with and has no more.
+    pub(crate) fn lost(&self, check: &Check, base: &Base) -> Vec<Box<[u8]>> {
+        let listed = |name: &[u8]| self.settings.iter().flatten().any(|(found, _)| found.eq_ignore_ascii_case(name));
+        let unset = |name: &[u8]| self.named.iter().any(|(found, value)| **found == *name && value.is_empty());
+        let lost = |name: &&[u8]| match () {
+            () if is_identity(name) => false,
+            () if name.contains(&b'.') => unset(name),
+            () => check.with_settings && !listed(name),
+        };
+        base.names().filter(lost).map(Box::from).collect()
+    }
+}
+
 /// A setting's name and its value as PostgreSQL shows it.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
@@ -62,14 +80,14 @@ impl Check {
         out.extend_from_slice(QUERY.as_bytes());
         out.extend_from_slice(if self.with_settings { SETTINGS } else { NO_SETTINGS }.as_bytes());
         out.extend_from_slice(b", ");
-        if self.with_settings {
+        if self.with_identity {
             out.extend_from_slice(AUTHORIZATION.as_bytes());
             out.extend_from_slice(ROLE.as_bytes());
         } else {
             out.extend_from_slice(b"''");
         }
         for (index, name) in self.names.iter().enumerate() {
-            let comma: &[u8] = if index > 0 || self.with_settings { b"," } else { b"" };
+            let comma: &[u8] = if index > 0 || self.with_identity { b"," } else { b"" };
             out.extend_from_slice(b" || '");
             out.extend_from_slice(comma);
             out.extend_from_slice(b"' || pg_catalog.quote_literal(");
@@ -149,7 +167,7 @@ mod tests {
     }
 
     fn check(with_settings: bool) -> Check {
-        Check { with_settings, ..Check::default() }
+        Check { with_settings, with_identity: with_settings, ..Check::default() }
     }
 
     #[test]

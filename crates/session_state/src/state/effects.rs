@@ -10,7 +10,7 @@ use sql::{
 };
 use units::limits;
 
-use super::{Again, SettingChange};
+use super::{Again, SettingChange, State};
 use crate::parameters::Tracked;
 use crate::pins::Pins;
 
@@ -301,6 +301,27 @@ impl Effects {
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Effect> {
         self.all.iter_mut().map(|(effect, _)| effect)
+    }
+
+    /// No statement has any.
+    pub fn are_none(&self) -> bool {
+        self.iter().all(|effect| *effect == Effect::Nothing)
+    }
+
+    /// What a server's state becomes by a text that only resets; `None`: it does something else, too.
+    pub fn resets(&self, mut state: State) -> Option<State> {
+        for effect in self.iter() {
+            match effect {
+                Effect::Change(changes) if changes.iter().all(SettingChange::is_reset) => {
+                    changes.iter().for_each(|change| state.apply(change));
+                }
+                Effect::DiscardAll => state.apply(&SettingChange::DiscardAll),
+                // PostgreSQL reports it.
+                Effect::Restart(_) => {}
+                _ => return None,
+            }
+        }
+        Some(state)
     }
 
     /// How many statements have them.

@@ -2,7 +2,7 @@
 //!
 //! That a value is right is seen by setting it again: it must not change. PostgreSQL does not list settings whose names have a dot,
 //! so it is asked for those that sessions of this worker have left on servers, and for those that functions set. Does not see others,
-//! and takes for a session's what postgresql.conf or connect_query gives such a name.
+//! and takes for a session's what postgresql.conf gives such a name, or a function that connect_query calls.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use wire::backend::DataRow;
 
 use super::check::{UNHURRIED, pairs};
 use super::prepared::OnServer;
-use super::{Identity, State};
+use super::{Base, Identity, State, base};
 use crate::parameters::{Tracked, quote_literal};
 
 /// Whether there are temporary objects, holdable cursors, advisory locks, and channels listened to; names of statements;
@@ -73,10 +73,16 @@ struct Found {
 }
 
 impl Expectation {
-    /// `dotted`: settings with a dot that may be on it without being the session's.
-    pub fn new(state: Option<&Arc<State>>, on_server: &OnServer, dotted: &BTreeSet<Box<[u8]>>) -> Expectation {
+    /// `base`: what it began with. `dotted`: settings with a dot that may be on it without being the session's.
+    pub fn new(
+        state: Option<&Arc<State>>,
+        base: &Base,
+        on_server: &OnServer,
+        dotted: &BTreeSet<Box<[u8]>>,
+    ) -> Expectation {
         let prepared = on_server.names().map(<[u8]>::to_vec).collect();
         let state = state.map(Arc::clone).unwrap_or_default();
+        let state = if base.is_login() { state } else { Arc::new(state.on(base)) };
         let foreign = dotted.iter().filter(|name| !state.settings.contains_key(*name) && name.is_ascii());
         Expectation { foreign: foreign.cloned().collect(), state, prepared }
     }
@@ -100,7 +106,7 @@ impl Expectation {
         let mut again = State::clone(&self.state);
         again.settings.retain(|_, setting| setting.by.is_none());
         out.push(b';');
-        again.write_difference(&State::default(), out);
+        again.write_difference(&State::default(), &base::LOGIN, out);
         self.write_question(out);
     }
 
@@ -227,6 +233,7 @@ mod tests {
         server.insert(b"p", b"PREPARE p AS SELECT 1"[..].into());
         Expectation::new(
             Some(&Arc::new(state)),
+            &base::LOGIN,
             &server,
             &BTreeSet::from([b"app.user"[..].into(), b"app.other"[..].into()]),
         )
@@ -258,7 +265,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_missing_is_a_difference() {
         let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
-        let nothing = Expectation::new(None, &OnServer::default(), &BTreeSet::new());
+        let nothing = Expectation::new(None, &base::LOGIN, &OnServer::default(), &BTreeSet::new());
         let clean = row(b"ffff", "", "", "none");
         assert_eq!(nothing.difference(std::slice::from_ref(&clean), &tracked), None);
         assert_eq!(nothing.difference(&[], &tracked).as_deref(), Some("it answers with 0 rows"));
@@ -280,12 +287,13 @@ mod tests {
             known.write_text(&mut text);
             String::from_utf8(text).expect("ASCII")
         };
-        let nothing = text(&Expectation::new(None, &OnServer::default(), &BTreeSet::new()));
+        let nothing = text(&Expectation::new(None, &base::LOGIN, &OnServer::default(), &BTreeSet::new()));
         assert!(nothing.ends_with("pg_catalog.concat_ws(',', '')") && !nothing.contains("timeout"), "{nothing}");
         let mut state = State::default();
         let again = Some(Again::Clause(b"statement_timeout = 1"[..].into()));
         state.apply(&SettingChange::Set { name: b"statement_timeout"[..].into(), again });
-        let hasty = text(&Expectation::new(Some(&Arc::new(state)), &OnServer::default(), &BTreeSet::new()));
+        let hasty =
+            text(&Expectation::new(Some(&Arc::new(state)), &base::LOGIN, &OnServer::default(), &BTreeSet::new()));
         assert_eq!(hasty.matches(UNHURRIED).count(), 2, "{hasty}");
     }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use units::limits;
 
 use super::channels::Channels;
-use super::{SettingChange, State};
+use super::effects::is_identity;
+use super::{Base, SettingChange, State};
 
 #[derive(Debug)]
 struct Savepoint {
@@ -27,7 +28,8 @@ pub struct Journal {
     before: Arc<State>,
     /// When the session began.
     first: Arc<State>,
-    /// Of those settings, by name, what has been reset: the server has its own values, if that was not taken back.
+    /// Of those settings, and those of its servers' base, by name, what has been reset: the server has the values of its login, if
+    /// that was not taken back.
     reverted: BTreeSet<Box<[u8]>>,
     savepoints: Vec<Savepoint>,
     /// Not all of them are kept.
@@ -63,17 +65,16 @@ impl Journal {
         !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
     }
 
-    pub(crate) fn change(&mut self, change: &SettingChange) {
+    /// `base`: what its pool's servers begin with.
+    pub(crate) fn change(&mut self, change: &SettingChange, base: &Base) {
         let first = Arc::clone(&self.first);
-        match change {
-            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => {}
-            SettingChange::Reset(name) => {
-                self.reverted.extend(first.kept().filter(|own| *own == &**name).map(Box::from))
-            }
-            SettingChange::ResetAll => self.reverted.extend(first.names().map(Box::from)),
-            SettingChange::DiscardAll => self.reverted.extend(first.kept().map(Box::from)),
+        let reverted = first.kept().chain(base.names()).filter(|name| is_reset(name, change));
+        self.reverted.extend(reverted.map(Box::from));
+        Arc::make_mut(&mut self.now).apply_over(&first, base, change);
+        if self.reverted.iter().any(|name| is_identity(name)) {
+            // It had the login's rights when it set this, and has them no more.
+            self.bind(change);
         }
-        Arc::make_mut(&mut self.now).apply_over(&first, change);
     }
 
     /// With which role's rights this was changed is not known.
@@ -105,25 +106,37 @@ impl Journal {
         !self.reverted.is_empty()
     }
 
+    /// Whether the server may have its login's value of this, since the session has reset it.
+    pub(crate) fn has_reverted(&self, name: &[u8]) -> bool {
+        self.reverted.contains(name)
+    }
+
+    /// Whether the session began with something that PostgreSQL's DISCARD ALL does not bring back.
+    pub(crate) fn has_first(&self) -> bool {
+        !self.first.is_initial()
+    }
+
     /// Whether this brings back something that the server knows nothing of.
-    pub(crate) fn reverts(&self, change: &SettingChange) -> bool {
-        match change {
-            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => false,
-            SettingChange::Reset(name) => self.first.kept().any(|own| own == &**name),
-            SettingChange::ResetAll | SettingChange::DiscardAll => !self.first.is_initial(),
-        }
+    pub(crate) fn reverts(&self, change: &SettingChange, base: &Base) -> bool {
+        self.first.kept().chain(base.names()).any(|name| is_reset(name, change))
     }
 
     /// What the server can be counted on to have of the session's state. From now on it is sent the rest.
-    pub(crate) fn take_reverted(&mut self) -> State {
+    pub(crate) fn take_reverted(&mut self, base: &Base) -> State {
         let mut state = State::clone(&self.now);
-        std::mem::take(&mut self.reverted).iter().for_each(|name| state.forget(name));
+        std::mem::take(&mut self.reverted).iter().for_each(|name| state.lose(name, base));
         state
     }
 
-    /// The whole state is another, as the server tells; in no transaction.
-    pub(crate) fn replace(&mut self, state: Arc<State>) {
+    /// Another server knows nothing of what was reset.
+    pub(crate) fn forget_reverted(&mut self) {
+        self.reverted.clear();
+    }
+
+    /// The whole state is another, as the server tells; in no transaction. `lost`: of the base, what the server has no more.
+    pub(crate) fn replace(&mut self, state: Arc<State>, lost: impl Iterator<Item = Box<[u8]>>) {
         self.now = state;
+        self.reverted.extend(lost);
         self.committed();
     }
 
@@ -197,19 +210,32 @@ impl Journal {
     }
 }
 
+/// Whether PostgreSQL gives a setting its login's value by this change.
+fn is_reset(name: &[u8], change: &SettingChange) -> bool {
+    let is_identity = is_identity(name);
+    match change {
+        SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => false,
+        // It ends the role, too. //= pg18 sql-set-session-authorization
+        SettingChange::Reset(reset) if **reset == *b"session_authorization" => is_identity,
+        SettingChange::Reset(reset) => *name == **reset,
+        SettingChange::ResetAll => !is_identity,
+        SettingChange::DiscardAll => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Again;
+    use super::super::{Again, base::LOGIN};
     use super::*;
 
     fn set(journal: &mut Journal, value: &str) {
         let again = Some(Again::Clause(value.as_bytes().into()));
-        journal.change(&SettingChange::Set { name: b"work_mem"[..].into(), again });
+        journal.change(&SettingChange::Set { name: b"work_mem"[..].into(), again }, &LOGIN);
     }
 
     fn value(journal: &Journal) -> String {
         let mut out = Vec::new();
-        journal.now().write_difference(&State::default(), &mut out);
+        journal.now().write_difference(&State::default(), &LOGIN, &mut out);
         String::from_utf8(out).expect("ASCII").replace("SET SESSION ", "")
     }
 

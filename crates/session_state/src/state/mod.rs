@@ -14,6 +14,7 @@
 //! //= pg18 sql-set
 //! //= pg18 sql-reset
 
+pub mod base;
 pub(crate) mod channels;
 pub mod check;
 pub(crate) mod effects;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use crate::pins::{PinSnapshot, Pins};
+pub use base::Base;
 pub use channels::{ListenerWait, Overflow, Subscriptions, is_portable};
 pub use effects::{Effect, Effects};
 pub use expectation::Expectation;
@@ -87,7 +89,7 @@ impl Setting {
     }
 }
 
-/// What a session has set, by names in lower case. What is not here is as it was when the server was opened.
+/// What a session has set, by names in lower case. What is not here is as in its server's [`Base`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct State {
     settings: BTreeMap<Box<[u8]>, Setting>,
@@ -109,7 +111,7 @@ pub enum SettingChange {
         again: Option<Again>,
     },
     Reset(Box<[u8]>),
-    /// SET ROLE NONE: whatever the session began with.
+    /// SET ROLE NONE.
     NoRole,
     /// Role and authorization stay. //= pg18 sql-reset
     ResetAll,
@@ -119,6 +121,10 @@ pub enum SettingChange {
 }
 
 impl SettingChange {
+    fn is_reset(&self) -> bool {
+        !matches!(self, SettingChange::Set { .. } | SettingChange::Channels(_))
+    }
+
     fn is_bound(&self) -> bool {
         matches!(self, SettingChange::Set { again: None, .. })
     }
@@ -141,9 +147,9 @@ impl State {
     }
 
     /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
-    /// more when somebody has to.
-    pub fn needs_clearing(&self) -> bool {
-        self.settings.iter().any(|(name, setting)| setting.by.is_some() || quoted_setting(name).is_none())
+    /// more when somebody has to. Or it is not known what it was before.
+    pub fn needs_clearing(&self, base: &Base) -> bool {
+        self.settings.iter().any(|(name, setting)| base.must_be_cleared(name, setting))
     }
 
     /// Something was set that cannot be set on another server.
@@ -184,13 +190,16 @@ impl State {
         self.set(&name, Some(&Again::Value(value.into())));
     }
 
-    /// As [`State::apply`], in a session that began with settings of its own: these are what a reset brings back.
-    fn apply_over(&mut self, first: &State, change: &SettingChange) {
+    /// As [`State::apply`], in a session that began with settings of its own, on servers with this base: these are what a reset
+    /// brings back.
+    fn apply_over(&mut self, first: &State, base: &Base, change: &SettingChange) {
         match change {
+            SettingChange::NoRole => self.end_role(base.has(b"role")),
             SettingChange::Reset(name) if **name == *b"role" => self.identity.role.clone_from(&first.identity.role),
             SettingChange::Reset(name) if **name == *b"session_authorization" => self.identity = first.identity.clone(),
             SettingChange::Reset(name) => match first.settings.get(name) {
                 Some(setting) => self.put(name, setting.clone()),
+                None if base.has(name) => self.remove(name),
                 None => self.apply(change),
             },
             SettingChange::ResetAll | SettingChange::DiscardAll => {
@@ -200,7 +209,7 @@ impl State {
                 }
                 first.settings.iter().for_each(|(name, setting)| self.put(name, setting.clone()));
             }
-            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => self.apply(change),
+            SettingChange::Set { .. } | SettingChange::Channels(_) => self.apply(change),
         }
     }
 
@@ -278,7 +287,7 @@ impl State {
         self.names().chain(authorization).chain(role)
     }
 
-    fn forget(&mut self, name: &[u8]) {
+    pub(crate) fn forget(&mut self, name: &[u8]) {
         match name {
             b"role" => self.identity.role = None,
             b"session_authorization" => self.identity = Identity::default(),
@@ -345,16 +354,21 @@ impl State {
         }
     }
 
-    /// Appends the statements that give a server with the state `found` this one, each with its semicolon.
-    pub fn write_difference(&self, found: &State, out: &mut Vec<u8>) -> Risk {
-        let mut writer = Writer { identity: found.identity.clone(), risk: Risk::None, out };
+    /// Appends the statements that give a server with the state `found` this one, each with its semicolon. `base`: what both are
+    /// said beside.
+    pub fn write_difference(&self, found: &State, base: &Base, out: &mut Vec<u8>) -> Risk {
+        let identity = found.identity.over(base.identity());
+        let mut writer = Writer { identity, base: base.identity(), risk: Risk::None, out };
         for (name, setting) in &found.settings {
             if !self.settings.contains_key(name) {
                 debug_assert!(setting.by.is_none(), "what another than the login has set is cleared, not reset");
                 if rights::may_be_needed(name) {
                     writer.assume(None);
                 }
-                writer.reset(name);
+                match base.setting(name) {
+                    Some(again) => writer.set(name, again),
+                    None => writer.reset(name),
+                }
             }
         }
         // Where names are looked up comes before what names something.
@@ -379,15 +393,16 @@ impl State {
 /// Statements, and the role that they run as.
 struct Writer<'a> {
     identity: Identity,
+    /// That of a session that has assumed none.
+    base: &'a Identity,
     risk: Risk,
     out: &'a mut Vec<u8>,
 }
 
 impl Writer<'_> {
-    /// What follows runs as this one; `None`: as the login.
+    /// What follows runs as this one; `None`: as the server began.
     fn assume(&mut self, identity: Option<&Identity>) {
-        let login = Identity::default();
-        let wanted = identity.unwrap_or(&login);
+        let wanted = &identity.map_or_else(|| self.base.clone(), |identity| identity.over(self.base));
         if self.identity == *wanted {
             return;
         }
@@ -488,7 +503,7 @@ mod tests {
 
     fn difference(wanted: &State, found: &State) -> (String, Risk) {
         let mut out = Vec::new();
-        let risk = wanted.write_difference(found, &mut out);
+        let risk = wanted.write_difference(found, &base::LOGIN, &mut out);
         (String::from_utf8(out).expect("test values are ASCII"), risk)
     }
 
@@ -518,19 +533,19 @@ mod tests {
 
     #[test]
     fn roles_come_last_and_what_needed_one_is_set_as_it() {
-        let (mut session, base) = (State::default(), State::default());
+        let (mut session, nothing) = (State::default(), State::default());
         set(&mut session, "session_authorization", "session authorization ann");
         set(&mut session, "role", "role admin");
         set(&mut session, "log_min_messages", "log_min_messages = 'debug1'");
         session.apply(&SettingChange::Reset(b"role"[..].into()));
         set(&mut session, "work_mem", "work_mem = '1MB'");
-        let (text, risk) = difference(&session, &base);
+        let (text, risk) = difference(&session, &nothing);
         let expected = "SET SESSION session authorization ann;SET SESSION role admin;\
                         SET SESSION log_min_messages = 'debug1';SET SESSION work_mem = '1MB';RESET ROLE;";
         assert_eq!((text.as_str(), risk), (expected, Risk::High));
-        assert!(session.needs_clearing() && !base.needs_clearing());
+        assert!(session.needs_clearing(&base::LOGIN) && !nothing.needs_clearing(&base::LOGIN));
         session.apply(&SettingChange::ResetAll);
-        let (text, _) = difference(&base, &session);
+        let (text, _) = difference(&nothing, &session);
         assert_eq!(text, "RESET SESSION AUTHORIZATION;RESET ROLE;");
     }
 

@@ -66,7 +66,8 @@ impl Inspection {
     /// The server is sent the check, with the settings that are to be queried.
     pub(super) fn begin(&mut self, wanted: Pins, suspected: Pins, is_hasty: bool) -> Check {
         let names = std::mem::take(&mut self.unread).into_iter().collect();
-        let check = Check { with_settings: wanted.any(Pins::LISTED), is_hasty, names };
+        let is_listed = wanted.any(Pins::LISTED);
+        let check = Check { with_settings: is_listed, with_identity: is_listed, is_hasty, names };
         self.stage = Stage::UnderWay(CheckUnderWay { check: check.clone(), checked: wanted, suspected });
         check
     }

@@ -2,7 +2,7 @@
 
 use super::Tracker;
 use crate::state::channels::{self, Overflow};
-use crate::state::{Effect, Pins, SettingChange};
+use crate::state::{Effect, Pins, SettingChange, base};
 
 impl Tracker {
     /// LISTEN or UNLISTEN has run. `listens`: its server has listened to something, until it is known that it no longer does.
@@ -13,13 +13,13 @@ impl Tracker {
             _ => channels::SubscriptionChange::Alone,
         };
         *listens |= !matches!(change, channels::SubscriptionChange::Unlisten(_));
-        self.journal.change(&SettingChange::Channels(change));
+        self.journal.change(&SettingChange::Channels(change), &base::LOGIN);
     }
 
     /// A text that may leave these pins is about to run. If LISTEN is one of its side effects, the channel is unknown.
     pub(super) fn suspect_listening(&mut self, pins: Pins) {
         if pins.any(Pins::LISTEN) {
-            self.journal.change(&SettingChange::Channels(channels::SubscriptionChange::Alone));
+            self.journal.change(&SettingChange::Channels(channels::SubscriptionChange::Alone), &base::LOGIN);
             self.pin_listener();
         }
     }

@@ -82,14 +82,14 @@ impl MovedTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Effect, Pins};
-    use crate::state::{Effects, SettingChange};
+    use crate::state::base::LOGIN;
+    use crate::state::{Effect, Effects, Pins, SettingChange};
 
     fn tracker() -> Tracker {
         let mut first = State::default();
         first.begin_with(b"search_path", b"app");
         let mut tracker = Tracker::starting(first);
-        tracker.journal.change(&SettingChange::Set { name: (*b"work_mem").into(), again: None });
+        tracker.journal.change(&SettingChange::Set { name: (*b"work_mem").into(), again: None }, &LOGIN);
         tracker.journal.committed();
         tracker.pinning.pin(Pins::TEMPORARY, b"create temp table t ()");
         tracker
@@ -104,7 +104,7 @@ mod tests {
         assert!(!after.journal.is_open(), "it is between two transactions there too");
         // What it began with is brought back there as it would have been here.
         let reset = |mut tracker: Tracker| {
-            tracker.journal.change(&SettingChange::ResetAll);
+            tracker.journal.change(&SettingChange::ResetAll, &LOGIN);
             tracker.journal.committed();
             (State::clone(tracker.state()), tracker.is_reverted())
         };
@@ -120,7 +120,7 @@ mod tests {
         listening.notifications.subscriptions_mut();
         assert!(MovedTracker::of(&listening).is_none());
         let mut open = tracker();
-        open.journal.change(&SettingChange::ResetAll);
+        open.journal.change(&SettingChange::ResetAll, &LOGIN);
         assert!(MovedTracker::of(&open).is_none(), "its transaction is not over");
     }
 }

@@ -9,6 +9,7 @@ use super::{Places, Tracker};
 use crate::catalogue::{Catalogue, Known, SideEffects};
 use crate::parameters::{Parameters, Tracked};
 use crate::pins;
+use crate::state::base::LOGIN;
 use crate::state::{Defines, Effect, Effects, OnServer, Pins, Reading, SettingChange};
 
 /// A statement for each mark.
@@ -170,7 +171,8 @@ impl Followed {
             let reported = self.reported.get_or_insert_with(|| Arc::new(tracked.empty()));
             let (on_server, listens) = (&mut self.on_server, &mut self.listens);
             let (names, first, local_rights) = (None, None, false);
-            let places = Places { on_server, listens, names, tracked: &tracked, reported, first, local_rights };
+            let base = &LOGIN;
+            let places = Places { on_server, listens, names, tracked: &tracked, reported, first, base, local_rights };
             self.tracker.confirmed(tag, places);
         }
         self.tracker.under_way.finished();

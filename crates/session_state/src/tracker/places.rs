@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use crate::parameters::{Parameters, Tracked};
 use crate::prepared::StatementNames;
+use crate::state::Base;
 use crate::state::prepared::OnServer;
 
 /// In which a server tells what a session has left on it.
 #[derive(Copy, Clone, Debug)]
-pub struct Circumstances {
+pub struct Circumstances<'a> {
+    /// What its pool's servers begin with.
+    pub base: &'a Base,
     /// Its row is written in UTF-8.
     pub is_utf8: bool,
     /// It has answered other questions.
@@ -27,6 +30,8 @@ pub struct Places<'a> {
     /// Of the tracked parameters, what the server has reported last, and what its pool's servers begin with.
     pub reported: &'a Arc<Parameters>,
     pub first: Option<&'a Arc<Parameters>>,
+    /// Of all others, what they begin with.
+    pub base: &'a Base,
     /// Which role's rights it has is not known: another's may hold for the transaction alone.
     pub local_rights: bool,
 }

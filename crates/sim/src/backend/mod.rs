@@ -104,6 +104,13 @@ impl Backend {
         Backend::of(Session::new(server, values, login), Judge::new(judges, held))
     }
 
+    /// A session whose servers begin with this beyond their login.
+    #[must_use]
+    pub fn begun_with(mut self, begins: &[(&str, &str)]) -> Backend {
+        self.session.begin_with(begins);
+        self
+    }
+
     fn of(session: Session, judge: Judge) -> Backend {
         Backend {
             reported: Reported::new(session.state()),
@@ -377,6 +384,7 @@ impl Backend {
             self.judge.transaction_ended();
         }
         self.readies += 1;
+        self.session.ready();
         backend::encode_ready(out, status);
     }
 

@@ -159,8 +159,8 @@ impl Client {
         let console = random.chance(plan.manners.consoles).then(|| Console::new(is_admin, now, random));
         let replica = plan.promises.replica(number).filter(|_| console.is_none() && !habits.hostile);
         let (overdue, deadline_ms) = (plan.cancels_overdue(who.mode), hurry::draw(number, plan, who.mode));
-        let defaults = plan.databases[who.database].defaults;
-        let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, defaults);
+        let database = &plan.databases[who.database];
+        let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, database.begins, database.defaults);
         let may_be_struck = habits.may_be_cancelled || overdue || deadline_ms > 0;
         Client {
             link,

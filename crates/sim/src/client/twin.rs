@@ -19,6 +19,8 @@ pub(super) struct Twin {
     /// Its server, which has no other session, and its role there.
     server: Server,
     login: String,
+    /// What its pool's servers begin with beyond their login.
+    begins: &'static [(&'static str, &'static str)],
     backend: Backend,
     /// Its answers that the pooler has not sent yet.
     expected: Vec<u8>,
@@ -33,9 +35,15 @@ pub(super) struct Twin {
 
 impl Twin {
     /// A session of `login` that begins with these parameters.
-    pub(super) fn new(server: Server, login: &str, values: Values) -> Twin {
+    pub(super) fn new(
+        server: Server,
+        login: &str,
+        begins: &'static [(&'static str, &'static str)],
+        values: Values,
+    ) -> Twin {
         Twin {
-            backend: Backend::new(&server, values, login, false, false),
+            backend: Backend::new(&server, values, login, false, false).begun_with(begins),
+            begins,
             server,
             login: login.to_owned(),
             expected: Vec::new(),
@@ -48,7 +56,7 @@ impl Twin {
 
     /// Starts again, with these parameters.
     pub(super) fn begin(&mut self, values: Values) {
-        self.backend = Backend::new(&self.server, values, &self.login, false, false);
+        self.backend = Backend::new(&self.server, values, &self.login, false, false).begun_with(self.begins);
     }
 
     pub(super) fn session(&self) -> &Session {
@@ -243,7 +251,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_owed_until_it_has_come() {
-        let mut twin = Twin::new(Server::default(), "user", DEFAULTS);
+        let mut twin = Twin::new(Server::default(), "user", &[], DEFAULTS);
         assert!(!twin.owes());
         twin.send(request::SYNC, b"", false);
         assert!(twin.owes() && !twin.has_all_ready());

@@ -56,6 +56,8 @@ pub struct DatabasePlan {
     pub name: String,
     pub forced: Option<usize>,
     pub defaults: Values,
+    /// What its connect_query sets, where sessions are followed.
+    pub begins: &'static [(&'static str, &'static str)],
 }
 
 /// The size of a world, and its length.
@@ -322,6 +324,7 @@ fn settle(
         (plan.name.clone(), Arc::new(entry))
     });
     settings.databases = entries.collect::<BTreeMap<_, _>>();
+    begin(wishes.seed, &mut databases, &mut settings);
     settings.fallback = settings.databases.remove(ANY_NAME);
     limit(random, clients, &mut settings);
     settings.global.pools.max_server_connections = together(wishes.seed);
@@ -390,6 +393,31 @@ fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
     if settings.global.pools.pool_fidelity != Fidelity::Classic && random.chance(200) {
         settings.global.waiting.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
+    }
+}
+
+/// What servers begin with beyond their login.
+const BEGINS: [&[(&str, &str)]; 4] = [
+    &[("app.tenant", "17")],
+    &[("role", "reader")],
+    &[("search_path", "poison"), ("work_mem", "8MB")],
+    &[("role", "writer"), ("app.tenant", "18"), ("work_mem", "100kB")],
+];
+
+/// Some connect_queries set something.
+fn begin(seed: u64, databases: &mut [DatabasePlan], settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x0062_6567_696e);
+    if settings.global.pools.pool_fidelity == Fidelity::Classic {
+        return;
+    }
+    for plan in databases {
+        let Some(entry) = settings.databases.get_mut(&plan.name) else { continue };
+        if entry.settings.pool_mode != Some(PoolMode::Transaction) || !random.chance(300) {
+            continue;
+        }
+        plan.begins = *random.pick(&BEGINS);
+        let sets: Vec<String> = plan.begins.iter().map(|(name, value)| format!("set {name} = '{value}'")).collect();
+        Arc::make_mut(entry).connect_query = Some(sets.join("; "));
     }
 }
 
@@ -477,7 +505,7 @@ fn database(random: &mut Random, index: usize, users: &[UserPlan], forces: bool)
         defaults[2] = random.range(0, 2) as u8;
     }
     let forced = (forces || random.chance(200)).then(|| random.below(users.len() as u64) as usize);
-    DatabasePlan { name: format!("base{index}"), forced, defaults }
+    DatabasePlan { name: format!("base{index}"), forced, defaults, begins: &[] }
 }
 
 fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPlan], wide: bool) -> Database {

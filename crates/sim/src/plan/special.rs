@@ -90,7 +90,7 @@ impl Plan {
         settings.global.pools.max_client_conn = 10_000;
         super::apply_sabotage(&mut settings, wishes);
         self.settings = Arc::new(settings);
-        self.databases = vec![DatabasePlan { name, forced: Some(0), defaults: DEFAULTS }];
+        self.databases = vec![DatabasePlan { name, forced: Some(0), defaults: DEFAULTS, begins: &[] }];
         self.weather = contest_weather(&mut random);
         let mut maybe = |most: u64| if random.chance(300) { random.skewed(1, most) as u32 } else { 0 };
         self.faults = Faults { late_board: maybe(500), full_mailbox: maybe(300), ..Faults::default() };

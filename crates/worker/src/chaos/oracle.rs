@@ -56,7 +56,8 @@ impl Oracle {
         // Settings that functions of the database set are compared even if no session called the functions.
         let mut dotted = self.dotted.clone();
         dotted.extend(pool.names.known.settings().map(Box::from));
-        let known = Expectation::new(server.kept.session_state.as_ref(), &server.kept.on_server, &dotted);
+        let known =
+            Expectation::new(server.kept.session_state.as_ref(), pool.welcome.base(), &server.kept.on_server, &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(self.dotted.len());
         let new: Vec<Box<[u8]>> =
             known.dotted().filter(|name| !self.dotted.contains(*name)).map(Box::from).take(room).collect();

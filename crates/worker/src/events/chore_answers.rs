@@ -34,6 +34,12 @@ pub(crate) fn chore_progress(
             wait_samples::wait_events_refused(tables, conn);
             return chore_progress(tables, limiters, step, conn, chore, None);
         }
+        if chore == Chore::Base {
+            // It is no PostgreSQL. What a connect_query has set is restored by that alone.
+            let text = format!("{} failed: {words}", chore.words());
+            tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
+            return chore_progress(tables, limiters, step, conn, chore, None);
+        }
         if chore.is_of_names() {
             name_polls::names_refused(tables, step, conn, &words);
             return chore_progress(tables, limiters, step, conn, chore, None);
@@ -50,9 +56,14 @@ pub(crate) fn chore_progress(
         return;
     }
     match chore {
-        Chore::Setup => server_logins::server_ready(tables, step, conn),
+        Chore::Setup => server_logins::set_up(tables, step, conn),
+        Chore::Base => server_logins::server_ready(tables, step, conn),
         Chore::Rollback => free_servers::reset_or_free(tables, step, conn),
-        Chore::Check | Chore::Reset => free_servers::free(tables, step, conn),
+        Chore::Check | Chore::Reset => free_servers::restore_or_free(tables, step, conn),
+        Chore::Restore => {
+            server.traces.is_bare = false;
+            free_servers::free(tables, step, conn);
+        }
         Chore::Unlisten => {
             server.traces.listens = false;
             free_servers::reset_or_free(tables, step, conn);

@@ -87,7 +87,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
     let server = &tables.servers[conn];
     match *server.state() {
         ServerState::Draining { cancelled: false, .. } => drains::stop(tables, step, conn),
-        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
             lost_servers::login_failed(tables, step, conn, why);
         }
         ServerState::Busy(Chore::First) => name_polls::names_late(tables, step, conn),

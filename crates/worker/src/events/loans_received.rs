@@ -12,7 +12,7 @@ use units::{ConnId, Time, limits};
 use crate::events::reloads::concerns_servers;
 use crate::servers::idle_servers::is_stale;
 use crate::servers::name_answers::taint;
-use crate::servers::{chores, free_servers, new_pools};
+use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::welcome;
 use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED};
 use crate::tables::open_definitions::OpenDefinitions;
@@ -97,7 +97,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle_since: Time) {
     match tables.settings.global.servers.server_check_query.0.clone() {
         Some(check) if is_stale(step.now, idle_since, &tables.settings) => {
-            chores::start_chore(tables, step, conn, Chore::Check, check.as_bytes());
+            own_queries::send(tables, step, conn, Chore::Check, &check);
         }
         Some(_) | None => {
             free_servers::free(tables, step, conn);

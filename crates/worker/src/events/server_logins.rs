@@ -200,18 +200,33 @@ pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
     if let Some(session) = server.identity.opened_for_session {
         return replicating::own_server_ready(tables, step, conn, session);
     }
-    let pool = &mut tables.pools[server.pool];
-    server_login::note_reported(server, pool, &mut tables.caches);
-    match pool.database.connect_query.clone() {
+    server_login::note_reported(server, &mut tables.caches);
+    match tables.pools[server.pool].database.connect_query.clone() {
         Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
+        None => set_up(tables, step, conn),
+    }
+}
+
+/// Its `connect_query` has run: it is asked what it begins with, where sessions get that again after a reset.
+pub(crate) fn set_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let server = &tables.servers[conn];
+    let pool = &tables.pools[server.pool];
+    match server_login::question_about_base(pool, &tables.settings, &tables.caches, server) {
+        Some(question) => {
+            let mut text = Vec::new();
+            question.write_text(&mut text);
+            chores::start_chore(tables, step, conn, Chore::Base, &text);
+        }
         None => server_ready(tables, step, conn),
     }
 }
 
 /// A new server becomes usable.
 pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let id = tables.servers[conn].pool;
+    let server = &mut tables.servers[conn];
+    let id = server.pool;
     let pool = &mut tables.pools[id];
+    server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening.pause = None;
     pool.opening.host_lives(&tables.servers[conn].identity.host);

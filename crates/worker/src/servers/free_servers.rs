@@ -10,13 +10,13 @@ use machine::Step;
 use settings::PoolMode;
 use units::ConnId;
 
-use crate::servers::{chores, disturbances};
+use crate::servers::{chores, disturbances, own_queries};
 use crate::tables::followups::Followup;
 use crate::tables::{Tables, backpressure, suspension};
 
 /// A clean server has lost its client: it is reset if need be, and then free.
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &tables.servers[server_id];
+    let server = &mut tables.servers[server_id];
     let pool = &tables.pools[server.pool];
     let (needs_reset, listens) = (server.traces.needs_reset, server.traces.listens);
     let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
@@ -26,21 +26,36 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
         return;
     }
     if needs_reset {
+        server.traces.is_bare = !pool.welcome.base().is_login();
         chores::start_chore(tables, step, server_id, Chore::Reset, CLEAR);
     } else if listens {
         chores::start_chore(tables, step, server_id, Chore::Unlisten, UNLISTEN);
     } else if resets && !tables.settings.global.servers.server_reset_query.is_empty() {
         let settings = Arc::clone(&tables.settings);
-        chores::start_chore(
-            tables,
-            step,
-            server_id,
-            Chore::Reset,
-            settings.global.servers.server_reset_query.as_bytes(),
-        );
+        let query = &settings.global.servers.server_reset_query;
+        own_queries::send(tables, step, server_id, Chore::Reset, query);
     } else {
         free(tables, step, server_id);
     }
+}
+
+/// A query of the file's own, or DISCARD ALL, has been answered: what that has taken away of what the server began with is brought
+/// back.
+pub(crate) fn restore_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &tables.servers[server_id];
+    if server.traces.needs_reset {
+        return reset_or_free(tables, step, server_id);
+    }
+    if !server.traces.is_bare {
+        return free(tables, step, server_id);
+    }
+    let pool = &tables.pools[server.pool];
+    let mut text = Vec::new();
+    match &pool.database.connect_query {
+        Some(query) => text.extend_from_slice(query.as_bytes()),
+        None => pool.welcome.base().write(&mut text),
+    }
+    chores::start_chore(tables, step, server_id, Chore::Restore, &text);
 }
 
 /// A clean server has no work: it is placed at the end of the step.

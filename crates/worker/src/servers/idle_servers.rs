@@ -5,7 +5,7 @@ use link::pool::Pool;
 use machine::{Settings, Step};
 use units::{ConnId, PoolId, Time};
 
-use crate::servers::{chores, closed_servers};
+use crate::servers::{closed_servers, own_queries};
 use crate::tables::Tables;
 
 /// Why a server is closed while its database is paused, as in PgBouncer.
@@ -38,7 +38,7 @@ pub(crate) fn take_idle(
             })
         });
         if fresh.is_none() {
-            chores::start_chore(tables, step, conn, Chore::Check, check.as_bytes());
+            own_queries::send(tables, step, conn, Chore::Check, &check);
         }
         return fresh;
     }

@@ -14,5 +14,6 @@ pub(crate) mod loans;
 pub(crate) mod name_answers;
 pub(crate) mod name_polls;
 pub(crate) mod new_pools;
+pub(crate) mod own_queries;
 pub(crate) mod resting;
 pub(crate) mod wait_samples;

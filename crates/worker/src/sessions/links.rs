@@ -42,8 +42,8 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         || server.kept.session_state.is_some()
     {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
-        let replays =
-            link::replaying::replay(step, session, server_id, server, &tables.caches.tracked, renaming.as_ref());
+        let known = (&tables.caches.tracked, pool.welcome.base());
+        let replays = link::replaying::replay(step, session, server_id, server, known, renaming.as_ref());
         pool.counts.fidelity.replays += u64::from(replays);
         begun_with = begun_with.filter(|_| !replays);
     }

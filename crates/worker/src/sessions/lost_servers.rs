@@ -59,7 +59,7 @@ pub(crate) fn server_hung_up(
 pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let server = &tables.servers[conn];
     match *server.state() {
-        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
             login_failed(tables, step, conn, why);
         }
         ServerState::Own(_) | ServerState::Linked(_) => {

@@ -192,6 +192,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
         && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
     {
         session.confirmed = Arc::ptr_eq(&known, &report.parameters);
+        session.reset_to = report.reset_to();
         session.parameters = known;
         return None;
     }
@@ -226,6 +227,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
         tables.caches.interned.keep_laid(own, Arc::clone(&report.parameters), Arc::clone(&session.parameters));
     }
     session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &report.parameters);
+    session.reset_to = report.reset_to();
     notice
 }
 

@@ -142,7 +142,7 @@ impl View<'_> {
         let server = self.servers.get(conn)?;
         let rules = &self.pools.get(server.pool)?.rules;
         match *server.state() {
-            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
                 let timeout = self.settings.global.servers.server_connect_timeout;
                 let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
                 let patience = timeout.into_iter().chain(silent).min()?;

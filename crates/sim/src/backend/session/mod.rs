@@ -59,6 +59,14 @@ impl Session {
         }
     }
 
+    pub(super) fn ready(&mut self) {
+        self.transaction.state_mut().ready();
+    }
+
+    pub(super) fn begin_with(&mut self, begins: &[(&str, &str)]) {
+        self.transaction.state_mut().begin_with(begins);
+    }
+
     /// The same session at another server: it has its settings, and what SQL has prepared.
     ///
     /// # Errors
@@ -176,6 +184,8 @@ impl Session {
         self.transaction.state_mut().discard_all();
         self.statements.forget_named();
         self.portals.clear();
+        // An error behind it in the same batch undoes nothing of it.
+        self.commit();
         said("DISCARD ALL")
     }
 }

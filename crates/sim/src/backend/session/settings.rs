@@ -83,6 +83,12 @@ fn set(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> 
 
 /// SET ROLE, SET SESSION AUTHORIZATION.
 fn assume(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> Result<(), SettingRefusal> {
+    // The role that servers begin with is the login's, and nobody else's.
+    let is_anothers = value.is_none() && !state.setting("session_authorization").is_empty();
+    if name == "role" && (is_anothers || value.is_some_and(<[String]>::is_empty)) {
+        state.set(name, Some(String::new()), local);
+        return Ok(());
+    }
     let Some(role) = value.and_then(|parts| parts.first()) else {
         state.set(name, None, local);
         if name == "session_authorization" {
@@ -103,7 +109,7 @@ fn assume(state: &mut State, name: &str, value: Option<&[String]>, local: bool) 
         if !settings::is_superuser(&state.login) && *role != state.login {
             return refused("42501", "permission denied to set session authorization");
         }
-        state.set("role", None, local);
+        state.set("role", Some(String::new()), local);
     }
     state.set(name, Some(role.clone()), local);
     Ok(())

@@ -1,0 +1,169 @@
+//! What a server begins with, by connect_query or by ALTER ROLE, is what every session begins with, whatever others have done on that
+//! server before: with a real PostgreSQL, and one server for all.
+
+use outer::{Answer, Client, Pooler, Stage, Wishes};
+
+/// Sets a role with fewer rights, two settings, and one that PostgreSQL reports.
+const CONNECT_QUERY: &str =
+    "set role app_ro; set search_path = app; set app.tenant = ''7''; set timezone = ''Asia/Tokyo''";
+
+/// Where it is looked up in the end: the role, whose session it is, and settings.
+const QUESTION: &str = "select current_user, current_setting('search_path'), current_setting('app.tenant', true), \
+                        current_setting('timezone'), current_setting('work_mem')";
+
+/// What a session does on the server, each text a query of its own.
+const DEEDS: [&[&str]; 24] = [
+    &["reset role"],
+    &["set role none"],
+    &["set role other"],
+    &["reset session authorization"],
+    &["set session authorization other"],
+    &["set session authorization other", "set role app_ro"],
+    &["reset all"],
+    &["discard all"],
+    &["set search_path = mine, public; set work_mem = '9MB'"],
+    &["set app.tenant = '8'"],
+    &["reset app.tenant"],
+    &["set timezone = 'UTC'"],
+    &["reset timezone"],
+    &["select set_config('search_path', 'mine', false), set_config('work_mem', '7MB', false)"],
+    &["do $$begin set role none; end$$"],
+    &["do $$begin execute 'reset search_path'; perform set_config('app.tenant', '9', false); end$$"],
+    &["create temporary table kept (a int)", "reset search_path"],
+    &["create temporary table kept (a int)", "discard all"],
+    &["begin; reset role; set search_path = x; commit"],
+    &["begin; set role none; savepoint s; reset search_path; rollback to s; commit"],
+    &["begin; set role none; rollback"],
+    &["begin", "set local role none", "select 1"],
+    &["declare c cursor with hold for select 1", "reset all"],
+    &["prepare p as select set_config('search_path', 'prepared', false)", "execute p"],
+];
+
+fn run(client: &mut Client, sql: &str) -> Answer {
+    let answer = client.query(sql).unwrap_or_else(|gone| panic!("{sql}: {gone}"));
+    assert!(answer.errors.is_empty(), "{sql}: {:?}", answer.errors);
+    answer
+}
+
+fn ask(client: &mut Client) -> Vec<String> {
+    let answer = run(client, QUESTION);
+    answer.rows[0].iter().map(|value| value.clone().unwrap_or_default()).collect()
+}
+
+/// Roles and a schema, and a login that begins as another.
+fn stage() -> Stage {
+    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let password = stage.cluster.password();
+    drop(stage.direct(&format!(
+        "create role app_ro; create role other; grant app_ro to other; create schema app; create role owner superuser login password '{password}'; \
+         alter role owner set role = 'app_ro'; alter role owner set search_path = 'app'; \
+         alter role owner set timezone = 'Asia/Tokyo'; alter role owner set app.tenant = '7'"
+    )));
+    stage
+}
+
+/// `user`: who logs in to PostgreSQL. `lines`: more settings.
+fn pooler(stage: &Stage, user: &str, connect_query: Option<&str>, lines: &str) -> Pooler {
+    let (host, port) = (stage.cluster.host(), stage.cluster.port());
+    let query = connect_query.map(|query| format!(" connect_query='{query}'")).unwrap_or_default();
+    let ini = format!(
+        "[databases]\nshop = host={host} port={port} dbname=postgres user={user} password={}{query}\n[pgbouncer]\n\
+         listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = any\n\
+         workers = 1\ndefault_pool_size = 1\n{lines}",
+        stage.cluster.password()
+    );
+    Pooler::start(&ini, "", None)
+}
+
+fn login(pooler: &Pooler) -> Client {
+    Client::login(pooler.address(), "anybody", "shop").expect("a server begins as it should")
+}
+
+/// Does each of these deeds in a session, and looks at what the next session has on the same server.
+fn everybody_begins_alike(pooler: &Pooler, lines: &str, deeds: &[&[&str]]) {
+    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB"];
+    assert_eq!(ask(&mut login(pooler)), begun);
+    for deed in deeds {
+        let mut one = login(pooler);
+        for text in *deed {
+            run(&mut one, text);
+        }
+        drop(one);
+        assert_eq!(ask(&mut login(pooler)), begun, "after {deed:?} with {lines}");
+    }
+    assert!(pooler.log().lines().all(|line| !line.contains(" FATAL ")), "{}", pooler.log());
+}
+
+const TRANSPARENT: &str = "pool_mode = transaction\npool_fidelity = transparent\nchaos_check = 1\n";
+
+#[test]
+fn what_connect_query_has_set_is_every_sessions() {
+    let stage = stage();
+    everybody_begins_alike(&pooler(&stage, "postgres", Some(CONNECT_QUERY), TRANSPARENT), TRANSPARENT, &DEEDS);
+    let own_reset = format!("{TRANSPARENT}server_reset_query_always = 1\nserver_reset_query = reset all; reset role\n");
+    everybody_begins_alike(&pooler(&stage, "postgres", Some(CONNECT_QUERY), &own_reset), &own_reset, &DEEDS);
+    for own_reset in ["discard all", "reset all; reset session authorization"] {
+        let session = format!("pool_mode = session\nserver_reset_query = {own_reset}\n");
+        everybody_begins_alike(&pooler(&stage, "postgres", Some(CONNECT_QUERY), &session), &session, &DEEDS);
+    }
+}
+
+#[test]
+fn what_a_login_begins_with_is_every_sessions() {
+    let stage = stage();
+    everybody_begins_alike(&pooler(&stage, "owner", None, TRANSPARENT), TRANSPARENT, &DEEDS);
+    everybody_begins_alike(&pooler(&stage, "owner", None, "pool_mode = session\n"), "pool_mode = session\n", &DEEDS);
+}
+
+/// Where texts are not read, a DISCARD ALL or RESET shows by its command tag.
+#[test]
+fn a_reset_in_classic_is_followed_by_connect_query() {
+    let stage = stage();
+    let resets: Vec<&[&str]> = DEEDS
+        .into_iter()
+        .filter(|deed| matches!(deed, [one] if one.starts_with("reset") || *one == "discard all"))
+        .collect();
+    assert_eq!(resets.len(), 6);
+    let classic = "pool_mode = transaction\npool_fidelity = classic\n";
+    everybody_begins_alike(&pooler(&stage, "postgres", Some(CONNECT_QUERY), classic), classic, &resets);
+    everybody_begins_alike(
+        &pooler(&stage, "postgres", Some(CONNECT_QUERY), "pool_mode = session\n"),
+        "pool_mode = session\n",
+        &DEEDS,
+    );
+}
+
+/// RESET and DISCARD ALL give a session what it began with; SET ROLE NONE takes the role away, on every server.
+#[test]
+fn a_session_that_resets_is_as_it_began() {
+    let stage = stage();
+    let pooler = pooler(&stage, "postgres", Some(CONNECT_QUERY), TRANSPARENT);
+    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB"];
+    let (mut one, mut other) = (login(&pooler), login(&pooler));
+    for text in ["reset role", "reset all", "discard all", "reset app.tenant", "reset timezone", "reset search_path"] {
+        run(
+            &mut one,
+            "set search_path = mine; set timezone = 'UTC'; set app.tenant = '8'; set work_mem = '1MB'; set role other",
+        );
+        assert_eq!(ask(&mut one), ["other", "mine", "8", "UTC", "1MB"]);
+        assert_eq!(ask(&mut other), begun, "{text}");
+        run(&mut one, text);
+        let reset = ask(&mut one);
+        for (index, (found, began)) in reset.iter().zip(begun).enumerate() {
+            let is_reset = match text {
+                "discard all" => true,
+                "reset all" => index != 0,
+                "reset role" => index == 0,
+                "reset search_path" => index == 1,
+                "reset app.tenant" => index == 2,
+                _ => index == 3,
+            };
+            assert_eq!(found == began, is_reset, "{text}: {reset:?}");
+        }
+        run(&mut one, "discard all");
+    }
+    run(&mut one, "set role none");
+    for _ in 0..3 {
+        assert_eq!((&*ask(&mut one)[0], ask(&mut other)), ("postgres", begun.map(String::from).to_vec()));
+    }
+}

@@ -1,0 +1,180 @@
+//! Bases that servers answer, and what sessions do to them.
+
+use sql::Rules;
+use sql::Text;
+
+use super::*;
+use crate::state::journal::Journal;
+
+fn tracked() -> Tracked {
+    Tracked::new(&[])
+}
+
+fn row(settings: &str, named: &str) -> Vec<u8> {
+    let mut body = 5_u16.to_be_bytes().to_vec();
+    for column in [b"f", b"f", b"f", settings.as_bytes(), named.as_bytes()] {
+        body.extend((column.len() as i32).to_be_bytes());
+        body.extend_from_slice(column);
+    }
+    body
+}
+
+fn effects(text: &str) -> Effects {
+    Effects::read(&Text::new(text.as_bytes(), Rules::default()), &tracked())
+}
+
+/// Of servers whose connect_query is `query`, by what PostgreSQL answers then.
+fn base(query: &str, settings: &str, named: &str) -> Base {
+    let question = Base::question(Some(&effects(query)));
+    Base::read(&question, &row(settings, named), &tracked()).expect("it is a row")
+}
+
+fn of_role() -> Base {
+    base("set role app_ro", "", "'session_authorization'='','role'='app_ro'")
+}
+
+/// A session's changes, one after the other.
+fn changed(base: &Base, texts: &[&str]) -> Journal {
+    let mut journal = Journal::default();
+    for text in texts {
+        for effect in effects(text).iter() {
+            match effect {
+                Effect::Change(changes) => changes.iter().for_each(|change| journal.change(change, base)),
+                Effect::DiscardAll => journal.change(&SettingChange::DiscardAll, base),
+                _ => {}
+            }
+        }
+        journal.committed();
+    }
+    journal
+}
+
+fn difference(wanted: &State, found: &State, base: &Base) -> String {
+    let mut out = Vec::new();
+    wanted.write_difference(found, base, &mut out);
+    String::from_utf8(out).expect("ASCII")
+}
+
+#[test]
+fn the_question_asks_for_the_names_that_postgresql_does_not_list() {
+    let names = |query: &str| Base::question(Some(&effects(query))).names;
+    let expected: [Box<[u8]>; 2] = [b"app.tenant"[..].into(), b"app.user"[..].into()];
+    assert_eq!(
+        names("set app.user = '1'; set work_mem = '1MB'; select set_config('App.Tenant', 'x', false)"),
+        expected
+    );
+    let question = Base::question(None);
+    assert!(!question.with_settings && question.with_identity, "ALTER ROLE may have set a role");
+}
+
+#[test]
+fn a_server_that_a_session_has_changed_gets_its_base_again() {
+    let settings = "'search_path'='app, public','work_mem'='1024'";
+    let base =
+        base("set search_path = app, public; set work_mem = '1MB'", settings, "'session_authorization'='','role'=''");
+    for (text, expected) in [
+        ("set work_mem = '2MB'", "SET SESSION \"work_mem\"='1024';"),
+        ("set search_path = x", "SELECT pg_catalog.set_config('search_path','app, public',false);"),
+        ("set enable_sort = off", "RESET \"enable_sort\";"),
+        ("set work_mem = '2MB'; reset work_mem", ""),
+        ("reset all", ""),
+    ] {
+        let journal = changed(&base, &[text]);
+        assert_eq!(difference(&State::default(), journal.now(), &base), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_a_session_resets_is_the_base_again_and_its_server_knows_nothing_of_that() {
+    let base = base("set work_mem = '1MB'", "'work_mem'='1024'", "'session_authorization'='','role'=''");
+    for text in ["reset work_mem", "set work_mem to default", "reset all", "discard all"] {
+        let mut journal = changed(&base, &["set work_mem = '9MB'", text]);
+        assert!(journal.is_reverted() && journal.now().is_initial(), "{text}");
+        let found = journal.take_reverted(&base);
+        assert_eq!(difference(journal.now(), &found, &base), "SET SESSION \"work_mem\"='1024';", "{text}");
+    }
+    assert!(!changed(&base, &["reset enable_sort"]).is_reverted(), "PostgreSQL has done all of it");
+    assert!(!changed(&base, &["reset role"]).is_reverted());
+}
+
+#[test]
+fn a_role_that_servers_begin_with_is_nobodys_to_take_away() {
+    let base = of_role();
+    for (text, expected) in [
+        ("set role none", "SET SESSION role='app_ro';"),
+        ("set role other", "SET SESSION role='app_ro';"),
+        ("set session authorization ann", "RESET SESSION AUTHORIZATION;RESET ROLE;SET SESSION role='app_ro';"),
+    ] {
+        let journal = changed(&base, &[text]);
+        assert!(!journal.is_reverted(), "{text}");
+        assert_eq!(difference(&State::default(), journal.now(), &base), expected, "{text}");
+    }
+    for text in ["reset role", "discard all", "reset session authorization", "set session authorization default"] {
+        let mut journal = changed(&base, &[text]);
+        assert!(journal.is_reverted() && journal.now().is_initial(), "{text}");
+        let found = journal.take_reverted(&base);
+        assert_eq!(difference(journal.now(), &found, &base), "SET SESSION role='app_ro';", "{text}");
+    }
+    assert!(!changed(&base, &["reset all"]).is_reverted(), "RESET ALL leaves the role");
+}
+
+#[test]
+fn what_was_set_while_the_role_was_gone_keeps_its_server() {
+    let set = "set session_replication_role = replica";
+    assert!(changed(&of_role(), &["reset role", set]).now().is_bound(), "the role that is brought back may not set it");
+    assert!(!changed(&of_role(), &[set]).now().is_bound());
+    assert!(!changed(&of_role(), &["reset role", "set work_mem = '1MB'"]).now().is_bound(), "anybody may set this");
+}
+
+#[test]
+fn a_session_without_a_role_has_none_on_every_server() {
+    let base = of_role();
+    let journal = changed(&base, &["set role none"]);
+    assert_eq!(difference(journal.now(), &State::default(), &base), "SET SESSION role none;");
+    // And without a base it has nothing to say.
+    assert!(changed(&LOGIN, &["set role none"]).now().is_initial());
+}
+
+#[test]
+fn what_needs_the_logins_rights_or_is_not_known_is_cleared() {
+    let base = base(
+        "set log_statement = 'none'; select set_app()",
+        "'log_statement'='none'",
+        "'session_authorization'='','role'=''",
+    );
+    let clears = |text: &str| changed(&base, &[text]).now().needs_clearing(&base);
+    assert!(clears("set log_statement = 'all'") && clears("set app.user = '1'") && !clears("set work_mem = '1MB'"));
+    assert!(!changed(&LOGIN, &["set app.user = '1'"]).now().needs_clearing(&LOGIN));
+}
+
+#[test]
+fn what_the_base_has_no_session_has_set() {
+    let base = base(
+        "set work_mem = '1MB'; set app.user = '1'; set role app_ro",
+        "'work_mem'='1024'",
+        "'session_authorization'='','role'='app_ro','app.user'='1'",
+    );
+    for (name, value, is) in [
+        (&b"work_mem"[..], &b"1024"[..], true),
+        (b"work_mem", b"2048", false),
+        (b"role", b"app_ro", true),
+        (b"role", b"other", false),
+        (b"role", b"", false),
+        (b"session_authorization", b"", true),
+        (b"app.user", b"1", true),
+        (b"enable_sort", b"off", false),
+    ] {
+        assert_eq!(base.is(name, value), is, "{}={}", name.escape_ascii(), value.escape_ascii());
+    }
+    let mut text = Vec::new();
+    base.write(&mut text);
+    let text = String::from_utf8(text).expect("ASCII");
+    assert_eq!(text, "SET SESSION \"app\".\"user\"='1';SET SESSION \"work_mem\"='1024';SET SESSION role='app_ro';");
+}
+
+#[test]
+fn a_server_that_answers_something_else_has_no_base_that_is_known() {
+    let question = Base::question(None);
+    assert_eq!(Base::read(&question, b"\0\x01", &tracked()), None);
+    assert!(Base::unread(false).is_login() && !Base::unread(true).is_login());
+}

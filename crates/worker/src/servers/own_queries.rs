@@ -1,0 +1,54 @@
+//! What queries of the configuration's own change on a server: `server_reset_query` and `server_check_query`.
+//!
+//! ```text
+//!   SELECT 1                 nothing
+//!   RESET ALL; RESET ROLE    its state is what they leave, and it gets again what it began with
+//!   DISCARD ALL              the same; its command tag says so
+//!   anything else            nobody knows: DISCARD ALL follows
+//! ```
+//!
+//! Where texts are not read, only what the server began with is brought back.
+
+use std::sync::Arc;
+
+use connections::server::Chore;
+use machine::Step;
+use session_state::catalogue::Known;
+use session_state::state::{Effects, rules_by};
+use sql::Text;
+use units::ConnId;
+
+use crate::servers::chores;
+use crate::tables::Tables;
+
+/// Sends one of them to a server without a session.
+pub(crate) fn send(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &str) {
+    note(tables, server_id, chore, query.as_bytes());
+    chores::start_chore(tables, step, server_id, chore, query.as_bytes());
+}
+
+fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
+    let server = &mut tables.servers[server_id];
+    let pool = &mut tables.pools[server.pool];
+    let rules = rules_by(&server.kept.parameters).unwrap_or_default();
+    let effects = Effects::read(&Text::new(query, rules), &tables.caches.tracked);
+    // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
+    let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
+    let known = if is_check { &mut unasked } else { &mut pool.names.known };
+    if effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active() {
+        return;
+    }
+    server.traces.is_bare = !pool.welcome.base().is_login();
+    if !pool.rules.follows() {
+        return;
+    }
+    let before = server.kept.session_state.as_deref().cloned().unwrap_or_default();
+    match effects.resets(before) {
+        Some(state) => {
+            // What it began with is brought back to a server that has nothing of a session's.
+            server.traces.needs_reset |= server.traces.is_bare && !state.is_initial();
+            server.kept.session_state = (!state.is_initial()).then(|| Arc::new(state));
+        }
+        None => server.traces.needs_reset = true,
+    }
+}
