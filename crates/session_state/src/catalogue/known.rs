@@ -66,6 +66,15 @@ pub enum Next {
     Recovered,
 }
 
+/// What an error means.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    TooLong,
+    /// It cannot be read, for the first time since it could.
+    First,
+    Again,
+}
+
 /// Which edition of what some pool knows: a note made by it holds as long as the pool has it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edition(u64);
@@ -380,11 +389,17 @@ impl Known {
         }
     }
 
-    /// An error has come. Whether it is the first since it went well.
-    pub fn refused(&mut self) -> bool {
-        let Some(asking) = &mut self.under_way else { return false };
+    /// An error has come instead. If PostgreSQL has taken all its time, nothing is known and it is asked again; any other error says that
+    /// the catalogue cannot be read.
+    pub fn refused(&mut self, now: Time) -> Unanswered {
+        let Some(asking) = &mut self.under_way else { return Unanswered::Again };
+        if now >= asking.began + super::TIMEOUT {
+            self.under_way = None;
+            self.times.failed(now);
+            return Unanswered::TooLong;
+        }
         (asking.is_broken, asking.is_logged) = (true, true);
-        !self.is_unreadable
+        if self.is_unreadable { Unanswered::Again } else { Unanswered::First }
     }
 
     /// The answer has come to its end.

@@ -4,6 +4,7 @@ use super::super::defined::FRESH_MAX;
 use super::super::schedule::SOON;
 use super::super::timetable::RETRY_MAX;
 
+use super::super::TIMEOUT;
 use super::*;
 use crate::catalogue::{Land, Row, What};
 use sql::{Rules, Summary, Text};
@@ -110,7 +111,7 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
         known.begin(server(0), false, now);
         match failure % 2 {
             0 => {
-                assert_eq!(known.refused(), failure == 0);
+                assert_eq!(known.refused(at(0)) == Unanswered::First, failure == 0);
                 assert_eq!(known.answered(now), Next::Nothing);
             }
             _ => known.lost(server(0), now),
@@ -141,7 +142,7 @@ fn whoever_failed_to_ask_waits_though_something_is_defined() {
     for now in [at(1), at(2), at(4)] {
         assert!(known.is_due(now, true));
         known.begin(server(0), false, now);
-        known.refused();
+        known.refused(at(0));
         known.answered(now);
     }
     // Four seconds.
@@ -219,7 +220,7 @@ fn a_server_that_is_lost_while_it_is_asked_is_not_one_that_cannot_be_asked() {
 fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
     let mut known = Known::new(true);
     known.begin(server(0), false, at(1));
-    known.refused();
+    known.refused(at(0));
     known.answered(at(1));
     define(&mut known, "create function f() returns void language plpgsql as 'begin listen x; end'", at(1));
     assert_eq!(side_effects(&known, "select f()"), SideEffects::LISTEN, "what clients define is known all the same");
@@ -238,7 +239,7 @@ fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
 /// Has a pool fail to read its catalogue.
 fn fail_to_read(known: &mut Known, now: Time) {
     known.begin(server(0), false, now);
-    known.refused();
+    known.refused(at(0));
     known.answered(now);
 }
 
@@ -299,4 +300,20 @@ fn a_function_that_is_not_known_may_notify() {
     read(&mut known, "1", &functions, at(1));
     assert!(notifies(&known, "select f()") && notifies(&known, "select g()"), "they do, or may");
     assert!(!notifies(&known, "select h()") && !notifies(&known, "insert into t values (1)"));
+}
+
+#[test]
+fn what_takes_too_long_stays_in_doubt_and_is_asked_for_ever_more_rarely() {
+    let mut known = Known::new(true);
+    let mut now = at(1);
+    for pause in [1, 2, 4, 8] {
+        assert!(known.is_due(now, true), "{now:?}");
+        known.begin(server(1), true, now);
+        now = now + TIMEOUT;
+        assert_eq!((known.refused(now), known.answered(now)), (Unanswered::TooLong, Next::Nothing));
+        assert!(!known.is_unreadable() && known.is_blank() && !known.is_awaited());
+        let next = now + std::time::Duration::from_secs(pause);
+        assert!(!known.is_due(Time(next.0 - 1), true), "{pause}");
+        now = next;
+    }
 }

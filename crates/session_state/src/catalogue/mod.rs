@@ -69,11 +69,13 @@ pub use crate::side_effects::SideEffects;
 pub use definition::Definition;
 pub use definition::{Announcement, What, of_tag};
 pub use known::CatalogueProgress;
-pub use known::{Edition, Known, Next};
+pub use known::{Edition, Known, Next, Unanswered};
 pub use news::News;
 pub use reading::CatalogueBuilder;
 pub use row::{Land, Row, Take};
 pub use schedule::{Question, counts_changes};
+
+use std::time::Duration;
 
 use body::Body;
 use reading::Finding;
@@ -96,14 +98,19 @@ pub const POLL: &str = include_str!("poll.sql");
 /// anything else than a plain temporary table was defined. For PostgreSQL 15 and later.
 pub const GLANCE: &str = include_str!("glance.sql");
 
+/// How long PostgreSQL may take for one of them: [`PREFIX`] says so.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// What each is sent behind, in one Query, since a server may be asked that has a session's settings: names that the
 /// session's encoding has not would be an error, an operator of somebody else's could be found first, the application may
-/// allow its own statements less time, and without hash joins the answer takes minutes.
+/// allow its own statements another time, and without hash joins the answer takes minutes. So does a nested loop, which PostgreSQL
+/// chooses for many objects of which it has no statistics yet; where there is no other way it takes one all the same, at a cost for which it
+/// would compile the query for a second.
 pub const PREFIX: &str = "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; \
-SET LOCAL statement_timeout = 0; \
+SET LOCAL statement_timeout = 10000; \
 SET LOCAL enable_hashjoin TO DEFAULT; \
 SET LOCAL enable_mergejoin TO DEFAULT; \
-SET LOCAL enable_nestloop TO DEFAULT; \
+SET LOCAL enable_nestloop = off; SET LOCAL jit = off; \
 SET LOCAL enable_hashagg TO DEFAULT; \
 SET LOCAL enable_sort TO DEFAULT; \
 SET LOCAL enable_material TO DEFAULT; \

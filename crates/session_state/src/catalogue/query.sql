@@ -127,13 +127,15 @@ edge(how, name, target) AS (
   UNION
   SELECT 'ca', p.proname, f.proname
     FROM pg_catalog.pg_aggregate a JOIN pg_catalog.pg_proc p ON p.oid = a.aggfnoid
-    JOIN pg_catalog.pg_proc f ON f.oid IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn,
-                                           a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn)
+   CROSS JOIN pg_catalog.unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn,
+                                      a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn]::pg_catalog.oid[]) AS part(oid)
+    JOIN pg_catalog.pg_proc f ON f.oid = part.oid
    WHERE a.aggfnoid >= 16384
   UNION
   SELECT CASE WHEN t.oid >= 16384 THEN 'nk' ELSE 'ek' END, CASE WHEN t.oid >= 16384 THEN t.typname ELSE '' END, p.proname
     FROM pg_catalog.pg_cast x JOIN pg_catalog.pg_proc p ON p.oid = x.castfunc
-    JOIN pg_catalog.pg_type t ON t.oid IN (x.castsource, x.casttarget)
+   CROSS JOIN pg_catalog.unnest(ARRAY[x.castsource, x.casttarget]) AS side(oid)
+    JOIN pg_catalog.pg_type t ON t.oid = side.oid
    WHERE x.castfunc >= 16384 AND (t.oid >= 16384 OR (x.castsource < 16384 AND x.casttarget < 16384))
   UNION
   SELECT 'ek', '', p.proname

@@ -11,6 +11,7 @@
 //! What a session has set through the pooler is kept, and set again on its next server. A setting made by a function
 //! whose side effects were not known yet is lost, since the pooler cannot tell which session it belongs to.
 
+use connections::databases::Database;
 use connections::server::{Chore, Group, Server};
 use machine::Step;
 use machine::observe::{Level, Topic};
@@ -57,8 +58,7 @@ fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let database = std::sync::Arc::clone(&pool.database);
     let mut swept = Vec::new();
     for pool in tables.pools.iter_mut() {
-        let is_same =
-            pool.database.hosts == database.hosts && pool.database.name_at_server() == database.name_at_server();
+        let is_same = is_of_same_database(&pool.database, &database);
         if pool.id != id && is_same {
             pool.names.known.take_over(&lesson);
         }
@@ -69,6 +69,11 @@ fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     for (pool, news) in swept {
         sweep(tables, step, pool, news);
     }
+}
+
+/// Whether two entries are of one database: its names are the same for both.
+pub(crate) fn is_of_same_database(one: &Database, other: &Database) -> bool {
+    one.hosts == other.hosts && one.name_at_server() == other.name_at_server()
 }
 
 fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {

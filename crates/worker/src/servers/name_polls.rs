@@ -7,10 +7,10 @@ use connections::server::Chore;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;
-use session_state::catalogue::Question;
+use session_state::catalogue::{Question, Unanswered};
 use units::{ConnId, PoolId};
 
-use crate::servers::chores;
+use crate::servers::{chores, name_answers};
 use crate::tables::Tables;
 
 /// Asks an idle server, if it is time to.
@@ -21,12 +21,23 @@ pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         return;
     }
     let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Poll };
+    if chore == Chore::Poll && is_asked_elsewhere(tables, server_id) {
+        return;
+    }
+    let pool = &mut tables.pools[tables.servers[server_id].pool];
     let counts = pool.welcome.report.as_ref().is_some_and(|report| report.counts_changes);
     let question = match pool.names.known.begin(server_id, counts, step.now) {
         Question::Glance => catalogue::GLANCE,
         Question::Poll => catalogue::POLL,
     };
     query_server(tables, step, server_id, chore, question);
+}
+
+/// Whether another pool of the same database is asking on this worker: it will pass on what it learns.
+fn is_asked_elsewhere(tables: &Tables, server_id: ConnId) -> bool {
+    let pool = &tables.pools[tables.servers[server_id].pool];
+    let mut others = tables.pools.iter().filter(|other| other.id != pool.id && other.names.known.is_under_way());
+    others.any(|other| name_answers::is_of_same_database(&other.database, &pool.database))
 }
 
 /// Like [`poll_names`], if the poll is overdue although sessions wait: the servers of a busy pool are never idle.
@@ -60,12 +71,17 @@ pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     tables.agenda.feed(id);
 }
 
-/// The answer is an error, or ends with one.
+/// The answer is an error, or ends with one. If PostgreSQL took too long, the names stay in doubt, and are asked for again ever more
+/// rarely; any other error says that they cannot be read.
 pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, words: &str) {
-    let server = &tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool];
-    if pool.names.known.refused() {
-        log_unreadable_names(tables, step, server_id, words);
+    let pool = tables.servers[server_id].pool;
+    match tables.pools[pool].names.known.refused(step.now) {
+        Unanswered::TooLong => {
+            let words = format!("reading the database's names takes too long: {words}; it is tried again later");
+            tables.view().log_server(step, server_id, Level::Warning, Topic::General, words);
+        }
+        Unanswered::First => log_unreadable_names(tables, step, server_id, words),
+        Unanswered::Again => {}
     }
 }
 
