@@ -34,7 +34,7 @@ const FIRST: &[Parameter] = &[
 #[rustfmt::skip]
 const LAST: &[Parameter] = &[
     Parameter::new("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),
-    Parameter::new("connect_query", "Sent on every new server connection, and again after each DISCARD ALL or `server_reset_query`: it may run more than once. What it sets, every session begins with."),
+    Parameter::new("connect_query", "Sent on every new server connection, and again when pgweir has sent it DISCARD ALL: it may run more than once. What it sets, every session begins with."),
     Parameter::new("client_encoding", "Asked for at the server's login."),
     Parameter::new("datestyle", "Asked for at the server's login."),
     Parameter::new("timezone", "Asked for at the server's login."),

@@ -486,6 +486,7 @@ impl Coordinator {
                 self.pools[pool].at_work[usize::from(worker.0)] = classes;
                 self.requests.push(ServerRequest::new(pool, worker, reserve, now));
                 self.grant_requests(now, actions);
+                self.requests.share_report(&self.pools, pool, worker, actions);
             }
             ToCoordinator::Opened { pool, worker } => {
                 self.tokens.login_over(pool, worker);

@@ -145,6 +145,15 @@ impl ServerRequests {
         self.requests.iter().any(|request| request.pool == pool)
     }
 
+    /// A worker without a server of the pool gets none for now: those that have one tell it what servers begin with, so that clients
+    /// which log in there need not wait for a server.
+    pub(crate) fn share_report(&self, pools: &Pools, pool: PoolId, with: WorkerId, actions: &mut Actions) {
+        let held = &pools[pool].held;
+        if held.of(with) == 0 && self.has_requests(pool) {
+            held.holders().for_each(|holder| actions.post_to_worker(holder, ToWorker::ShareReport { pool, with }));
+        }
+    }
+
     pub(crate) fn serve_at(&self) -> Option<Time> {
         self.serve_at
     }

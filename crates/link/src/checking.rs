@@ -12,7 +12,7 @@ use std::sync::Arc;
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use session_state::parameters::Tracked;
-use session_state::state::{Base, Pins, State};
+use session_state::state::{Pins, State};
 use session_state::tracker::{Circumstances, Settled, Tracker};
 use settings::Fidelity;
 use units::ConnId;
@@ -46,7 +46,7 @@ pub fn may_leave(
 ) -> Leaves {
     let is_strict = pool.rules.fidelity == Fidelity::Strict;
     let tracker = session.tracker.get_or_insert_default();
-    match tracker.settle(step.now, is_strict) {
+    match tracker.settle(step.now, is_strict, &server.kept.base) {
         Settled::MustCheck(check) => {
             pool.counts.fidelity.checks += 1;
             server.ledger.sent(Answerer::Check, Expect::Query);
@@ -62,7 +62,7 @@ pub fn may_leave(
         }
         Settled::Free => {
             let seated = std::mem::take(&mut tracker.has_pin_permit);
-            hand_over(session, server, pool.welcome.base());
+            hand_over(session, server);
             // The check does not list custom settings, so one that a function has set would stay on the server
             // unnoticed.
             server.traces.needs_reset |= pool.names.known.is_blank();
@@ -84,7 +84,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
         is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
         is_readable: !answers.pool.names.known.is_unreadable(),
         local_rights: answers.server.transaction.local_rights,
-        base: answers.pool.welcome.base(),
+        base: &answers.server.kept.base,
     };
     let missed = tracker.answered(&answers.caches.tracked, circumstances);
     answers.pool.counts.fidelity.missed += u64::from(missed);
@@ -94,7 +94,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
 }
 
 /// A server's client is gone. Unless its state is known, the server will be reset, or closed if a reset is not enough.
-pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>, base: &Base) {
+pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     // The client has left no state.
     let Some(mut tracker) = tracker else { return };
     let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
@@ -103,7 +103,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>, base: &Base) {
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);
-        note_state(server, tracker.state(), base);
+        note_state(server, tracker.state());
         server.traces.needs_reset |= tracker.needs_reset();
     } else {
         server.traces.needs_reset = true;
@@ -111,9 +111,9 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>, base: &Base) {
 }
 
 /// Notes the session's state as the server's.
-fn hand_over(session: &mut Session, server: &mut Server, base: &Base) {
+fn hand_over(session: &mut Session, server: &mut Server) {
     let tracker = session.tracker.as_mut().expect("it was settled just now");
-    note_state(server, tracker.state(), base);
+    note_state(server, tracker.state());
     server.traces.needs_reset |= tracker.needs_reset();
     tracker.leave();
     if tracker.is_idle() {
@@ -121,7 +121,7 @@ fn hand_over(session: &mut Session, server: &mut Server, base: &Base) {
     }
 }
 
-fn note_state(server: &mut Server, state: &Arc<State>, base: &Base) {
+fn note_state(server: &mut Server, state: &Arc<State>) {
     server.kept.session_state = (!state.is_initial()).then(|| Arc::clone(state));
-    server.traces.needs_reset |= state.needs_clearing(base);
+    server.traces.needs_reset |= state.needs_clearing(&server.kept.base);
 }

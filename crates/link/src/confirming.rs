@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connections::Verdict;
-use connections::server::{Answerer, Entry, Expect};
+use connections::server::{Answerer, Chore, Entry, Expect, State};
 use session_state::parameters::Tracked;
 use session_state::shape::Described;
 use session_state::state::{Defines, Effects, Pins, Reading};
@@ -27,11 +27,13 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     if answers.server.ledger.is_noted() {
         confirmed(answers, body, true);
     }
-    // Where texts are not read, a reset of the pooler's brings back what the server began with.
+    // Where nobody follows the session, the tag alone tells that the server has lost what it began with.
+    let is_followed = answers.session.is_some() && answers.pool.rules.follows();
+    let owner = answers.server.ledger.owner();
     let is_lost = matches!(body, b"DISCARD ALL\0" | b"RESET\0")
-        && answers.server.ledger.owner() == Some(Answerer::Client)
-        && !answers.pool.rules.follows()
-        && !answers.pool.welcome.base().is_login();
+        && matches!(owner, Some(Answerer::Client | Answerer::Nobody))
+        && !is_followed
+        && !answers.server.kept.base.is_login();
     answers.server.traces.needs_reset |= is_lost;
     let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
     if !forgets {
@@ -40,8 +42,11 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     answers.server.kept.on_server.clear();
     if body == b"DISCARD ALL\0" {
         answers.server.kept.sequences.discarded();
-        // If the client has a tracker, that notes the same.
-        (answers.server.kept.session_state, answers.server.traces.needs_reset) = (None, is_lost);
+        // If the client has a tracker, that notes the same. If it has gone, more may follow.
+        answers.server.kept.session_state = None;
+        if owner != Some(Answerer::Nobody) {
+            answers.server.traces.needs_reset = is_lost;
+        }
         answers.server.traces.listens = false;
     }
     // Statements sent after the command in the same pipeline stay.
@@ -71,11 +76,12 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
         names: session.statements.names.as_deref_mut().filter(|_| named),
         tracked: &answers.caches.tracked,
         reported: &answers.server.kept.parameters,
-        first: answers.pool.welcome.report.as_ref().map(|report| &report.parameters),
-        base: answers.pool.welcome.base(),
+        first: answers.pool.welcome.report.as_ref().map(|report| &report.at_login),
+        base: &answers.server.kept.base,
         local_rights: answers.server.transaction.local_rights,
     };
     tracker.confirmed(tag, places);
+    session.own.change(tracker.restarting.take_own());
 }
 
 /// Notes a ParameterStatus for the server and its session. Returns whether the client gets it.
@@ -96,6 +102,9 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     // It is too long to be kept.
     let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
     let before = Arc::clone(&answers.server.kept.parameters);
+    if is_news(answers, index, value) {
+        learn_news(answers, index, value);
+    }
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
     // It came with the pooler's own query: no client has set it.
     let Some((_, session)) = answers.session.as_mut().filter(|_| clients) else { return clients };
@@ -103,6 +112,10 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     if is_restarting && session.reset_to.is_some() {
         // The server has gone back to its own value, not to the client's: `restart` sends the right one.
         return false;
+    }
+    let may_have_set = session.tracker.as_ref().map_or(!answers.pool.rules.follows(), |tracker| tracker.may_have_set());
+    if may_have_set && !is_restarting {
+        session.own.set(index);
     }
     if Arc::ptr_eq(&session.parameters, &before) {
         session.parameters = Arc::clone(&answers.server.kept.parameters);
@@ -114,6 +127,40 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     ParameterStatus { name: status.name, value: &own }.encode(&mut message);
     answers.send_apart(&message, true);
     false
+}
+
+/// All servers of the pool will report this, and sessions that have set nothing else are to have it.
+#[cold]
+fn learn_news(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
+    let Some(report) = &answers.pool.welcome.report else { return };
+    // It is too long to be kept.
+    let Some(parameters) = report.parameters.with(index, value) else { return };
+    let report = report.with(answers.caches.interned.intern(parameters), &answers.caches.tracked);
+    answers.pool.welcome.take(report, true);
+}
+
+/// Whether a server reports another value of a parameter that nobody has set there: PostgreSQL's configuration has changed, for all
+/// servers of the pool.
+fn is_news(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
+    let Some(report) = answers.pool.welcome.report.as_ref().filter(|_| index != Tracked::APPLICATION_NAME) else {
+        return false;
+    };
+    let kept = &answers.server.kept;
+    let begins = report.parameters.get(index);
+    if begins != kept.parameters.get(index) || begins == Some(value) || kept.begins.is_some() {
+        return false;
+    }
+    match answers.server.ledger.owner() {
+        None | Some(Answerer::Check) => true,
+        Some(Answerer::Client) => answers.session.as_ref().is_some_and(|(_, session)| {
+            let may_have_set = session.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
+            // A rollback brings back what was set before.
+            let is_alone = answers.server.transaction.status == Status::Idle;
+            answers.pool.rules.follows() && is_alone && !may_have_set
+        }),
+        Some(Answerer::Chore) => matches!(answers.server.state(), State::Busy(Chore::WaitEvents | Chore::Unlisten)),
+        _ => false,
+    }
 }
 
 /// Whether the client keeps this server until one of them ends.

@@ -15,7 +15,6 @@ use units::limits;
 use wire::HEADER_LEN;
 use wire::frontend::{BindNames, Execute, Parse, Target, tag};
 
-use crate::pool::Pool;
 use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
 use crate::session::Session;
 use crate::{announcing, attribution, listening, remedies, texts, vacating};
@@ -34,7 +33,7 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
     let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.owed().awaits_own_ready();
     let runs = names || message == tag::FUNCTION_CALL;
     let in_doubt = names && (is_brought || tracker.under_way.is_naming())
-        || runs && must_restore(requests.server, requests.session, requests.pool, tracker)
+        || runs && must_restore(requests.server, requests.session, tracker)
         || is_text && tracker.is_deciding(&requests.caches.tracked, message == tag::PARSE)
         || is_text && tracker.meaning.is_vague() && requests.server.ledger.owed().awaits_own_ready();
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
@@ -42,9 +41,10 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
 
 /// Whether answers under way reset settings to the values that the session began with. Then the server must get those
 /// values first, between two ReadyForQuery.
-fn must_restore(server: &Server, session: &Session, pool: &Pool, tracker: &Tracker) -> bool {
-    let begins_otherwise = session.reset_to.is_some() || !pool.welcome.base().is_login();
-    let reverts = begins_otherwise && (tracker.is_reverting(pool.welcome.base()) || tracker.is_reverted());
+fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
+    let base = &server.kept.base;
+    let begins_otherwise = session.reset_to.is_some() || !base.is_login();
+    let reverts = begins_otherwise && (tracker.is_reverting(base) || tracker.is_reverted());
     reverts && server.ledger.owed().awaits_ready()
 }
 

@@ -67,6 +67,7 @@ pub mod pool;
 mod pool_parts;
 pub mod published;
 pub mod queries;
+pub mod rebasing;
 pub mod relaying;
 mod remedies;
 mod renaming;

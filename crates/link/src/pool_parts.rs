@@ -16,7 +16,7 @@ use queueing::wait_events::WaitSampling;
 use session_state::catalogue::Known;
 use session_state::login_report::LoginReport;
 use session_state::spelling::Learnt;
-use session_state::state::{Base, base};
+use session_state::state::Base;
 use units::{ConnId, Time, WorkerId};
 
 use crate::experience::Experience;
@@ -119,14 +119,51 @@ pub struct Welcome {
     /// Sessions that wait until the pool's parameters are known.
     pub waiting: Vec<(ConnId, Time)>,
     pub report: Option<Arc<LoginReport>>,
+    /// That of the edition before.
+    pub last: Option<Arc<LoginReport>>,
+    /// Of the last server that has said so: how often RECONNECT had been ordered when it was opened, and its database's entry.
+    pub reported_by: Option<(u32, Arc<Database>)>,
+    /// Of the last new server. Most have the same.
+    base: Arc<Base>,
+    /// Its servers are replaced: who logs in waits for the first of the new ones, unless logins fail.
+    pub is_stale: bool,
     /// How servers report the settings that clients begin with.
     pub learnt: Learnt,
 }
 
 impl Welcome {
-    /// What its servers begin with besides what they report.
-    pub fn base(&self) -> &Base {
-        self.report.as_ref().map_or(&base::LOGIN, |report| &report.base)
+    /// Whether a client that logs in can be told what its servers begin with. `fails`: no server can log in for now.
+    pub fn is_known(&self, fails: bool) -> bool {
+        self.report.is_some() && (!self.is_stale || fails)
+    }
+
+    /// One copy of equal bases.
+    pub fn shared(&mut self, base: Base) -> Arc<Base> {
+        if *self.base != base {
+            self.base = Arc::new(base);
+        }
+        Arc::clone(&self.base)
+    }
+
+    /// A server has logged in which reports this. `is_alone`: its pool has no other here.
+    pub fn learn(&mut self, report: LoginReport, (reconnects, database): (u32, &Arc<Database>), is_alone: bool) {
+        let is_newer = |(before, entry): &(u32, Arc<Database>)| *before < reconnects || **entry != **database;
+        let is_news = is_alone || self.reported_by.as_ref().is_some_and(is_newer);
+        self.take(report, is_news);
+        self.reported_by = Some((reconnects, Arc::clone(database)));
+    }
+
+    /// This is what its servers begin with from now on. `is_news`: if it is not what sessions were told, it holds for them too.
+    pub fn take(&mut self, mut report: LoginReport, is_news: bool) {
+        if let Some(last) = &self.report {
+            report.edition = last.edition;
+            if is_news && !last.is_same(&report) {
+                report.edition = last.edition.saturating_add(1);
+                self.last = Some(Arc::clone(last));
+            }
+        }
+        self.report = Some(Arc::new(report));
+        self.is_stale = false;
     }
 }
 

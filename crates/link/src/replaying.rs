@@ -6,7 +6,7 @@ use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
-use session_state::state::{Base, Risk, State};
+use session_state::state::{Risk, State};
 use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
 use wire::frontend::Query;
@@ -22,7 +22,7 @@ pub fn replay(
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
-    (tracked, base): (&Tracked, &Base),
+    tracked: &Tracked,
     renaming: Option<&Renaming>,
 ) -> bool {
     let mut text = Vec::new();
@@ -31,6 +31,7 @@ pub fn replay(
     let initial = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
     let (to, from) = (wanted.map_or(&initial, |state| state), server.kept.session_state.as_deref().unwrap_or(&initial));
+    let base = &server.kept.base;
     let is_same = match (wanted, &server.kept.session_state) {
         (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found),
         (wanted, found) => wanted.is_none() && found.is_none(),
@@ -40,7 +41,7 @@ pub fn replay(
             text.clear();
             State::write_unhurrying(&mut text);
             session.parameters.write_difference_but_name(&server.kept.parameters, name, tracked, &mut text);
-            to.write_difference(&from.unhurried(), base, &mut text).max(Risk::Low)
+            to.write_difference(&from.unhurried(base), base, &mut text).max(Risk::Low)
         }
         false if is_same => Risk::None,
         false => to.write_difference(from, base, &mut text),
@@ -119,16 +120,11 @@ pub fn confirm(
 
 /// A session that keeps its server for now has reset settings to the values that it began with. The server has gone
 /// back to its own values instead, so it gets the session's before the client's next message.
-pub fn restore(
-    step: &mut Step<'_>,
-    session: &mut Session,
-    server_id: ConnId,
-    server: &mut Server,
-    (tracked, base): (&Tracked, &Base),
-) {
+pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
-    let stays = server.hold.is_on() || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
+    let in_transaction = server.transaction.status == Status::InTransaction;
+    let stays = server.hold.is_on() || in_transaction || tracker.pinning.keeps() || tracker.state().is_bound();
     // A failed transaction takes no SET, and a Query would end a batch that has no Sync yet.
     let takes = server.transaction.status != Status::Failed
         && !server.ledger.owed().awaits_own_ready()
@@ -136,10 +132,10 @@ pub fn restore(
     if !stays || !takes {
         return;
     }
-    let found = tracker.take_reverted(base).expect("it is reverted");
+    let found = tracker.take_reverted(&server.kept.base, in_transaction).expect("it is reverted");
     let mut text = Vec::new();
     session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
-    let risk = tracker.state().write_difference(&found, base, &mut text);
+    let risk = tracker.state().write_difference(&found, &server.kept.base, &mut text);
     if text.is_empty() {
         return;
     }

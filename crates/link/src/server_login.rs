@@ -8,7 +8,7 @@ use auth::{Keys, Secret};
 use connections::channel::Channel;
 use connections::databases::Database;
 use connections::encryption::Facts;
-use connections::server::{Begins, Server};
+use connections::server::{Begins, Identity, Server};
 use connections::server_login::{self, Credentials, Progress};
 use machine::action::Action;
 use machine::work::Job;
@@ -16,7 +16,6 @@ use machine::{Settings, Step};
 use session_state::login_report::LoginReport;
 use session_state::state::check::Check;
 use session_state::state::{self, Base, Effects};
-use settings::PoolMode;
 use sql::Text;
 use units::ConnId;
 use units::random::Random;
@@ -124,29 +123,43 @@ pub fn note_reported(server: &mut Server, caches: &mut Caches) {
         Some(Box::new(Begins { reported, at_login: Some(Arc::clone(&server.kept.parameters)), row: None }));
 }
 
-/// What to ask a new server about what it begins with, besides what it reports; `None`: that is not restored in its pool, or is known.
-pub fn question_about_base(pool: &Pool, settings: &Settings, caches: &Caches, server: &Server) -> Option<Check> {
-    let follows = pool.rules.follows();
-    let resets = pool.rules.mode == PoolMode::Session || settings.global.servers.server_reset_query_always;
-    let query = pool.database.connect_query.as_ref();
-    // A connect_query runs again where texts are not read: its settings need not be known.
-    let is_asked = settings.reads_base && (follows || resets && query.is_none());
-    let rules = state::rules_by(&server.kept.parameters).unwrap_or_default();
-    let effects = |query: &String| Effects::read(&Text::new(query.as_bytes(), rules), &caches.tracked);
-    is_asked.then(|| Base::question(query.map(effects).as_ref()))
+/// Whether new servers of the pool are asked what they begin with. Where texts are not read, a `connect_query` runs again after each
+/// reset: what it sets need not be known.
+pub fn asks_for_base(pool: &Pool, settings: &Settings) -> bool {
+    settings.reads_base && (pool.rules.follows() || pool.database.connect_query.is_none())
 }
 
-/// What a new server begins with becomes what its pool's sessions begin with.
+/// What to ask a new server about what it begins with, besides what it reports; `None`: nothing.
+pub fn question_about_base(pool: &Pool, settings: &Settings, caches: &Caches, server: &Server) -> Option<Check> {
+    asks_for_base(pool, settings).then(|| Base::question(effects(pool, caches, server).as_ref()))
+}
+
+/// Those of its `connect_query`, if there is one.
+fn effects(pool: &Pool, caches: &Caches, server: &Server) -> Option<Effects> {
+    let rules = state::rules_by(&server.kept.parameters).unwrap_or_default();
+    let query = pool.database.connect_query.as_ref()?;
+    Some(Effects::read(&Text::new(query.as_bytes(), rules), &caches.tracked))
+}
+
+/// What a new server begins with is known, as far as it will be. What it reports is what sessions are told from now on. Not of a server
+/// that is to be replaced, where newer ones have said it.
 pub fn note_begun(server: &mut Server, pool: &mut Pool, settings: &Settings, caches: &Caches) {
     let Begins { reported, at_login, row } = server.kept.begins.take().map(|begins| *begins).unwrap_or_default();
-    let question = question_about_base(pool, settings, caches, server);
-    let base = question.zip(row).and_then(|(question, row)| Base::read(&question, &row, &caches.tracked));
-    let mut base = base.unwrap_or_else(|| Base::unread(pool.database.connect_query.is_some()));
-    base.sets_reported = at_login.is_some_and(|at_login| at_login != server.kept.parameters);
-    let known = pool.welcome.report.as_ref().filter(|report| *report.base == base);
-    let base = known.map_or_else(|| Arc::new(base), |report| Arc::clone(&report.base));
-    let report = LoginReport::new(reported, Arc::clone(&server.kept.parameters), base, &caches.tracked);
-    pool.welcome.report = Some(Arc::new(report));
+    let (question, effects) = (question_about_base(pool, settings, caches, server), effects(pool, caches, server));
+    let answer = question.as_ref().zip(row);
+    let base = answer.and_then(|(question, row)| Base::read(question, &row, effects.as_ref(), &caches.tracked));
+    let is_asked = question.is_some() || effects.is_some();
+    let base = base.or_else(|| is_asked.then(|| Base::unasked(effects.is_some())));
+    server.kept.base = base.map_or_else(Arc::default, |base| pool.welcome.shared(base));
+    let parameters = Arc::clone(&server.kept.parameters);
+    let at_login = at_login.unwrap_or_else(|| Arc::clone(&parameters));
+    let report = LoginReport::new(reported, parameters, at_login, &caches.tracked);
+    let Identity { reconnects, opened_for, .. } = &server.identity;
+    let is_replaced = *reconnects != pool.rules.orders.reconnects || server.end.close_needed.is_some();
+    if pool.welcome.report.is_none() || !is_replaced {
+        let is_alone = pool.servers.open() + pool.servers.opening() <= 1;
+        pool.welcome.learn(report, (*reconnects, opened_for), is_alone);
+    }
 }
 
 /// The secret that this pool logs in to PostgreSQL with, and whether it is a client's.

@@ -13,6 +13,7 @@ use queueing::refusals::News;
 use queueing::sizing::SizingSnapshot;
 use queueing::wait_events::WaitCounts;
 use session_state::catalogue::Definition;
+use session_state::login_report::LoginReport;
 use sql::Word;
 use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
@@ -314,6 +315,19 @@ pub enum ToWorker {
         pool: PoolId,
     },
 
+    // What a pool's servers begin with.
+    /// From the coordinator: tell this worker. It has no server of the pool, and gets none for now.
+    ShareReport {
+        pool: PoolId,
+        with: WorkerId,
+    },
+    /// From another worker. `is_news`: servers report something else than before.
+    Report {
+        pool: PoolId,
+        report: Arc<LoginReport>,
+        is_news: bool,
+    },
+
     // From the coordinator: limits.
     /// The answer to `RequestAllowance`, or a part of it.
     Allow(Box<(Limit, Allowance)>),
@@ -412,6 +426,7 @@ impl ToWorker {
             | ToWorker::Dropped { .. }
             | ToWorker::Shrink { .. }
             | ToWorker::Vacate { .. }
+            | ToWorker::ShareReport { .. }
             | ToWorker::OtherPassword { .. }
             | ToWorker::Forget { .. }
             | ToWorker::Allow(_)
@@ -428,6 +443,7 @@ impl ToWorker {
             | ToWorker::Defines { .. }
             | ToWorker::Noted { .. }
             | ToWorker::Settled { .. }
+            | ToWorker::Report { .. }
             | ToWorker::HandOver
             | ToWorker::EndWhatStays
             | ToWorker::GoOn

@@ -20,7 +20,6 @@ use queueing::limiting::Limit;
 use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::{MovedNames, MovedUnnamed};
-use session_state::state::Base;
 use session_state::tracker::MovedTracker;
 use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
@@ -43,8 +42,6 @@ pub struct Luggage {
     pub report: Option<Reported>,
     /// What a client of the pool has proved last.
     pub proved: Proved,
-    /// What else the pool's servers begin with.
-    pub base: Base,
 }
 
 impl Luggage {
@@ -77,6 +74,8 @@ pub struct MovedSession {
     pub console: Option<ConsoleRights>,
     pub parameters: Vec<(String, Box<[u8]>)>,
     pub reset_to: Option<Vec<(String, Box<[u8]>)>>,
+    /// Names of the parameters that it has set itself: now, and in its startup packet.
+    pub own: [Vec<String>; 2],
     /// A server has accepted these parameters once.
     pub confirmed: bool,
     pub tracker: Option<MovedTracker>,

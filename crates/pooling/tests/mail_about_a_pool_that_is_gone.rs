@@ -21,6 +21,7 @@ fn it_is_passed_over() {
             ToWorker::Shrink { pool, count: 1 },
             ToWorker::Vacate { pool },
             ToWorker::Forget { pool },
+            ToWorker::ShareReport { pool, with: WorkerId(1) },
             ToWorker::Count { pool, with_wait_events: true },
             ToWorker::Exchange(Exchange::Beg { pool, from: WorkerId(1) }),
         ]

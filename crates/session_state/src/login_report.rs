@@ -2,6 +2,7 @@
 //!
 //! Does not know which pool it is of.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +10,6 @@ use wire::backend::ParameterStatus;
 
 use crate::catalogue::counts_changes;
 use crate::parameters::{Parameters, Reported, Tracked};
-use crate::state::Base;
 
 /// What a new server reports, once its `connect_query` has run: what clients are told at their login.
 #[derive(Debug)]
@@ -18,8 +18,11 @@ pub struct LoginReport {
     pub reported: Reported,
     /// The tracked ones among them.
     pub parameters: Arc<Parameters>,
-    /// What else it begins with.
-    pub base: Arc<Base>,
+    /// The same before its `connect_query`, which a RESET brings back there.
+    pub at_login: Arc<Parameters>,
+    /// How often servers of its pool have begun to report other values than before. A session that was told what another
+    /// edition says gets the values of this one, where it has set none itself.
+    pub edition: NonZeroU32,
     /// Such a server counts what changes in its catalogues, and the counts can be relied on.
     pub counts_changes: bool,
     /// All of them as messages, for a client that has nothing of its own.
@@ -29,7 +32,12 @@ pub struct LoginReport {
 }
 
 impl LoginReport {
-    pub fn new(reported: Reported, parameters: Arc<Parameters>, base: Arc<Base>, tracked: &Tracked) -> LoginReport {
+    pub fn new(
+        reported: Reported,
+        parameters: Arc<Parameters>,
+        at_login: Arc<Parameters>,
+        tracked: &Tracked,
+    ) -> LoginReport {
         let (mut encoded, mut places) = (Vec::new(), Vec::new());
         for (name, value) in &reported {
             let start = encoded.len();
@@ -38,12 +46,42 @@ impl LoginReport {
         }
         let version = reported.iter().find(|(name, _)| **name == *b"server_version");
         let counts_changes = version.is_some_and(|(_, version)| counts_changes(version));
-        LoginReport { reported, parameters, base, counts_changes, encoded, places }
+        LoginReport { reported, parameters, at_login, edition: NonZeroU32::MIN, counts_changes, encoded, places }
+    }
+
+    /// The same with other values of the tracked parameters.
+    pub fn with(&self, parameters: Arc<Parameters>, tracked: &Tracked) -> LoginReport {
+        let mut reported = self.reported.clone();
+        for (name, known) in &mut reported {
+            if let Some(value) = tracked.index(name).and_then(|index| parameters.get(index)) {
+                *known = value.into();
+            }
+        }
+        // What a connect_query sets does not follow PostgreSQL's configuration.
+        let at_login = if self.sets_reported() { &self.at_login } else { &parameters };
+        let at_login = Arc::clone(at_login);
+        LoginReport::new(reported, parameters, at_login, tracked)
+    }
+
+    /// As another worker has it, with the values of this one.
+    pub fn interned(&self, mut intern: impl FnMut(&Parameters) -> Arc<Parameters>, tracked: &Tracked) -> LoginReport {
+        let [parameters, at_login] = [&self.parameters, &self.at_login].map(|values| intern(values));
+        LoginReport { edition: self.edition, ..LoginReport::new(self.reported.clone(), parameters, at_login, tracked) }
+    }
+
+    /// A `connect_query` has changed parameters that servers report.
+    fn sets_reported(&self) -> bool {
+        self.at_login != self.parameters
+    }
+
+    /// Whether servers report something else by the other.
+    pub fn is_same(&self, other: &LoginReport) -> bool {
+        self.reported == other.reported
     }
 
     /// What a session that begins with these has after a RESET, where that is not what PostgreSQL gives its server then.
     pub fn reset_to(&self) -> Option<Arc<Parameters>> {
-        self.base.sets_reported.then(|| Arc::clone(&self.parameters))
+        self.sets_reported().then(|| Arc::clone(&self.parameters))
     }
 
     /// Appends the ParameterStatus messages for a client with these values; `others`: those of parameters that are not tracked.

@@ -82,6 +82,23 @@ impl Parameters {
         parameters
     }
 
+    /// Those that are known, as bits by their numbers.
+    pub fn known(&self) -> u32 {
+        let known = self.values.iter().enumerate().filter(|(_, value)| value.is_some());
+        known.fold(0, |bits, (index, _)| bits | 1 << (index & 31))
+    }
+
+    /// Those of `base`, but for those whose bits are in `own`.
+    pub fn rebased(&self, base: &Parameters, own: u32) -> Parameters {
+        let mut rebased = self.clone();
+        for (index, value) in rebased.values.iter_mut().enumerate() {
+            if let Some(new) = base.get(index).filter(|_| own & 1 << (index & 31) == 0) {
+                *value = Some(new.into());
+            }
+        }
+        rebased
+    }
+
     /// The same with one value changed; `None` if the value is too long to keep.
     pub fn with(&self, index: usize, value: &[u8]) -> Option<Parameters> {
         if value.len() > limits::PARAMETER_LEN_MAX {

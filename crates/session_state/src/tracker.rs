@@ -120,9 +120,9 @@ impl Tracker {
     }
 
     /// It has reset what it began with, of which its server knows nothing: what the server has of its state.
-    pub fn take_reverted(&mut self, base: &Base) -> Option<State> {
+    pub fn take_reverted(&mut self, base: &Base, in_transaction: bool) -> Option<State> {
         let is_reverted = self.restarting.take_done() | self.journal.is_reverted();
-        is_reverted.then(|| self.journal.take_reverted(base))
+        is_reverted.then(|| self.journal.take_reverted(base, in_transaction))
     }
 
     /// As [`Tracker::take_reverted`], of what is under way.
@@ -135,6 +135,12 @@ impl Tracker {
             _ => false,
         };
         self.under_way.any(reverts)
+    }
+
+    /// Whether a parameter that is reported now may be so because of what the session has run. Otherwise PostgreSQL's configuration has
+    /// changed.
+    pub fn may_have_set(&self) -> bool {
+        self.restarting.may_report || !self.under_way.is_empty() || !self.pinning.suspects().is_empty()
     }
 
     pub fn is_reverted(&self) -> bool {
@@ -243,6 +249,8 @@ impl Tracker {
 
     /// An error came. Whatever follows of the same message does not happen.
     pub fn failed(&mut self) {
+        // What its transaction had set is as before.
+        self.restarting.may_report = true;
         self.journal.failed();
         self.restarting.failed();
     }
@@ -260,6 +268,7 @@ impl Tracker {
     }
 
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
+        self.restarting.may_report = true;
         match effect {
             Effect::Nothing | Effect::Execute(_) => {}
             Effect::Unknown => self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC),
@@ -310,7 +319,7 @@ impl Tracker {
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
                 self.meaning.reset(places.first);
-                self.journal.change(&SettingChange::DiscardAll, places.base);
+                self.ran_text |= self.journal.change(&SettingChange::DiscardAll, places.base);
                 self.restarting.reset_all();
                 self.pinning.end(Pins::SEQUENCE);
             }
@@ -335,7 +344,7 @@ impl Tracker {
             self.restarting.reset_all();
         }
         for change in changes {
-            self.journal.change(change, places.base);
+            self.ran_text |= self.journal.change(change, places.base);
             if places.local_rights {
                 self.journal.bind(change);
             }
@@ -406,13 +415,14 @@ impl Tracker {
     }
 
     /// The client has all its answers, outside of a transaction.
-    pub fn settle(&mut self, now: Time, is_strict: bool) -> Settled {
+    /// `base`: what its server began with.
+    pub fn settle(&mut self, now: Time, is_strict: bool, base: &Base) -> Settled {
         self.pinning.believe_lasting();
         let suspects = self.pinning.suspects();
         let wanted = if is_strict { suspects | Pins::ANYTHING } else { suspects };
         if self.inspection.is_due() && wanted.any(Pins::CHECKABLE) {
             let suspected = self.pinning.take_suspects() | self.pinning.pins();
-            return Settled::MustCheck(self.inspection.begin(wanted, suspected, self.journal.now().is_hasty()));
+            return Settled::MustCheck(self.inspection.begin(wanted, suspected, self.journal.now().is_hasty(), base));
         }
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pinning.replace(Pins::SETTING, bound);
@@ -452,7 +462,8 @@ impl Tracker {
         }
         let unchecked = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
         let others = !state.names().filter(unchecked).eq(self.state().names().filter(unchecked));
-        let lost = checked.lost(&check, circumstances.base);
+        let lost = checked.lost(&check, circumstances.base, self.state());
+        self.ran_text |= lost.iter().any(|lost| !circumstances.base.names().any(|name| name == &**lost));
         if state != **self.state() || !lost.is_empty() {
             self.journal.replace(Arc::new(state), lost.into_iter());
         }
@@ -465,16 +476,22 @@ impl Tracker {
         if tracked.index(&name).is_some() || is_passing(&name) {
             return;
         }
-        if circumstances.base.is(&name, value) {
+        // The base's role is nobody's but its own.
+        let is_of_another = *name == *b"role" && state.has_authorization();
+        if !is_of_another && circumstances.base.is(&name, value) {
             return state.forget(&name);
         }
         let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
         let is_known = value.is_ascii() || circumstances.is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
         let again = is_known.then(|| Again::Value(value.as_slice().into()));
-        if is_unset && (is_identity(&name) || circumstances.base.has(&name)) {
-            // Of a setting, the base's value is brought back; of a role, if the session has reset it.
-            let comes_back = !is_identity(&name) || self.journal.has_reverted(&name);
+        if is_unset && is_identity(&name) {
+            // It is brought back, if the session has reset it.
+            let comes_back = self.journal.has_reverted(&name);
             return if comes_back { state.forget(&name) } else { state.lose(&name, circumstances.base) };
+        }
+        if is_unset && circumstances.base.has(&name) {
+            // Set to nothing by the session; or reset somewhere, and brought back.
+            return if self.state().has(&name) { state.learn(&name, again, self.state()) } else { state.forget(&name) };
         }
         if is_unset {
             state.apply(&SettingChange::Reset(name.into()));

@@ -38,7 +38,6 @@ use units::deadline::Owner;
 use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 
 use crate::chaos::chaos;
-use crate::events::reloads::concerns_servers;
 use crate::events::{
     arrivals, departures, due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds,
     server_logins, sockets, stops,
@@ -46,7 +45,7 @@ use crate::events::{
 use crate::limits::limiters::Limiters;
 use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
-use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_servers, welcome};
+use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_servers, reports, welcome};
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
@@ -244,6 +243,8 @@ impl Worker {
             ToWorker::Recall { pool, busy } => closed_servers::recalled(&mut self.tables, step, pool, busy),
             ToWorker::Inquire { pool } => capacity::inquired(&self.tables, step, pool),
             ToWorker::Dropped { pool, count, reserve } => capacity::dropped(&mut self.tables, pool, count, reserve),
+            ToWorker::ShareReport { pool, with } => reports::share(&self.tables, step, pool, with),
+            ToWorker::Report { pool, report, is_news } => reports::told(&mut self.tables, step, pool, &report, is_news),
             ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.tables, step, pool),
             ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.tables, step, pool),
             ToWorker::OtherPassword { pool, proved } => reloads::take_password(&mut self.tables, step, pool, proved),
@@ -356,15 +357,15 @@ impl Worker {
                 pool.opening.proved = Arc::default();
             }
             let ordered = pool.rules.orders;
-            let reconnects = self.tables.settings.orders.of(&pool.key.database).reconnects != ordered.reconnects;
-            let concerned = reconnects || found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
             let changed = concerned || other_password;
             if let Some(found) = found {
                 pool.database = found;
             }
             pool.configure(&self.tables.settings);
+            pool.welcome.is_stale |= changed;
             let removed = pool.is_removed();
-            // The pool may have a fixed size from now on.
+            // Its size may be fixed from now on.
             pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
             if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
@@ -377,7 +378,7 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
-                reloads::retire_outdated(&mut self.tables, step, &own, &before);
+                reloads::retire_outdated(&mut self.tables, step, id, own, &before);
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);

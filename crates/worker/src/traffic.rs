@@ -507,7 +507,7 @@ impl Worker {
                     end_skipping(step, conn, server);
                 }
                 if findings.reverted {
-                    replaying::restore(step, session_value, conn, server, (tracked, pool.welcome.base()));
+                    replaying::restore(step, session_value, conn, server, tracked);
                 }
                 if findings.subscriptions
                     && listener::note_transaction_over(&mut self.tables, step, conn, session, findings.withheld)

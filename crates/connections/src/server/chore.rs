@@ -15,6 +15,8 @@ pub enum Chore {
     Rollback,
     /// `server_reset_query`
     Reset,
+    /// DISCARD ALL, since it is not known what is on it.
+    Clear,
     /// `chaos_poison`
     Poison,
     /// `chaos_check`
@@ -49,7 +51,7 @@ impl Chore {
             Chore::Base => "question about what the server begins with",
             Chore::Check => "server check",
             Chore::Rollback => "rollback",
-            Chore::Reset => "reset query",
+            Chore::Reset | Chore::Clear => "reset query",
             Chore::Poison => "chaos_poison",
             Chore::Compare => "chaos_check",
             Chore::Poll => "catalogue poll",

@@ -32,8 +32,8 @@ pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
 pub use parts::{
-    Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces, Transaction,
-    Work,
+    Bare, Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces,
+    Transaction, Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
@@ -96,6 +96,7 @@ impl Server {
                 parameters,
                 reported: Vec::new(),
                 begins: None,
+                base: Arc::default(),
                 session_state: None,
                 on_server: OnServer::default(),
                 sequences: Sequences::default(),

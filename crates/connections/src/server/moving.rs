@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
-use session_state::state::{OnServer, State as SessionState};
+use session_state::state::{Base, OnServer, State as SessionState};
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Serial, Time};
 
@@ -75,6 +75,7 @@ impl OpenedFor {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct MovedKept {
+    base: Base,
     parameters: Vec<(String, Box<[u8]>)>,
     reported: Reported,
     session_state: Option<SessionState>,
@@ -144,6 +145,7 @@ impl Server {
             used: self.work.used,
             backend: (self.backend.pid, self.backend.secret.clone()),
             kept: MovedKept {
+                base: Base::clone(&self.kept.base),
                 parameters: self.parameters_at_postgresql().by_name(tracked),
                 reported: self.kept.reported.clone(),
                 session_state: self.kept.session_state.as_deref().cloned(),
@@ -202,6 +204,7 @@ impl Server {
             },
             kept: Kept {
                 begins: None,
+                base: Arc::new(moved.kept.base),
                 parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),
                 reported: moved.kept.reported,
                 session_state: moved.kept.session_state.map(Arc::new),

@@ -7,7 +7,7 @@ use auth::Mark;
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
-use session_state::state::{Defines, OnServer, State as SessionState};
+use session_state::state::{Base, Defines, OnServer, State as SessionState};
 use session_state::unnamed::Version;
 use units::{ConnId, Serial, Time};
 use wire::backend::Status;
@@ -97,6 +97,8 @@ impl Begins {
 pub struct Kept {
     /// Present while a new server is asked what it begins with.
     pub begins: Option<Box<Begins>>,
+    /// What it began with, beyond what it reports.
+    pub base: Arc<Base>,
     pub parameters: Arc<Parameters>,
     /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
     pub reported: Reported,
@@ -138,13 +140,30 @@ impl Kept {
     }
 }
 
+/// What takes away what a server began with beyond its login.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Bare {
+    /// DISCARD ALL: its `connect_query` runs again.
+    Cleared,
+    /// RESET, by a query of the configuration's own: that is set again by name.
+    Reset,
+}
+
+impl Bare {
+    /// Of a server; `is_login`: it began with nothing more.
+    #[must_use]
+    pub fn of(self, is_login: bool) -> Option<Bare> {
+        (!is_login).then_some(self)
+    }
+}
+
 /// Other marks that sessions leave on a server.
 #[derive(Debug, Default)]
 pub struct Traces {
     /// A session may have left state on it that was not followed: it is reset before the next session gets it.
     pub needs_reset: bool,
-    /// It is being reset, which takes away what it began with beyond its login: it gets that again.
-    pub is_bare: bool,
+    /// It is being reset, which takes away what it began with beyond its login: how it gets that again.
+    pub bare: Option<Bare>,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.
     pub tainted: bool,

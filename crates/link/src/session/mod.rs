@@ -17,7 +17,7 @@ use session_state::tracker::Tracker;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, StatementRow, Time};
 
-pub use parts::{Admission, Claim, ClientStatements, Incoming, Rest};
+pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
 pub use states::{State, WaitFor};
 
 /// One client after login.
@@ -27,6 +27,8 @@ pub struct Session {
     pub pool: PoolId,
     pub identity: Arc<Identity>,
     pub parameters: Arc<Parameters>,
+    /// What it was told that servers begin with, and which of its parameters it has set itself.
+    pub own: OwnParameters,
     /// The values that a RESET brings back, if the client began with parameters of its own.
     pub reset_to: Option<Arc<Parameters>>,
     /// A server has accepted these parameters once. Before that, the client's messages wait for the answer to the SETs.
@@ -70,6 +72,7 @@ impl Session {
             pool,
             identity,
             parameters,
+            own: OwnParameters::default(),
             reset_to: None,
             confirmed: false,
             flow: Flow::default(),
@@ -143,6 +146,6 @@ mod tests {
 
     #[test]
     fn an_idle_session_is_small() {
-        assert!(size_of::<Session>() <= 224, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 232, "{}", size_of::<Session>());
     }
 }

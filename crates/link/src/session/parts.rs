@@ -1,5 +1,6 @@
 //! The parts of a session: fields that change together.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use connections::{Origin, Permits};
@@ -19,6 +20,33 @@ pub struct Incoming {
     pub rest: Rest,
     /// A batch was refused: its messages up to the Sync are discarded.
     pub skipping: bool,
+}
+
+/// Which of its parameters it has set itself, as bits by their numbers. What others are follows its pool's servers.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct OwnParameters {
+    pub now: u32,
+    /// In its startup packet.
+    pub at_login: u32,
+    /// The edition of what it was told last that servers begin with; `None`: it comes from another process.
+    pub edition: Option<NonZeroU32>,
+}
+
+impl OwnParameters {
+    #[must_use]
+    pub fn begun(at_login: u32, edition: NonZeroU32) -> OwnParameters {
+        OwnParameters { now: at_login, at_login, edition: Some(edition) }
+    }
+
+    /// It has set one.
+    pub fn set(&mut self, index: usize) {
+        self.now |= 1 << (index & 31);
+    }
+
+    /// It has reset these, and set those.
+    pub fn change(&mut self, (reset, set): (u32, u32)) {
+        self.now = self.now & !reset | self.at_login & reset | set;
+    }
 }
 
 /// The statements that it has prepared, by its own names.

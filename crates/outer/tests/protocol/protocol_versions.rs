@@ -97,6 +97,17 @@ fn a_servers_long_key_comes_back_as_it_was() {
         BackendKeyData { pid: 4711, secret: &secret }.encode(&mut out);
         backend::encode_ready(&mut out, Status::Idle);
         server.write_all(&out).expect("the pooler reads");
+        // What it begins with it does not say.
+        let mut header = [0; 5];
+        server.read_exact(&mut header).expect("the pooler asks");
+        let mut question = vec![0; u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize - 4];
+        server.read_exact(&mut question).expect("all of it");
+        assert_eq!(header[0], b'Q');
+        let mut out = Vec::new();
+        let (code, message) = (wire::sqlstate::SYNTAX_ERROR, "no such function");
+        ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None }.encode(&mut out);
+        backend::encode_ready(&mut out, Status::Idle);
+        server.write_all(&out).expect("the pooler reads");
         // The query is not answered; after query_timeout the pooler cancels it.
         let mut canceller = accepted(&listener);
         let given = first_packet(&mut canceller, |packet| match packet {

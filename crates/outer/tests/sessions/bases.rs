@@ -4,15 +4,15 @@
 use outer::{Answer, Client, Pooler, Stage, Wishes};
 
 /// Sets a role with fewer rights, two settings, and one that PostgreSQL reports.
-const CONNECT_QUERY: &str =
-    "set role app_ro; set search_path = app; set app.tenant = ''7''; set timezone = ''Asia/Tokyo''";
+const CONNECT_QUERY: &str = "set role app_ro; set search_path = app; set app.tenant = ''7''; set timezone = ''Asia/Tokyo''; \
+                             set statement_timeout = 60000";
 
 /// Where it is looked up in the end: the role, whose session it is, and settings.
 const QUESTION: &str = "select current_user, current_setting('search_path'), current_setting('app.tenant', true), \
-                        current_setting('timezone'), current_setting('work_mem')";
+                        current_setting('timezone'), current_setting('work_mem'), current_setting('statement_timeout')";
 
 /// What a session does on the server, each text a query of its own.
-const DEEDS: [&[&str]; 24] = [
+const DEEDS: [&[&str]; 29] = [
     &["reset role"],
     &["set role none"],
     &["set role other"],
@@ -36,6 +36,11 @@ const DEEDS: [&[&str]; 24] = [
     &["begin; set role none; rollback"],
     &["begin", "set local role none", "select 1"],
     &["declare c cursor with hold for select 1", "reset all"],
+    &["begin; reset role; savepoint s", "rollback to s; commit"],
+    &["reset role; begin", "rollback"],
+    &["begin; reset search_path", "commit and chain", "rollback"],
+    &["do $$begin reset all; end$$"],
+    &["set statement_timeout = 900"],
     &["prepare p as select set_config('search_path', 'prepared', false)", "execute p"],
 ];
 
@@ -57,7 +62,7 @@ fn stage() -> Stage {
     drop(stage.direct(&format!(
         "create role app_ro; create role other; grant app_ro to other; create schema app; create role owner superuser login password '{password}'; \
          alter role owner set role = 'app_ro'; alter role owner set search_path = 'app'; \
-         alter role owner set timezone = 'Asia/Tokyo'; alter role owner set app.tenant = '7'"
+         alter role owner set timezone = 'Asia/Tokyo'; alter role owner set app.tenant = '7'; alter role owner set statement_timeout = 60000"
     )));
     stage
 }
@@ -81,7 +86,7 @@ fn login(pooler: &Pooler) -> Client {
 
 /// Does each of these deeds in a session, and looks at what the next session has on the same server.
 fn everybody_begins_alike(pooler: &Pooler, lines: &str, deeds: &[&[&str]]) {
-    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB"];
+    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB", "1min"];
     assert_eq!(ask(&mut login(pooler)), begun);
     for deed in deeds {
         let mut one = login(pooler);
@@ -138,25 +143,27 @@ fn a_reset_in_classic_is_followed_by_connect_query() {
 fn a_session_that_resets_is_as_it_began() {
     let stage = stage();
     let pooler = pooler(&stage, "postgres", Some(CONNECT_QUERY), TRANSPARENT);
-    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB"];
+    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB", "1min"];
     let (mut one, mut other) = (login(&pooler), login(&pooler));
     for text in ["reset role", "reset all", "discard all", "reset app.tenant", "reset timezone", "reset search_path"] {
         run(
             &mut one,
             "set search_path = mine; set timezone = 'UTC'; set app.tenant = '8'; set work_mem = '1MB'; set role other",
         );
-        assert_eq!(ask(&mut one), ["other", "mine", "8", "UTC", "1MB"]);
+        assert_eq!(ask(&mut one), ["other", "mine", "8", "UTC", "1MB", "1min"]);
         assert_eq!(ask(&mut other), begun, "{text}");
         run(&mut one, text);
         let reset = ask(&mut one);
         for (index, (found, began)) in reset.iter().zip(begun).enumerate() {
             let is_reset = match text {
+                _ if index == 5 => true,
                 "discard all" => true,
                 "reset all" => index != 0,
                 "reset role" => index == 0,
                 "reset search_path" => index == 1,
                 "reset app.tenant" => index == 2,
-                _ => index == 3,
+                "reset timezone" => index == 3,
+                other => unreachable!("{other}"),
             };
             assert_eq!(found == began, is_reset, "{text}: {reset:?}");
         }

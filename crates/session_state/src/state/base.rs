@@ -1,4 +1,4 @@
-//! What a pool's servers begin with: what `connect_query` has set, and the role of ALTER ROLE … SET role.
+//! What a server begins with: what `connect_query` has set, and the role of ALTER ROLE … SET role.
 //!
 //! ```text
 //!   login ──► connect_query ──► asked ──► Base { search_path, role }
@@ -21,20 +21,30 @@ use sql::quoted_setting;
 
 use super::check::{Check, Checked};
 use super::effects::{Effect, is_identity, is_passing};
+use super::journal::is_reset;
 use super::{Again, Effects, Identity, Setting, SettingChange, State, rights};
 use crate::parameters::Tracked;
 
-/// What the servers of a pool begin with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// What a server begins with.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Base {
     state: State,
-    /// A `connect_query` has run. It may have set more: PostgreSQL does not list settings with a dot in their names.
+    /// It has told all of that. Otherwise it is cleared after every session that has changed something.
+    is_read: bool,
+    /// A `connect_query` has run on it.
+    has_query: bool,
+    /// That may have set more: PostgreSQL does not list settings with a dot in their names.
     is_partial: bool,
-    /// It has changed parameters that servers report.
-    pub sets_reported: bool,
 }
 
-/// Nothing: as the login is.
+impl Default for Base {
+    /// As its login is.
+    fn default() -> Base {
+        Base { state: State::default(), is_read: true, has_query: false, is_partial: false }
+    }
+}
+
+/// As the login is.
 pub static LOGIN: LazyLock<Base> = LazyLock::new(Base::default);
 
 /// SET ROLE NONE where the base has a role.
@@ -63,38 +73,73 @@ impl Base {
         Check { with_settings: effects.is_some(), with_identity: true, is_hasty: false, names }
     }
 
-    /// The row of the answer; `None`: it is none that was expected.
-    pub fn read(question: &Check, row: &[u8], tracked: &Tracked) -> Option<Base> {
+    /// The row of the answer; `None`: it is none that was expected. `effects`: as in [`Base::question`].
+    pub fn read(question: &Check, row: &[u8], effects: Option<&Effects>, tracked: &Tracked) -> Option<Base> {
         let Checked { settings, named, .. } = question.read(row)?;
-        let mut state = State::default();
+        let (mut state, mut is_read) = (State::default(), true);
         for (name, value) in settings.iter().flatten().chain(&named) {
             let name = name.to_ascii_lowercase();
             let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
             if is_unset || tracked.index(&name).is_some() || is_passing(&name) {
                 continue;
             }
+            // In which encoding they are is not asked.
+            is_read &= value.is_ascii();
             let again = Again::Value(value.as_slice().into());
             match is_identity(&name) {
                 true => state.set(&name, Some(&again)),
                 false => state.put(&name, Setting { again: Some(again), by: None }),
             }
         }
-        Some(Base { state, is_partial: question.with_settings, sets_reported: false })
+        let sets =
+            |effect: &Effect| matches!(effect, Effect::Change(_) | Effect::Parameter { .. } | Effect::Restart(_));
+        let is_partial = effects.is_some_and(|effects| !effects.iter().all(sets));
+        Some(Base { is_read: is_read && !state.overflowed, state, has_query: effects.is_some(), is_partial })
     }
 
-    /// Of a server that has answered nothing that is understood, after a `connect_query`, if there is one.
-    pub fn unread(has_query: bool) -> Base {
-        Base { is_partial: has_query, ..Base::default() }
+    /// Of a server that was not asked: nothing of it is followed. `has_query`: a `connect_query` has run.
+    pub fn unasked(has_query: bool) -> Base {
+        Base { is_read: false, has_query, is_partial: has_query, ..Base::default() }
     }
 
-    /// Its servers begin as their login does.
+    /// Whether all that it begins with is known.
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// It begins as its login does, as far as that is known.
     pub fn is_login(&self) -> bool {
-        self.state.is_initial() && !self.is_partial
+        self.state.is_initial() && !self.has_query
     }
 
-    /// What gives a server that is as its login this base.
+    /// What gives a server that is as its login this base. RESET ROLE brings back what ALTER ROLE has set, whatever it is.
     pub fn write(&self, out: &mut Vec<u8>) {
-        self.state.write_difference(&State::default(), &LOGIN, out);
+        match self.is_read {
+            true => _ = self.state.write_difference(&State::default(), &LOGIN, out),
+            false => out.extend_from_slice(b"RESET ROLE;"),
+        }
+    }
+
+    /// A reset-only text takes away more than can be set again by name.
+    pub fn has_unlisted(&self) -> bool {
+        self.is_partial || !self.is_read
+    }
+
+    /// Whether a reset takes away something that is not set again by name: only DISCARD ALL and another `connect_query` bring it back.
+    pub(crate) fn loses_more(&self, change: &SettingChange) -> bool {
+        let is_reset = |name: &[u8]| is_reset(name, change);
+        let unlisted = match change {
+            SettingChange::Reset(name) => name.contains(&b'.') && !self.has(name),
+            SettingChange::ResetAll | SettingChange::DiscardAll => true,
+            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => return false,
+        };
+        let guarded = || self.state.settings.keys().any(|name| is_reset(name) && rights::may_be_needed(name));
+        !self.is_read || self.is_partial && unlisted || guarded()
+    }
+
+    /// Names with a dot, which a server does not list.
+    pub(crate) fn dotted(&self) -> impl Iterator<Item = &[u8]> {
+        self.state.names().filter(|name| name.contains(&b'.'))
     }
 
     pub(super) fn setting(&self, name: &[u8]) -> Option<&Again> {
@@ -115,8 +160,13 @@ impl Base {
     }
 
     /// Its settings, and the identity that it has.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &[u8]> {
         self.state.kept()
+    }
+
+    /// What of it can be set again by name with the rights that a session has: its settings, and the identity that it has.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.state.kept().filter(|name| !rights::may_be_needed(name))
     }
 
     pub(crate) fn has(&self, name: &[u8]) -> bool {
@@ -131,7 +181,7 @@ impl Base {
     pub(super) fn must_be_cleared(&self, name: &[u8], setting: &Setting) -> bool {
         let is_unlisted = self.is_partial && name.contains(&b'.') && !self.has(name);
         let needs_rights = self.has(name) && rights::may_be_needed(name);
-        setting.by.is_some() || quoted_setting(name).is_none() || is_unlisted || needs_rights
+        setting.by.is_some() || quoted_setting(name).is_none() || is_unlisted || needs_rights || !self.is_read
     }
 }
 
@@ -153,6 +203,21 @@ impl Identity {
 }
 
 impl State {
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        self.settings.contains_key(name)
+    }
+
+    pub(crate) fn has_authorization(&self) -> bool {
+        self.identity.authorization.is_some()
+    }
+
+    /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
+    /// more when somebody has to. Or it is not known what it was before.
+    pub fn needs_clearing(&self, base: &Base) -> bool {
+        let mut settings = self.settings.iter();
+        settings.any(|(name, setting)| base.must_be_cleared(name, setting)) || !base.is_read() && !self.is_initial()
+    }
+
     /// SET ROLE NONE, in a session that began with a role if `has_role`.
     pub(super) fn end_role(&mut self, has_role: bool) {
         self.identity.role = has_role.then(|| NO_ROLE.into());

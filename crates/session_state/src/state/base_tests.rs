@@ -25,8 +25,9 @@ fn effects(text: &str) -> Effects {
 
 /// Of servers whose connect_query is `query`, by what PostgreSQL answers then.
 fn base(query: &str, settings: &str, named: &str) -> Base {
-    let question = Base::question(Some(&effects(query)));
-    Base::read(&question, &row(settings, named), &tracked()).expect("it is a row")
+    let effects = effects(query);
+    let question = Base::question(Some(&effects));
+    Base::read(&question, &row(settings, named), Some(&effects), &tracked()).expect("it is a row")
 }
 
 fn of_role() -> Base {
@@ -39,8 +40,8 @@ fn changed(base: &Base, texts: &[&str]) -> Journal {
     for text in texts {
         for effect in effects(text).iter() {
             match effect {
-                Effect::Change(changes) => changes.iter().for_each(|change| journal.change(change, base)),
-                Effect::DiscardAll => journal.change(&SettingChange::DiscardAll, base),
+                Effect::Change(changes) => changes.iter().for_each(|change| _ = journal.change(change, base)),
+                Effect::DiscardAll => _ = journal.change(&SettingChange::DiscardAll, base),
                 _ => {}
             }
         }
@@ -90,7 +91,7 @@ fn what_a_session_resets_is_the_base_again_and_its_server_knows_nothing_of_that(
     for text in ["reset work_mem", "set work_mem to default", "reset all", "discard all"] {
         let mut journal = changed(&base, &["set work_mem = '9MB'", text]);
         assert!(journal.is_reverted() && journal.now().is_initial(), "{text}");
-        let found = journal.take_reverted(&base);
+        let found = journal.take_reverted(&base, false);
         assert_eq!(difference(journal.now(), &found, &base), "SET SESSION \"work_mem\"='1024';", "{text}");
     }
     assert!(!changed(&base, &["reset enable_sort"]).is_reverted(), "PostgreSQL has done all of it");
@@ -112,7 +113,7 @@ fn a_role_that_servers_begin_with_is_nobodys_to_take_away() {
     for text in ["reset role", "discard all", "reset session authorization", "set session authorization default"] {
         let mut journal = changed(&base, &[text]);
         assert!(journal.is_reverted() && journal.now().is_initial(), "{text}");
-        let found = journal.take_reverted(&base);
+        let found = journal.take_reverted(&base, false);
         assert_eq!(difference(journal.now(), &found, &base), "SET SESSION role='app_ro';", "{text}");
     }
     assert!(!changed(&base, &["reset all"]).is_reverted(), "RESET ALL leaves the role");
@@ -175,6 +176,75 @@ fn what_the_base_has_no_session_has_set() {
 #[test]
 fn a_server_that_answers_something_else_has_no_base_that_is_known() {
     let question = Base::question(None);
-    assert_eq!(Base::read(&question, b"\0\x01", &tracked()), None);
-    assert!(Base::unread(false).is_login() && !Base::unread(true).is_login());
+    assert_eq!(Base::read(&question, b"\0\x01", None, &tracked()), None);
+    let unasked = Base::unasked(true);
+    assert!(!unasked.is_login() && Base::unasked(false).is_login());
+    assert!(
+        changed(&unasked, &["set role other"]).now().needs_clearing(&unasked),
+        "its role may be another than the login's"
+    );
+    assert!(unasked.loses_more(&SettingChange::Reset(b"role"[..].into())));
+}
+
+#[test]
+fn what_a_reset_takes_away_and_no_name_brings_back_is_known_to_be_lost() {
+    let loses = |base: &Base, text: &str| {
+        let effects = effects(text);
+        let changes = effects.iter().flat_map(|effect| match effect {
+            Effect::Change(changes) => changes.to_vec(),
+            Effect::DiscardAll => vec![SettingChange::DiscardAll],
+            _ => Vec::new(),
+        });
+        changes.into_iter().any(|change| base.loses_more(&change))
+    };
+    let unlisted = base("select app.init()", "", "'session_authorization'='','role'=''");
+    for text in ["discard all", "reset all", "reset app.tenant"] {
+        assert!(loses(&unlisted, text) && !loses(&of_role(), text), "{text}");
+    }
+    assert!(!loses(&unlisted, "reset work_mem") && !loses(&unlisted, "set app.tenant = '1'"));
+    let guarded = base("set log_statement = 'all'", "'log_statement'='all'", "'session_authorization'='','role'=''");
+    assert!(
+        loses(&guarded, "reset all") && loses(&guarded, "reset log_statement") && !loses(&guarded, "reset work_mem")
+    );
+    assert!(!changed(&guarded, &["reset all"]).is_reverted(), "a session may not have the rights to set it again");
+}
+
+#[test]
+fn what_a_rollback_takes_back_is_restored_once_more() {
+    let base = of_role();
+    let mut journal = changed(&base, &["reset role"]);
+    journal.take_reverted(&base, true);
+    assert!(!journal.is_reverted());
+    journal.rolled_back();
+    assert!(journal.is_reverted(), "the reset may have been committed before");
+    journal.take_reverted(&base, true);
+    journal.committed();
+    journal.rolled_back();
+    assert!(!journal.is_reverted());
+}
+
+#[test]
+fn a_value_in_an_unknown_encoding_is_not_set_again() {
+    let named = "'session_authorization'='','role'='m\u{fc}ller'";
+    let base = base("set role \"m\u{fc}ller\"", "", named);
+    assert!(!base.is_read() && !base.is_login());
+    assert!(changed(&base, &["set role other"]).now().needs_clearing(&base));
+}
+
+#[test]
+fn a_timeout_of_the_base_outlives_a_shorter_one() {
+    let base =
+        base("set statement_timeout = 5000", "'statement_timeout'='5000'", "'session_authorization'='','role'=''");
+    let journal = changed(&base, &["set statement_timeout = 1"]);
+    assert!(journal.now().is_hasty());
+    let found = journal.now().unhurried(&base);
+    assert_eq!(difference(&State::default(), &found, &base), "SET SESSION \"statement_timeout\"='5000';");
+}
+
+#[test]
+fn no_role_is_said_where_a_reset_would_bring_one_back() {
+    let base = of_role();
+    let both = changed(&base, &["set session authorization ann", "set role other"]);
+    let without = changed(&base, &["set session authorization ann"]);
+    assert_eq!(difference(without.now(), both.now(), &base), "SET SESSION role none;");
 }

@@ -5,8 +5,8 @@
 
 use wire::backend::DataRow;
 
-use super::Base;
 use super::effects::is_identity;
+use super::{Base, State};
 use crate::parameters::quote_literal;
 use crate::pins::Pins;
 
@@ -56,16 +56,16 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// What a server began with and has no more.
-    pub(crate) fn lost(&self, check: &Check, base: &Base) -> Vec<Box<[u8]>> {
+    /// What a server began with and has no more, unless its session has set it to nothing.
+    pub(crate) fn lost(&self, check: &Check, base: &Base, state: &State) -> Vec<Box<[u8]>> {
         let listed = |name: &[u8]| self.settings.iter().flatten().any(|(found, _)| found.eq_ignore_ascii_case(name));
         let unset = |name: &[u8]| self.named.iter().any(|(found, value)| **found == *name && value.is_empty());
         let lost = |name: &&[u8]| match () {
             () if is_identity(name) => false,
-            () if name.contains(&b'.') => unset(name),
+            () if name.contains(&b'.') => unset(name) && !state.has(name),
             () => check.with_settings && !listed(name),
         };
-        base.names().filter(lost).map(Box::from).collect()
+        base.all_names().filter(lost).map(Box::from).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A `statement_timeout` so short that what the pooler says for itself might not be done in time. The setting is the
 //! client's statements' own: it is taken away in front of what the pooler says, and set last.
 
-use super::{Again, State};
+use super::{Again, Base, State};
 
 const NAME: &[u8] = b"statement_timeout";
 
@@ -15,10 +15,10 @@ impl State {
         setting.again.as_ref().is_none_or(is_short)
     }
 
-    /// The same without the haste.
-    pub fn unhurried(&self) -> State {
+    /// The same without the haste, on a server with this base.
+    pub fn unhurried(&self, base: &Base) -> State {
         let mut state = self.clone();
-        state.remove(NAME);
+        state.lose(NAME, base);
         state
     }
 

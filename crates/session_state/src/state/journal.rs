@@ -31,6 +31,8 @@ pub struct Journal {
     /// Of those settings, and those of its servers' base, by name, what has been reset: the server has the values of its login, if
     /// that was not taken back.
     reverted: BTreeSet<Box<[u8]>>,
+    /// What was set again in the transaction that is open: its rollback takes that back, and not the reset, which may be older.
+    restored: BTreeSet<Box<[u8]>>,
     savepoints: Vec<Savepoint>,
     /// Not all of them are kept.
     dropped: bool,
@@ -65,8 +67,8 @@ impl Journal {
         !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
     }
 
-    /// `base`: what its pool's servers begin with.
-    pub(crate) fn change(&mut self, change: &SettingChange, base: &Base) {
+    /// `base`: what its server began with. Whether that has lost something of it which no name brings back.
+    pub(crate) fn change(&mut self, change: &SettingChange, base: &Base) -> bool {
         let first = Arc::clone(&self.first);
         let reverted = first.kept().chain(base.names()).filter(|name| is_reset(name, change));
         self.reverted.extend(reverted.map(Box::from));
@@ -75,6 +77,7 @@ impl Journal {
             // It had the login's rights when it set this, and has them no more.
             self.bind(change);
         }
+        base.loses_more(change)
     }
 
     /// With which role's rights this was changed is not known.
@@ -122,15 +125,20 @@ impl Journal {
     }
 
     /// What the server can be counted on to have of the session's state. From now on it is sent the rest.
-    pub(crate) fn take_reverted(&mut self, base: &Base) -> State {
+    pub(crate) fn take_reverted(&mut self, base: &Base, in_transaction: bool) -> State {
         let mut state = State::clone(&self.now);
-        std::mem::take(&mut self.reverted).iter().for_each(|name| state.lose(name, base));
+        let reverted = std::mem::take(&mut self.reverted);
+        reverted.iter().for_each(|name| state.lose(name, base));
+        if in_transaction {
+            self.restored.extend(reverted);
+        }
         state
     }
 
     /// Another server knows nothing of what was reset.
     pub(crate) fn forget_reverted(&mut self) {
         self.reverted.clear();
+        self.restored.clear();
     }
 
     /// The whole state is another, as the server tells; in no transaction. `lost`: of the base, what the server has no more.
@@ -145,11 +153,13 @@ impl Journal {
             self.now = Arc::clone(&self.before);
         }
         self.before = Arc::clone(&self.now);
+        self.restored.clear();
         self.savepoints.clear();
         (self.failed, self.dropped) = (false, false);
     }
 
     pub(crate) fn rolled_back(&mut self) {
+        self.reverted.append(&mut self.restored);
         self.now = Arc::clone(&self.before);
         self.savepoints.clear();
         (self.failed, self.dropped) = (false, false);
@@ -192,6 +202,7 @@ impl Journal {
 
     /// It stays, those since are no more.
     pub(crate) fn roll_back_to(&mut self, name: &[u8]) {
+        self.reverted.extend(self.restored.iter().cloned());
         match self.place(name) {
             Some(place) => {
                 self.now = Arc::clone(&self.savepoints[place].state);
@@ -211,7 +222,7 @@ impl Journal {
 }
 
 /// Whether PostgreSQL gives a setting its login's value by this change.
-fn is_reset(name: &[u8], change: &SettingChange) -> bool {
+pub(super) fn is_reset(name: &[u8], change: &SettingChange) -> bool {
     let is_identity = is_identity(name);
     match change {
         SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => false,

@@ -146,14 +146,8 @@ impl State {
         self.settings.is_empty() && self.identity.is_login() && !self.overflowed
     }
 
-    /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
-    /// more when somebody has to. Or it is not known what it was before.
-    pub fn needs_clearing(&self, base: &Base) -> bool {
-        self.settings.iter().any(|(name, setting)| base.must_be_cleared(name, setting))
-    }
-
     /// Something was set that cannot be set on another server.
-    pub(crate) fn is_bound(&self) -> bool {
+    pub fn is_bound(&self) -> bool {
         self.overflowed || self.settings.values().any(|setting| setting.again.is_none())
     }
 
@@ -420,6 +414,8 @@ impl Writer<'_> {
         if self.identity.role != wanted.role {
             match &wanted.role {
                 Some(clause) => self.write_set(clause),
+                // RESET ROLE may bring back the login's.
+                None if self.base.role.is_some() => self.write_set(b"role none"),
                 None => self.out.extend_from_slice(b"RESET ROLE;"),
             }
             self.identity.role.clone_from(&wanted.role);

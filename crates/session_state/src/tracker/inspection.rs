@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use units::limits;
 
-use crate::state::Pins;
 use crate::state::check::Check;
+use crate::state::{Base, Pins};
 
 /// What is to be asked, and was.
 #[derive(Debug, Default)]
@@ -64,9 +64,13 @@ impl Inspection {
     }
 
     /// The server is sent the check, with the settings that are to be queried.
-    pub(super) fn begin(&mut self, wanted: Pins, suspected: Pins, is_hasty: bool) -> Check {
-        let names = std::mem::take(&mut self.unread).into_iter().collect();
+    pub(super) fn begin(&mut self, wanted: Pins, suspected: Pins, is_hasty: bool, base: &Base) -> Check {
+        let mut names = std::mem::take(&mut self.unread);
         let is_listed = wanted.any(Pins::LISTED);
+        if is_listed {
+            names.extend(base.dotted().map(Box::from));
+        }
+        let names = names.into_iter().collect();
         let check = Check { with_settings: is_listed, with_identity: is_listed, is_hasty, names };
         self.stage = Stage::UnderWay(CheckUnderWay { check: check.clone(), checked: wanted, suspected });
         check
@@ -120,12 +124,13 @@ impl Inspection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::base::LOGIN;
 
     #[test]
     fn a_server_is_asked_once_until_the_client_has_another_answer() {
         let mut inspection = Inspection::default();
         assert!(inspection.is_due() && inspection.answered().is_none());
-        let check = inspection.begin(Pins::HOLD, Pins::HOLD, false);
+        let check = inspection.begin(Pins::HOLD, Pins::HOLD, false, &LOGIN);
         assert!(inspection.is_under_way() && !inspection.is_due());
         inspection.check_row(b"row");
         let (asked, row) = inspection.answered().expect("it was asked");
@@ -133,7 +138,7 @@ mod tests {
         assert!(!inspection.is_due() && inspection.answered().is_none());
         inspection.ready();
         assert!(inspection.is_due());
-        inspection.begin(Pins::HOLD, Pins::HOLD, false);
+        inspection.begin(Pins::HOLD, Pins::HOLD, false, &LOGIN);
         inspection.ready();
         assert!(inspection.is_under_way(), "the answer under way is awaited");
         inspection.lost();
@@ -152,7 +157,7 @@ mod tests {
             (0..).take_while(|number: &usize| inspection.query_setting(format!("app.{number}").as_bytes())).count();
         assert_eq!(more + 1, limits::UNREAD_MAX);
         assert!(inspection.query_setting(b"app.user"), "this one is wanted already");
-        let check = inspection.begin(Pins::SETTINGS, Pins::SETTINGS, false);
+        let check = inspection.begin(Pins::SETTINGS, Pins::SETTINGS, false, &LOGIN);
         assert_eq!(check.names.len(), limits::UNREAD_MAX);
         assert!(inspection.unread().is_empty());
         inspection.query_again(check.names);

@@ -8,6 +8,10 @@ pub struct Restarting {
     set: u64,
     /// Both, as far as an error undoes nothing of it.
     committed: (u64, u64),
+    /// Of those, and of what was set, what nobody has taken yet.
+    own: (u32, u32),
+    /// Since the last ReadyForQuery something has run that may have changed parameters which servers report.
+    pub(super) may_report: bool,
     /// Some have been, before the last ReadyForQuery: the server may have other values than the session.
     is_done: bool,
 }
@@ -16,20 +20,33 @@ fn bit(index: usize) -> u64 {
     1 << (index & 63)
 }
 
+/// As a session keeps them.
+fn own_bit(index: usize) -> u32 {
+    1 << (index & 31)
+}
+
 impl Restarting {
     pub(super) fn reset(&mut self, index: usize) {
         self.reset |= bit(index);
         self.set &= !bit(index);
+        self.own = (self.own.0 | own_bit(index), self.own.1 & !own_bit(index));
     }
 
     pub(super) fn reset_all(&mut self) {
         (self.reset, self.set) = (u64::MAX, 0);
+        self.own = (u32::MAX, 0);
     }
 
     pub(super) fn set(&mut self, index: usize) {
         let was_reset = self.reset & bit(index);
         self.reset &= !was_reset;
         self.set |= was_reset;
+        self.own.1 |= own_bit(index);
+    }
+
+    /// What statements have reset and set since this was asked last.
+    pub fn take_own(&mut self) -> (u32, u32) {
+        std::mem::take(&mut self.own)
     }
 
     pub fn is_any(&self) -> bool {
@@ -48,7 +65,7 @@ impl Restarting {
 
     /// The client's ReadyForQuery.
     pub(super) fn ready(&mut self) {
-        *self = Restarting { is_done: self.is_done | self.is_any(), ..Restarting::default() };
+        *self = Restarting { is_done: self.is_done | self.is_any(), own: self.own, ..Restarting::default() };
     }
 
     /// PostgreSQL has committed all resets so far.

@@ -19,7 +19,6 @@ use machine::snapshot::Rotations;
 use oracle::Oracle;
 use poisoner::Poisoner;
 use rotation::Rotation;
-use session_state::state::Base;
 use units::{ConnId, PoolId};
 
 /// A query that a free server gets before the next session does.
@@ -64,7 +63,6 @@ pub(crate) trait Chaos: std::fmt::Debug {
         chore: Chore,
         conn: ConnId,
         server: &mut Server,
-        base: &Base,
         caches: &mut Caches,
     ) -> Option<(ConnId, String)>;
 
@@ -135,7 +133,7 @@ impl Chaos for Wishes {
         if let Some(text) = self.oracle.as_mut().and_then(|oracle| oracle.question(conn, server, pool)) {
             return Some(Question { chore: Chore::Compare, answerer: Answerer::Check, text });
         }
-        let text = self.poisoner.as_mut()?.poison(conn, server, pool.welcome.base(), &mut self.dice, caches)?;
+        let text = self.poisoner.as_mut()?.poison(conn, server, &mut self.dice, caches)?;
         if let Some(oracle) = &mut self.oracle {
             oracle.forget(conn);
         }
@@ -162,13 +160,12 @@ impl Chaos for Wishes {
         chore: Chore,
         conn: ConnId,
         server: &mut Server,
-        base: &Base,
         caches: &mut Caches,
     ) -> Option<(ConnId, String)> {
         if chore == Chore::Compare {
             return self.oracle.as_ref()?.difference(conn, server, &caches.tracked);
         }
-        self.poisoner.as_ref()?.leave(conn, server, base, caches);
+        self.poisoner.as_ref()?.leave(conn, server, caches);
         None
     }
 

@@ -57,7 +57,7 @@ impl Oracle {
         let mut dotted = self.dotted.clone();
         dotted.extend(pool.names.known.settings().map(Box::from));
         let known =
-            Expectation::new(server.kept.session_state.as_ref(), pool.welcome.base(), &server.kept.on_server, &dotted);
+            Expectation::new(server.kept.session_state.as_ref(), &server.kept.base, &server.kept.on_server, &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(self.dotted.len());
         let new: Vec<Box<[u8]>> =
             known.dotted().filter(|name| !self.dotted.contains(*name)).map(Box::from).take(room).collect();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use connections::server::Server;
 use link::caches::Caches;
 use session_state::catalogue::Known;
-use session_state::state::{Base, Effects, State};
+use session_state::state::{Effects, State};
 use session_state::tracker::{Places, Seen, Tracker};
 use sql::Text;
 use units::{ConnId, PoolId};
@@ -90,7 +90,6 @@ impl Poisoner {
         &mut self,
         conn: ConnId,
         server: &mut Server,
-        base: &Base,
         dice: &mut Dice,
         caches: &mut Caches,
     ) -> Option<Vec<u8>> {
@@ -102,7 +101,7 @@ impl Poisoner {
         // As for a session: first undo what others have set, then deallocate their statements of the same names.
         let mut query = Vec::new();
         if let Some(found) = server.kept.session_state.as_deref() {
-            State::default().write_difference(found, base, &mut query);
+            State::default().write_difference(found, &server.kept.base, &mut query);
         }
         let effects = Effects::read(&Text::new(text.as_bytes(), rules), &caches.tracked);
         let known = Known::default();
@@ -130,7 +129,7 @@ impl Poisoner {
     }
 
     /// The poisoner has all its answers, and leaves the server.
-    pub(super) fn leave(&self, conn: ConnId, server: &mut Server, base: &Base, caches: &mut Caches) {
+    pub(super) fn leave(&self, conn: ConnId, server: &mut Server, caches: &mut Caches) {
         // It sent nothing, or its statements failed.
         let Some(said) = self.said.get(&conn).filter(|said| !said.failed) else { return };
         let text = said.text.as_bytes();
@@ -150,13 +149,13 @@ impl Poisoner {
                 tracked: &caches.tracked,
                 reported: &server.kept.parameters,
                 first: None,
-                base,
+                base: &server.kept.base,
                 local_rights: false,
             };
             tracker.confirmed(b"SET\0", places);
         }
         tracker.under_way.finished();
-        link::checking::part(server, Some(tracker), base);
+        link::checking::part(server, Some(tracker));
     }
 }
 

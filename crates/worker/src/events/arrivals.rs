@@ -13,7 +13,6 @@ use machine::mail::{TakeIn, ToCoordinator};
 use machine::upgrade::MovedSession;
 use session_state::login_report::LoginReport;
 use session_state::parameters::{Parameters, Reported};
-use session_state::state::Base;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
@@ -35,7 +34,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             entry.opening.proved = Arc::new(luggage.proved);
         }
         if let Some(reported) = luggage.report {
-            learn_report(tables, step, pool, reported, luggage.base);
+            learn_report(tables, step, pool, reported);
         }
     }
     // KILL was ordered while it was on its way.
@@ -83,7 +82,7 @@ fn has_pool(tables: &mut Tables, definitions: &mut OpenDefinitions, pool: PoolId
 }
 
 /// Its servers report this at login, as the other process has seen.
-fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, reported: Reported, base: Base) {
+fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, reported: Reported) {
     if tables.pools[id].welcome.report.is_some() {
         return;
     }
@@ -95,7 +94,7 @@ fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, reported: 
         }
     }
     let parameters = tables.caches.interned.intern(parameters);
-    let report = LoginReport::new(reported, parameters, Arc::new(base), &tables.caches.tracked);
+    let report = LoginReport::new(reported, Arc::clone(&parameters), parameters, &tables.caches.tracked);
     tables.pools[id].welcome.report = Some(Arc::new(report));
     welcome::welcome_all(tables, step, id);
 }
@@ -174,8 +173,7 @@ mod tests {
             let mut scene = Scene::new(|_| ());
             scene.tables.pools[POOL].opening.proved = Arc::new(known);
             let key = scene.tables.pools[POOL].key.clone();
-            let (report, proved, base) = (None, of("old"), Base::default());
-            let luggage = Luggage { key, kills: 0, session: None, server: None, report, proved, base };
+            let luggage = Luggage { key, kills: 0, session: None, server: None, report: None, proved: of("old") };
             let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
             scene.run(|tables, step| take_in(tables, &mut OpenDefinitions::default(), step, arrived));
             assert_eq!(scene.tables.pools[POOL].opening.proved.marks(), expected.marks());

@@ -22,26 +22,7 @@ pub(crate) fn chore_progress(
 ) {
     let server = &mut tables.servers[conn];
     if let Some(words) = error {
-        if matches!(chore, Chore::Poison | Chore::Compare) {
-            let pool = server.pool;
-            let complaint = tables.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
-            if let Some(text) = complaint {
-                tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
-            }
-            return chore_progress(tables, limiters, step, conn, chore, None);
-        }
-        if chore == Chore::WaitEvents {
-            wait_samples::wait_events_refused(tables, conn);
-            return chore_progress(tables, limiters, step, conn, chore, None);
-        }
-        if chore == Chore::Base {
-            // It is no PostgreSQL. What a connect_query has set is restored by that alone.
-            let text = format!("{} failed: {words}", chore.words());
-            tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
-            return chore_progress(tables, limiters, step, conn, chore, None);
-        }
-        if chore.is_of_names() {
-            name_polls::names_refused(tables, step, conn, &words);
+        if is_excused(tables, step, conn, chore, &words) {
             return chore_progress(tables, limiters, step, conn, chore, None);
         }
         // The error is kept until the answer is complete, so that it is logged once.
@@ -60,8 +41,13 @@ pub(crate) fn chore_progress(
         Chore::Base => server_logins::server_ready(tables, step, conn),
         Chore::Rollback => free_servers::reset_or_free(tables, step, conn),
         Chore::Check | Chore::Reset => free_servers::restore_or_free(tables, step, conn),
+        Chore::Clear => {
+            // Whatever the command tag was: it is not cleared again.
+            server.traces.needs_reset = false;
+            free_servers::restore_or_free(tables, step, conn);
+        }
         Chore::Restore => {
-            server.traces.is_bare = false;
+            server.traces.bare = None;
             free_servers::free(tables, step, conn);
         }
         Chore::Unlisten => {
@@ -79,6 +65,31 @@ pub(crate) fn chore_progress(
         Chore::WaitEvents => wait_samples::wait_events_answered(tables, step, conn),
         Chore::Poll | Chore::Catalogue | Chore::First => name_answers::names_answered(tables, step, conn),
     }
+}
+
+/// A query of the pooler's was refused. Whether the server can be used all the same.
+fn is_excused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore, words: &str) -> bool {
+    let pool = tables.servers[conn].pool;
+    match chore {
+        Chore::Poison | Chore::Compare => {
+            let words = words.to_owned();
+            let complaint = tables.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
+            if let Some(text) = complaint {
+                tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
+            }
+        }
+        Chore::WaitEvents => wait_samples::wait_events_refused(tables, conn),
+        Chore::Base => {
+            let text =
+                format!("{} failed: {words}; it is reset after each session that has set something", chore.words());
+            // Where texts are not read, it matters to roles by ALTER ROLE alone.
+            let level = if tables.pools[pool].rules.follows() { Level::Warning } else { Level::Debug };
+            tables.view().log_server(step, conn, level, Topic::General, text);
+        }
+        chore if chore.is_of_names() => name_polls::names_refused(tables, step, conn, words),
+        _ => return false,
+    }
+    true
 }
 
 /// The listener has answered something.

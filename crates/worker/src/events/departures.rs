@@ -13,7 +13,6 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::upgrade::{Luggage, MovedSession, ToOther, Turn};
-use session_state::state::Base;
 use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
@@ -160,7 +159,6 @@ fn luggage(
         session,
         server,
         report: report.map(|report| report.reported.clone()),
-        base: report.map(|report| Base::clone(&report.base)).unwrap_or_default(),
         proved: proved.unwrap_or_default(),
     }
 }

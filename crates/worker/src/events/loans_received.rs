@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Chore, Group, Lent, Server, State as ServerState};
+use connections::server::{Chore, Group, Identity, Lent, Server, State as ServerState};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, ToCoordinator, ToWorker};
@@ -13,7 +13,7 @@ use crate::events::reloads::concerns_servers;
 use crate::servers::idle_servers::is_stale;
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
-use crate::sessions::welcome;
+use crate::sessions::{reports, welcome};
 use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
@@ -41,10 +41,14 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
-    entry.welcome.report = entry.welcome.report.take().or(lent.report);
+    let Identity { reconnects, opened_for, .. } = &lent.server.identity;
+    let is_current = *reconnects == entry.rules.orders.reconnects && !concerns_servers(&entry.database, opened_for);
+    if let Some(report) = lent.report {
+        reports::take_along(entry, &mut tables.caches, &report, is_current);
+    }
     entry.exchange.begged.clear();
     entry.exchange.fed.remove(&from);
-    let known = entry.welcome.report.is_some();
+    let known = entry.welcome.is_known(false);
     // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);

@@ -8,6 +8,7 @@ use connections::encryption;
 use connections::server::Server;
 use link::pool::Pool;
 use link::screening::Screen;
+use link::server_login;
 use link::server_names::ServerNames;
 use link::session::State;
 use machine::sabotage::{Fault, does};
@@ -15,7 +16,7 @@ use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::notices::{ADDRESS_LEFT, DATABASE_REMOVED, PASSWORD_CHANGED};
+use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
 
 /// Why a server is closed.
@@ -72,9 +73,21 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
     all
 }
 
+/// Whether a pool's servers have to be replaced: RECONNECT was ordered, or its database's entry is another one, or gone.
+pub(crate) fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> bool {
+    let reconnects = settings.orders.of(&pool.key.database).reconnects != pool.rules.orders.reconnects;
+    reconnects || entry.is_none_or(|entry| concerns_servers(entry, &pool.database))
+}
+
 /// Of a pool's servers those are closed that would be encrypted in another way now, whose host has left the address that they are connected to,
-/// or that have a name by `server_application_name`, which is off now.
-pub(crate) fn retire_outdated(tables: &mut Tables, step: &mut Step<'_>, own: &[ConnId], before: &Settings) {
+/// or that have a name by `server_application_name`, which is off now; or of which it is not known what they began with, and is to be.
+pub(crate) fn retire_outdated(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    id: PoolId,
+    own: Vec<ConnId>,
+    before: &Settings,
+) {
     let new = Arc::clone(&tables.settings);
     let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
     let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
@@ -83,6 +96,9 @@ pub(crate) fn retire_outdated(tables: &mut Tables, step: &mut Step<'_>, own: &[C
     if !tables.caches.server_names.are_used() {
         let is_named = |server: &Server| server.kept.shown_name.is_some();
         closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, NAMES_ARE_OFF);
+    }
+    if server_login::asks_for_base(&tables.pools[id], &tables.settings) {
+        closed_servers::retire_servers(tables, step, own, |server| !server.kept.base.is_read(), DATABASE_CHANGED);
     }
 }
 

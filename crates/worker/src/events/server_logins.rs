@@ -18,7 +18,7 @@ use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
-use crate::sessions::{lost_servers, replicating, welcome};
+use crate::sessions::{lost_servers, replicating, reports, welcome};
 use crate::tables::notices::ADDRESS_LEFT;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
@@ -226,11 +226,13 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let server = &mut tables.servers[conn];
     let id = server.pool;
     let pool = &mut tables.pools[id];
+    let before = pool.welcome.report.as_ref().map(|report| report.edition);
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening.pause = None;
     pool.opening.host_lives(&tables.servers[conn].identity.host);
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
+    reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);
     // One login fewer is under way: another server may be requested.

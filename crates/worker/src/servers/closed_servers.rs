@@ -199,3 +199,29 @@ pub(crate) fn retire_servers(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use session_state::login_report::LoginReport;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    #[test]
+    fn a_database_is_forgotten_while_a_server_closed_at_work_still_counts() {
+        let mut scene = Scene::new(|_| ());
+        let (tables, now) = (&mut scene.tables, scene.now);
+        let nothing = Arc::new(tables.caches.tracked.empty());
+        let report = LoginReport::new(Vec::new(), Arc::clone(&nothing), nothing, &tables.caches.tracked);
+        let pool = &mut tables.pools[POOL];
+        pool.welcome.take(report, false);
+        pool.servers.ends_at(now + limits::ENDING);
+        forget_database(tables, now, POOL);
+        assert!(tables.pools[POOL].welcome.report.is_some(), "nobody wants it empty");
+        tables.pools[POOL].vacate(Time(now.0 + 1));
+        forget_database(tables, now, POOL);
+        assert!(tables.pools[POOL].welcome.report.is_none());
+    }
+}

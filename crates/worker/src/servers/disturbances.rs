@@ -54,9 +54,8 @@ pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: 
     // A reload has turned the tests off meanwhile.
     let Some(chaos) = &mut tables.chaos else { return };
     let server = &mut tables.servers[conn];
-    let base = tables.pools[server.pool].welcome.base();
     // There is no fault.
-    let Some((session, text)) = chaos.answered(chore, conn, server, base, &mut tables.caches) else { return };
+    let Some((session, text)) = chaos.answered(chore, conn, server, &mut tables.caches) else { return };
     if tables.sessions.get(session).is_some() {
         tables.view().log_session(step, session, Level::Fatal, Topic::General, text);
     } else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connections::Verdict;
-use connections::server::{Chore, Server, State as ServerState};
+use connections::server::{Bare, Chore, Server, State as ServerState};
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
 use machine::Step;
@@ -26,8 +26,8 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
         return;
     }
     if needs_reset {
-        server.traces.is_bare = !pool.welcome.base().is_login();
-        chores::start_chore(tables, step, server_id, Chore::Reset, CLEAR);
+        server.traces.bare = Bare::Cleared.of(server.kept.base.is_login());
+        chores::start_chore(tables, step, server_id, Chore::Clear, CLEAR);
     } else if listens {
         chores::start_chore(tables, step, server_id, Chore::Unlisten, UNLISTEN);
     } else if resets && !tables.settings.global.servers.server_reset_query.is_empty() {
@@ -46,14 +46,14 @@ pub(crate) fn restore_or_free(tables: &mut Tables, step: &mut Step<'_>, server_i
     if server.traces.needs_reset {
         return reset_or_free(tables, step, server_id);
     }
-    if !server.traces.is_bare {
-        return free(tables, step, server_id);
-    }
-    let pool = &tables.pools[server.pool];
+    let Some(bare) = server.traces.bare else { return free(tables, step, server_id) };
+    let query = server.identity.opened_for.connect_query.as_ref();
+    // Where texts are not read, only the query itself brings it back.
+    let runs_again = bare == Bare::Cleared || !server.kept.base.is_read();
     let mut text = Vec::new();
-    match &pool.database.connect_query {
+    match query.filter(|_| runs_again) {
         Some(query) => text.extend_from_slice(query.as_bytes()),
-        None => pool.welcome.base().write(&mut text),
+        None => server.kept.base.write(&mut text),
     }
     chores::start_chore(tables, step, server_id, Chore::Restore, &text);
 }

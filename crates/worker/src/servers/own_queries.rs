@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use connections::server::Chore;
+use connections::server::{Bare, Chore};
 use machine::Step;
 use session_state::catalogue::Known;
 use session_state::state::{Effects, rules_by};
@@ -38,15 +38,16 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     if effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active() {
         return;
     }
-    server.traces.is_bare = !pool.welcome.base().is_login();
+    server.traces.bare = Bare::Reset.of(server.kept.base.is_login());
     if !pool.rules.follows() {
         return;
     }
     let before = server.kept.session_state.as_deref().cloned().unwrap_or_default();
     match effects.resets(before) {
         Some(state) => {
-            // What it began with is brought back to a server that has nothing of a session's.
-            server.traces.needs_reset |= server.traces.is_bare && !state.is_initial();
+            // What it began with is brought back to a server that has nothing of a session's, and only if it can be set by name.
+            let has_more = !state.is_initial() || server.kept.base.has_unlisted();
+            server.traces.needs_reset |= server.traces.bare.is_some() && has_more;
             server.kept.session_state = (!state.is_initial()).then(|| Arc::new(state));
         }
         None => server.traces.needs_reset = true,

@@ -142,7 +142,7 @@ pub(crate) fn take_out(
         State::Linked { server } => {
             session.leave(step.now);
             if let Some(server) = tables.servers.get_mut(server) {
-                link::checking::part(server, tracker, tables.pools[pool].welcome.base());
+                link::checking::part(server, tracker);
             }
             drains::detach(tables, step, server, torn);
         }

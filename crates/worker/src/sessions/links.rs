@@ -7,7 +7,7 @@ use connections::server::{Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
 use link::pool::Pool;
 use link::session::{Admission, Session, State, WaitFor};
-use link::slow;
+use link::{rebasing, slow};
 use machine::{Settings, Step};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, Time};
@@ -27,6 +27,9 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     let is_unknown =
         matches!(session.state(), State::Welcoming { .. } | State::Waiting { wait_for: WaitFor::Login, .. });
     let begins = !session.confirmed && !is_unknown;
+    if let Some(news) = rebasing::rebase(session, pool, &mut tables.caches) {
+        step.actions.send_new(conn, |out| out.extend_from_slice(&news));
+    }
     join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
     if let Some(permits) = &mut session.claim.permits {
         permits.linked_at.get_or_insert(step.now);
@@ -42,8 +45,8 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         || server.kept.session_state.is_some()
     {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
-        let known = (&tables.caches.tracked, pool.welcome.base());
-        let replays = link::replaying::replay(step, session, server_id, server, known, renaming.as_ref());
+        let replays =
+            link::replaying::replay(step, session, server_id, server, &tables.caches.tracked, renaming.as_ref());
         pool.counts.fidelity.replays += u64::from(replays);
         begun_with = begun_with.filter(|_| !replays);
     }

@@ -25,7 +25,7 @@ use wire::{SqlState, backend, sqlstate};
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
 use crate::servers::{closed_servers, listener};
-use crate::sessions::replicating;
+use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -255,6 +255,10 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     // Up to a quarter shorter, so that pools whose PostgreSQL was down do not all retry at the same moment.
     let until = step.now + (pause - pause / 4 * jitter / (1 << 16));
     pool.opening.pause = Some(Pause { failures, failed_at, until });
+    if pool.welcome.is_known(true) {
+        // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
+        welcome::welcome_all(tables, step, id);
+    }
     if why == WRONG_PASSWORD_TYPE {
         refuse_waiting(tables, id, sqlstate::INVALID_AUTHORIZATION, why);
     }

@@ -13,5 +13,6 @@ pub(crate) mod lost_servers;
 pub(crate) mod overdue_queries;
 pub(crate) mod questions;
 pub(crate) mod replicating;
+pub(crate) mod reports;
 pub(crate) mod waiters;
 pub(crate) mod welcome;

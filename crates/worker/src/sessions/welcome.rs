@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use link::pinned::count_pinned;
-use link::session::{Newcomer, Session, WaitFor};
+use link::session::{Newcomer, OwnParameters, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
@@ -106,7 +106,7 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
         welcome_with_server(tables, step, conn, pool);
         return;
     }
-    if entry.welcome.report.is_some() {
+    if entry.welcome.is_known(entry.opening.is_paused(step.now)) {
         welcome(tables, step, conn);
         return;
     }
@@ -188,6 +188,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
     let pool = tables.pools.get(session.pool)?;
     let report = pool.welcome.report.as_ref()?;
+    session.own = OwnParameters::begun(session.parameters.known(), report.edition);
     if session.tracker.is_none()
         && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
     {

@@ -1,0 +1,70 @@
+//! What a pool's servers begin with, from one worker to another.
+//!
+//! ```text
+//!   RequestServer ──► the coordinator: a cap is reached ──► ShareReport to who has servers ──► Report
+//!   servers begin with something else ──► Report to all others
+//! ```
+//!
+//! Otherwise a client whose worker never had a server of the pool would wait in its login until one of another worker is free.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use link::caches::Caches;
+use link::pool::Pool;
+use machine::Step;
+use machine::mail::ToWorker;
+use session_state::login_report::LoginReport;
+use session_state::parameters::Parameters;
+use units::{PoolId, WorkerId};
+
+use crate::sessions::definitions::other_workers;
+use crate::sessions::welcome;
+use crate::tables::Tables;
+
+pub(crate) fn share(tables: &Tables, step: &mut Step<'_>, pool: PoolId, with: WorkerId) {
+    // Its server may still be logging in, and then need not be waited for: the other worker has asked for one, too.
+    let entry = tables.pools.get(pool).filter(|entry| entry.welcome.is_known(false) && !entry.is_vacating(step.now));
+    if let Some(report) = entry.and_then(|entry| entry.welcome.report.as_ref()) {
+        let report = Arc::clone(report);
+        step.actions.post_to_worker(with, ToWorker::Report { pool, report, is_news: false });
+    }
+}
+
+/// A server has logged in. `before`: the edition that was known until then.
+pub(crate) fn spread(tables: &Tables, step: &mut Step<'_>, pool: PoolId, before: Option<NonZeroU32>) {
+    // It is no other worker's, too.
+    let Some(entry) = tables.pools.get(pool).filter(|entry| entry.exchange.homes > 1) else { return };
+    // Its server is to be replaced.
+    let Some(report) = &entry.welcome.report else { return };
+    if before.is_some_and(|edition| edition != report.edition) {
+        let report = || ToWorker::Report { pool, report: Arc::clone(report), is_news: true };
+        other_workers(tables).post(step.actions, report);
+    }
+}
+
+/// Another worker says it.
+pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, report: &LoginReport, is_news: bool) {
+    // The pool may not exist here.
+    let Some(entry) = tables.pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
+    if entry.welcome.report.is_some() && !is_news {
+        return;
+    }
+    entry.welcome.take(interned(&mut tables.caches, report), is_news);
+    welcome::welcome_all(tables, step, pool);
+}
+
+/// A lent server brings it along. `is_current`: that is not one that is to be replaced.
+pub(crate) fn take_along(entry: &mut Pool, caches: &mut Caches, report: &LoginReport, is_current: bool) {
+    let is_first = entry.welcome.report.is_none();
+    if is_first || entry.welcome.is_stale && is_current {
+        let is_stale = entry.welcome.is_stale && !is_current;
+        entry.welcome.take(interned(caches, report), !is_first);
+        entry.welcome.is_stale = is_stale;
+    }
+}
+
+fn interned(caches: &mut Caches, report: &LoginReport) -> LoginReport {
+    let interned = &mut caches.interned;
+    report.interned(|values| interned.intern(Parameters::clone(values)), &caches.tracked)
+}
