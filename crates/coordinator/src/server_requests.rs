@@ -145,8 +145,8 @@ impl ServerRequests {
         self.requests.iter().any(|request| request.pool == pool)
     }
 
-    /// A worker without a server of the pool gets none for now: those that have one tell it what servers begin with, so that clients
-    /// which log in there need not wait for a server.
+    /// A cap keeps a worker from getting its first server of the pool. The workers that have one send it their login report, so that
+    /// its clients can log in without a server.
     pub(crate) fn share_report(&self, pools: &Pools, pool: PoolId, with: WorkerId, actions: &mut Actions) {
         let held = &pools[pool].held;
         if held.of(with) == 0 && self.has_requests(pool) {

@@ -121,18 +121,18 @@ pub struct Welcome {
     pub report: Option<Arc<LoginReport>>,
     /// That of the edition before.
     pub last: Option<Arc<LoginReport>>,
-    /// Of the last server that has said so: how often RECONNECT had been ordered when it was opened, and its database's entry.
+    /// The order and the entry that the reporting server was opened by: the count of RECONNECTs, and the database.
     pub reported_by: Option<(u32, Arc<Database>)>,
-    /// Of the last new server. Most have the same.
+    /// The base of the last new server. Most servers have the same.
     base: Arc<Base>,
-    /// Its servers are replaced: who logs in waits for the first of the new ones, unless logins fail.
+    /// Its servers are being replaced: new clients wait for the first new server, unless its login fails.
     pub is_stale: bool,
     /// How servers report the settings that clients begin with.
     pub learnt: Learnt,
 }
 
 impl Welcome {
-    /// Whether a client that logs in can be told what its servers begin with. `fails`: no server can log in for now.
+    /// Whether a client can be sent the login report now. `fails`: no server can log in at the moment.
     pub fn is_known(&self, fails: bool) -> bool {
         self.report.is_some() && (!self.is_stale || fails)
     }
@@ -145,7 +145,7 @@ impl Welcome {
         Arc::clone(&self.base)
     }
 
-    /// A server has logged in which reports this. `is_alone`: its pool has no other here.
+    /// A server has logged in with this report. `is_alone`: the pool has no other server on this worker.
     pub fn learn(&mut self, report: LoginReport, (reconnects, database): (u32, &Arc<Database>), is_alone: bool) {
         let is_newer = |(before, entry): &(u32, Arc<Database>)| *before < reconnects || **entry != **database;
         let is_news = is_alone || self.reported_by.as_ref().is_some_and(is_newer);
@@ -153,7 +153,7 @@ impl Welcome {
         self.reported_by = Some((reconnects, Arc::clone(database)));
     }
 
-    /// This is what its servers begin with from now on. `is_news`: if it is not what sessions were told, it holds for them too.
+    /// Takes a new login report. `is_news`: sessions that were told other values follow it.
     pub fn take(&mut self, mut report: LoginReport, is_news: bool) {
         if let Some(last) = &self.report {
             report.edition = last.edition;

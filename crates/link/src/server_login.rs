@@ -129,20 +129,20 @@ pub fn asks_for_base(pool: &Pool, settings: &Settings) -> bool {
     settings.reads_base && (pool.rules.follows() || pool.database.connect_query.is_none())
 }
 
-/// What to ask a new server about what it begins with, besides what it reports; `None`: nothing.
+/// The question for a new server's base; `None`: it is not asked.
 pub fn question_about_base(pool: &Pool, settings: &Settings, caches: &Caches, server: &Server) -> Option<Check> {
     asks_for_base(pool, settings).then(|| Base::question(effects(pool, caches, server).as_ref()))
 }
 
-/// Those of its `connect_query`, if there is one.
+/// The effects of its `connect_query`, if there is one.
 fn effects(pool: &Pool, caches: &Caches, server: &Server) -> Option<Effects> {
     let rules = state::rules_by(&server.kept.parameters).unwrap_or_default();
     let query = pool.database.connect_query.as_ref()?;
     Some(Effects::read(&Text::new(query.as_bytes(), rules), &caches.tracked))
 }
 
-/// What a new server begins with is known, as far as it will be. What it reports is what sessions are told from now on. Not of a server
-/// that is to be replaced, where newer ones have said it.
+/// A new server has been asked: notes its base, and takes its report as the pool's. The report of a server that is to be replaced counts
+/// only if the pool has none.
 pub fn note_begun(server: &mut Server, pool: &mut Pool, settings: &Settings, caches: &Caches) {
     let Begins { reported, at_login, row } = server.kept.begins.take().map(|begins| *begins).unwrap_or_default();
     let (question, effects) = (question_about_base(pool, settings, caches, server), effects(pool, caches, server));

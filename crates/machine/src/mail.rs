@@ -315,13 +315,13 @@ pub enum ToWorker {
         pool: PoolId,
     },
 
-    // What a pool's servers begin with.
-    /// From the coordinator: tell this worker. It has no server of the pool, and gets none for now.
+    // Login reports.
+    /// From the coordinator: send this worker the pool's login report. A cap keeps it from getting a server.
     ShareReport {
         pool: PoolId,
         with: WorkerId,
     },
-    /// From another worker. `is_news`: servers report something else than before.
+    /// From another worker: the pool's login report. `is_news`: it differs from the one before, and sessions have to follow it.
     Report {
         pool: PoolId,
         report: Arc<LoginReport>,

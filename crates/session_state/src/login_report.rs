@@ -18,7 +18,7 @@ pub struct LoginReport {
     pub reported: Reported,
     /// The tracked ones among them.
     pub parameters: Arc<Parameters>,
-    /// The same before its `connect_query`, which a RESET brings back there.
+    /// The tracked parameters before `connect_query`: PostgreSQL's RESET brings them back on the server.
     pub at_login: Arc<Parameters>,
     /// How often servers of its pool have begun to report other values than before. A session that was told what another
     /// edition says gets the values of this one, where it has set none itself.
@@ -63,7 +63,7 @@ impl LoginReport {
         LoginReport::new(reported, parameters, at_login, tracked)
     }
 
-    /// As another worker has it, with the values of this one.
+    /// A copy for another worker: `intern` shares its values there.
     pub fn interned(&self, mut intern: impl FnMut(&Parameters) -> Arc<Parameters>, tracked: &Tracked) -> LoginReport {
         let [parameters, at_login] = [&self.parameters, &self.at_login].map(|values| intern(values));
         LoginReport { edition: self.edition, ..LoginReport::new(self.reported.clone(), parameters, at_login, tracked) }
@@ -74,12 +74,12 @@ impl LoginReport {
         self.at_login != self.parameters
     }
 
-    /// Whether servers report something else by the other.
+    /// Whether both report the same values.
     pub fn is_same(&self, other: &LoginReport) -> bool {
         self.reported == other.reported
     }
 
-    /// What a session that begins with these has after a RESET, where that is not what PostgreSQL gives its server then.
+    /// The parameters of a session after RESET, if PostgreSQL's RESET gives its server other ones.
     pub fn reset_to(&self) -> Option<Arc<Parameters>> {
         self.sets_reported().then(|| Arc::clone(&self.parameters))
     }

@@ -5,9 +5,9 @@
 pub enum Chore {
     /// `connect_query`
     Setup,
-    /// What it begins with, after its `connect_query`.
+    /// Asks a new server for its base, after its `connect_query`.
     Base,
-    /// `connect_query` again, or the role that it began with: a reset has taken that away.
+    /// Gives a server its base again after a reset: by `connect_query`, or by SET.
     Restore,
     /// `server_check_query`
     Check,
@@ -15,7 +15,7 @@ pub enum Chore {
     Rollback,
     /// `server_reset_query`
     Reset,
-    /// DISCARD ALL, since it is not known what is on it.
+    /// DISCARD ALL: the server may have state that the pooler does not know.
     Clear,
     /// `chaos_poison`
     Poison,

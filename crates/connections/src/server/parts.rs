@@ -71,14 +71,14 @@ pub struct Statements {
     pub spoken: Spoken,
 }
 
-/// What a new server begins with, until all of that is known.
+/// What a new server has reported so far, while it is asked for its base.
 #[derive(Debug, Default)]
 pub struct Begins {
-    /// What it has reported, the last value of each.
+    /// The last reported value of each parameter.
     pub reported: Reported,
-    /// The tracked ones among them at its login.
+    /// The tracked parameters as they were at its login.
     pub at_login: Option<Arc<Parameters>>,
-    /// The answer to what else it begins with.
+    /// The row of its answer.
     pub row: Option<Box<[u8]>>,
 }
 
@@ -95,9 +95,9 @@ impl Begins {
 /// What sessions have set on a server. The next one may need other values.
 #[derive(Debug)]
 pub struct Kept {
-    /// Present while a new server is asked what it begins with.
+    /// Present while a new server is asked for its base.
     pub begins: Option<Box<Begins>>,
-    /// What it began with, beyond what it reports.
+    /// Its role and settings when it was opened, as far as PostgreSQL does not report them.
     pub base: Arc<Base>,
     pub parameters: Arc<Parameters>,
     /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
@@ -140,17 +140,17 @@ impl Kept {
     }
 }
 
-/// What takes away what a server began with beyond its login.
+/// The reset that has removed a server's base.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bare {
-    /// DISCARD ALL: its `connect_query` runs again.
+    /// DISCARD ALL: `connect_query` runs again.
     Cleared,
-    /// RESET, by a query of the configuration's own: that is set again by name.
+    /// RESET in `server_reset_query`: the base is set again by name.
     Reset,
 }
 
 impl Bare {
-    /// Of a server; `is_login`: it began with nothing more.
+    /// None if the server has no base beyond its login.
     #[must_use]
     pub fn of(self, is_login: bool) -> Option<Bare> {
         (!is_login).then_some(self)
@@ -162,7 +162,7 @@ impl Bare {
 pub struct Traces {
     /// A session may have left state on it that was not followed: it is reset before the next session gets it.
     pub needs_reset: bool,
-    /// It is being reset, which takes away what it began with beyond its login: how it gets that again.
+    /// A reset is removing its base, which is set again after it.
     pub bare: Option<Bare>,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.

@@ -66,11 +66,11 @@ pub enum Next {
     Recovered,
 }
 
-/// What an error means.
+/// How a question has failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     TooLong,
-    /// It cannot be read, for the first time since it could.
+    /// The catalogue cannot be read, for the first time since it was read.
     First,
     Again,
 }

@@ -1,4 +1,4 @@
-//! What a server begins with: what `connect_query` has set, and the role of ALTER ROLE … SET role.
+//! The base of a server: the settings and the role that it has before its first session, by `connect_query` and by ALTER ROLE … SET role.
 //!
 //! ```text
 //!   login ──► connect_query ──► asked ──► Base { search_path, role }
@@ -9,8 +9,8 @@
 //! PostgreSQL's own RESET and DISCARD ALL know nothing of it: RESET brings back what the login began with, and DISCARD ALL ends
 //! even a role that ALTER ROLE has set. For a session both bring back the base, as its pool's servers get it again.
 //!
-//! Does not do: what is no setting and no role. Temporary tables, prepared statements and locks of a `connect_query` are there again
-//! when it has run again, after each DISCARD ALL of the pooler's.
+//! Only settings and roles are kept here. Temporary tables, prepared statements and locks of a `connect_query` are made again when it runs
+//! again, after the pooler's DISCARD ALL.
 //!
 //! //= pg18 sql-set-role
 //! //= pg18 sql-discard
@@ -25,31 +25,31 @@ use super::journal::is_reset;
 use super::{Again, Effects, Identity, Setting, SettingChange, State, rights};
 use crate::parameters::Tracked;
 
-/// What a server begins with.
+/// The settings and the role of a server before its first session.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Base {
     state: State,
-    /// It has told all of that. Otherwise it is cleared after every session that has changed something.
+    /// The server has answered the question. Otherwise it is cleared after every session that has changed something.
     is_read: bool,
     /// A `connect_query` has run on it.
     has_query: bool,
-    /// That may have set more: PostgreSQL does not list settings with a dot in their names.
+    /// The `connect_query` may have set more: PostgreSQL does not list settings with a dot in their names.
     is_partial: bool,
 }
 
 impl Default for Base {
-    /// As its login is.
+    /// The base of a server that has only logged in.
     fn default() -> Base {
         Base { state: State::default(), is_read: true, has_query: false, is_partial: false }
     }
 }
 
-/// As the login is.
+/// The base of a server that has only logged in.
 pub static LOGIN: LazyLock<Base> = LazyLock::new(Base::default);
 
 /// SET ROLE NONE where the base has a role.
 const NO_ROLE: &[u8] = b"role none";
-/// As the login, where the base has another's authorization.
+/// The login's authorization, where the base has another one.
 const NO_AUTHORIZATION: &[u8] = b"session authorization default";
 
 impl Base {
@@ -97,7 +97,7 @@ impl Base {
         Some(Base { is_read: is_read && !state.overflowed, state, has_query: effects.is_some(), is_partial })
     }
 
-    /// Of a server that was not asked: nothing of it is followed. `has_query`: a `connect_query` has run.
+    /// The base of a server that was not asked, or did not answer. `has_query`: a `connect_query` has run.
     pub fn unasked(has_query: bool) -> Base {
         Base { is_read: false, has_query, is_partial: has_query, ..Base::default() }
     }
@@ -107,12 +107,12 @@ impl Base {
         self.is_read
     }
 
-    /// It begins as its login does, as far as that is known.
+    /// Nothing is known that has changed the server after its login.
     pub fn is_login(&self) -> bool {
         self.state.is_initial() && !self.has_query
     }
 
-    /// What gives a server that is as its login this base. RESET ROLE brings back what ALTER ROLE has set, whatever it is.
+    /// Appends the statements that give a server this base after DISCARD ALL. If it is not known, RESET ROLE brings back the role of ALTER ROLE.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self.is_read {
             true => _ = self.state.write_difference(&State::default(), &LOGIN, out),
@@ -120,7 +120,7 @@ impl Base {
         }
     }
 
-    /// A reset-only text takes away more than can be set again by name.
+    /// RESET ALL removes settings from it that cannot be set again by name.
     pub fn has_unlisted(&self) -> bool {
         self.is_partial || !self.is_read
     }
@@ -159,12 +159,12 @@ impl Base {
         }
     }
 
-    /// Its settings, and the identity that it has.
+    /// The names of all settings, and of the role and authorization.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &[u8]> {
         self.state.kept()
     }
 
-    /// What of it can be set again by name with the rights that a session has: its settings, and the identity that it has.
+    /// The names of settings that a session has the rights to set again, and of the role and authorization.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.state.kept().filter(|name| !rights::may_be_needed(name))
     }
@@ -190,7 +190,7 @@ fn clause(name: &[u8], value: &[u8]) -> Option<Box<[u8]>> {
 }
 
 impl Identity {
-    /// As this, on a server with that base.
+    /// The role and authorization of a session with this identity on a server with that base.
     pub(super) fn over(&self, base: &Identity) -> Identity {
         match &self.authorization {
             Some(_) => self.clone(),
@@ -235,7 +235,7 @@ impl State {
         }
     }
 
-    /// As a server with this base has it.
+    /// The settings of a server with this base whose session has this state.
     pub(super) fn on(&self, base: &Base) -> State {
         let mut state = self.clone();
         for (name, setting) in &base.state.settings {

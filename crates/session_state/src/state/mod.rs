@@ -348,8 +348,8 @@ impl State {
         }
     }
 
-    /// Appends the statements that give a server with the state `found` this one, each with its semicolon. `base`: what both are
-    /// said beside.
+    /// Appends the statements that give a server with the state `found` this one, each with its semicolon. `base`: the server's base,
+    /// which both states are relative to.
     pub fn write_difference(&self, found: &State, base: &Base, out: &mut Vec<u8>) -> Risk {
         let identity = found.identity.over(base.identity());
         let mut writer = Writer { identity, base: base.identity(), risk: Risk::None, out };
@@ -387,7 +387,7 @@ impl State {
 /// Statements, and the role that they run as.
 struct Writer<'a> {
     identity: Identity,
-    /// That of a session that has assumed none.
+    /// The identity of a session that has assumed none.
     base: &'a Identity,
     risk: Risk,
     out: &'a mut Vec<u8>,

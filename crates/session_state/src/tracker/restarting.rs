@@ -8,7 +8,7 @@ pub struct Restarting {
     set: u64,
     /// Both, as far as an error undoes nothing of it.
     committed: (u64, u64),
-    /// Of those, and of what was set, what nobody has taken yet.
+    /// Parameters that were reset, and set, since the last `take_own`.
     own: (u32, u32),
     /// Since the last ReadyForQuery something has run that may have changed parameters which servers report.
     pub(super) may_report: bool,
@@ -20,7 +20,7 @@ fn bit(index: usize) -> u64 {
     1 << (index & 63)
 }
 
-/// As a session keeps them.
+/// The bit of a parameter in a session's own parameters.
 fn own_bit(index: usize) -> u32 {
     1 << (index & 31)
 }
@@ -44,7 +44,7 @@ impl Restarting {
         self.own.1 |= own_bit(index);
     }
 
-    /// What statements have reset and set since this was asked last.
+    /// The parameters that statements have reset, and those that they have set, since the last call.
     pub fn take_own(&mut self) -> (u32, u32) {
         std::mem::take(&mut self.own)
     }

@@ -160,7 +160,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     if !pool.is_vacating(now) {
         return;
     }
-    // What was closed at work and is still counted reports nothing.
+    // A server that was closed at work is still counted, and reports nothing.
     if pool.servers.open() + pool.servers.opening() == 0 {
         pool.welcome.report = None;
     }
