@@ -2,6 +2,7 @@
 
 mod bases;
 mod catalogue;
+mod configuration;
 mod definitions;
 mod listening;
 mod postgresql_versions;

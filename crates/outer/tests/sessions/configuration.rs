@@ -1,0 +1,31 @@
+//! After RECONNECT a session has, in what it has not set itself, the values with which new servers begin.
+
+use outer::{Client, Stage, Wishes};
+
+fn time_zone(client: &mut Client) -> String {
+    let answer = client.query("show timezone").expect("an answer comes");
+    assert!(answer.errors.is_empty(), "{:?}", answer.errors);
+    answer.value().expect("one value").to_owned()
+}
+
+/// Two sessions on one server, one of which has a time zone of its own.
+fn sessions(stage: &Stage) -> (Client, Client) {
+    let (follower, mut owner) = (stage.client(), stage.client());
+    owner.query("set timezone = 'Europe/Zurich'").expect("an answer comes");
+    (follower, owner)
+}
+
+#[test]
+fn after_reconnect_sessions_have_what_new_servers_begin_with() {
+    let stage = Stage::set(&Wishes { pool: 1, workers: 1, ..Wishes::default() });
+    let (mut follower, mut owner) = sessions(&stage);
+    drop(stage.direct("alter role postgres set timezone = 'Asia/Tokyo'"));
+    let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("trusted");
+    let answer = console.query("reconnect").expect("an answer comes");
+    assert!(answer.errors.is_empty(), "{:?}", answer.errors);
+    // It waits in its login until the new server is there.
+    let mut newcomer = stage.client();
+    assert_eq!(time_zone(&mut newcomer), "Asia/Tokyo");
+    assert_eq!((time_zone(&mut follower), time_zone(&mut owner)), ("Asia/Tokyo".into(), "Europe/Zurich".into()));
+    assert_eq!((time_zone(&mut newcomer), time_zone(&mut follower)), ("Asia/Tokyo".into(), "Asia/Tokyo".into()));
+}
