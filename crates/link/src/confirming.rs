@@ -12,7 +12,7 @@ use session_state::unnamed;
 use wire::backend::{ParameterStatus, Status};
 
 use crate::answers::Answers;
-use crate::{announcing, fakes, matching};
+use crate::{announcing, fakes, matching, replaying};
 
 /// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.
 pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
@@ -104,6 +104,10 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     let before = Arc::clone(&answers.server.kept.parameters);
     if is_news(answers, index, value) {
         learn_news(answers, index, value);
+        if answers.server.ledger.owner() == Some(Answerer::Replay) {
+            answers.server.kept.parameters = answers.caches.interned.intern(changed);
+            return is_told(answers, index, value);
+        }
     }
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
     // It came with the pooler's own query: no client has set it.
@@ -135,8 +139,20 @@ fn learn_news(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
     let Some(report) = &answers.pool.welcome.report else { return };
     // It is too long to be kept.
     let Some(parameters) = report.parameters.with(index, value) else { return };
+    if let Some(at_reset) = answers.server.kept.at_reset.with(index, value) {
+        answers.server.kept.at_reset = answers.caches.interned.intern(at_reset);
+    }
     let report = report.with(answers.caches.interned.intern(parameters), &answers.caches.tracked);
     answers.pool.welcome.take(report, true);
+}
+
+/// The session of a server that was reset has the new value at once. Returns whether its client is told: it is.
+fn is_told(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
+    let Some((_, session)) = &mut answers.session else { return false };
+    // It is too long to be kept.
+    let Some(parameters) = session.parameters.with(index, value) else { return false };
+    session.parameters = answers.caches.interned.intern(parameters);
+    true
 }
 
 /// Whether a server reports another value of a parameter that nobody has set there: PostgreSQL's configuration has changed, for all
@@ -145,18 +161,24 @@ fn is_news(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
     let Some(report) = answers.pool.welcome.report.as_ref().filter(|_| index != Tracked::APPLICATION_NAME) else {
         return false;
     };
-    let kept = &answers.server.kept;
+    let (kept, owner) = (&answers.server.kept, answers.server.ledger.owner());
     let begins = report.parameters.get(index);
-    if begins != kept.parameters.get(index) || begins == Some(value) || kept.begins.is_some() {
+    // A replay resets what another session has set.
+    let is_as_begun = begins == kept.parameters.get(index) || owner == Some(Answerer::Replay);
+    if !is_as_begun || begins == Some(value) || kept.begins.is_some() {
         return false;
     }
-    match answers.server.ledger.owner() {
+    match owner {
         None | Some(Answerer::Check) => true,
         Some(Answerer::Client) => answers.session.as_ref().is_some_and(|(_, session)| {
             let may_have_set = session.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
             // A rollback brings back what was set before.
             let is_alone = answers.server.transaction.status == Status::Idle;
             answers.pool.rules.follows() && is_alone && !may_have_set
+        }),
+        Some(Answerer::Replay) => answers.session.as_ref().is_some_and(|(_, session)| {
+            begins == session.parameters.get(index)
+                && replaying::resets(session, answers.server) & 1 << (index & 31) != 0
         }),
         Some(Answerer::Chore) => matches!(answers.server.state(), State::Busy(Chore::WaitEvents | Chore::Unlisten)),
         _ => false,

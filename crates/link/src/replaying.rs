@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
-use session_state::parameters::{Parameters, Reported, Tracked};
+use session_state::parameters::{Parameters, Replayed, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
 use session_state::state::{Risk, State};
 use units::ConnId;
@@ -26,8 +26,9 @@ pub fn replay(
     renaming: Option<&Renaming>,
 ) -> bool {
     let mut text = Vec::new();
-    let name = renaming.map(|renaming| (&*renaming.to, &*renaming.from));
-    session.parameters.write_difference_but_name(&server.kept.parameters, name, tracked, &mut text);
+    let application = renaming.map(|renaming| (&*renaming.to, &*renaming.from));
+    let replayed = Replayed { application, resets: resets(session, server) };
+    session.parameters.write_changes(&server.kept.parameters, replayed, tracked, &mut text);
     let initial = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
     let (to, from) = (wanted.map_or(&initial, |state| state), server.kept.session_state.as_deref().unwrap_or(&initial));
@@ -40,7 +41,7 @@ pub fn replay(
         true => {
             text.clear();
             State::write_unhurrying(&mut text);
-            session.parameters.write_difference_but_name(&server.kept.parameters, name, tracked, &mut text);
+            session.parameters.write_changes(&server.kept.parameters, replayed, tracked, &mut text);
             to.write_difference(&from.unhurried(base), base, &mut text).max(Risk::Low)
         }
         false if is_same => Risk::None,
@@ -61,6 +62,12 @@ pub fn replay(
     server.hold.set(!session.confirmed || risk == Risk::High);
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
+}
+
+/// The tracked parameters to which the session's server is reset, as bits by their numbers: the session has not set them, and RESET gives
+/// the server their values.
+pub(crate) fn resets(session: &Session, server: &Server) -> u32 {
+    session.parameters.resettable(&server.kept.at_reset) & !session.own.now
 }
 
 /// The server has accepted its session's parameters. They now have the values that the server reports.

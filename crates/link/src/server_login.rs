@@ -119,8 +119,8 @@ pub fn note_reported(server: &mut Server, caches: &mut Caches) {
         parameters = known.unwrap_or(parameters);
     }
     server.kept.parameters = caches.interned.intern(parameters);
-    server.kept.begins =
-        Some(Box::new(Begins { reported, at_login: Some(Arc::clone(&server.kept.parameters)), row: None }));
+    server.kept.at_reset = Arc::clone(&server.kept.parameters);
+    server.kept.begins = Some(Box::new(Begins { reported, row: None }));
 }
 
 /// Whether new servers of the pool are asked what they begin with. Where texts are not read, a `connect_query` runs again after each
@@ -144,15 +144,14 @@ fn effects(pool: &Pool, caches: &Caches, server: &Server) -> Option<Effects> {
 /// A new server has been asked: notes its base, and takes its report as the pool's. The report of a server that is to be replaced counts
 /// only if the pool has none.
 pub fn note_begun(server: &mut Server, pool: &mut Pool, settings: &Settings, caches: &Caches) {
-    let Begins { reported, at_login, row } = server.kept.begins.take().map(|begins| *begins).unwrap_or_default();
+    let Begins { reported, row } = server.kept.begins.take().map(|begins| *begins).unwrap_or_default();
     let (question, effects) = (question_about_base(pool, settings, caches, server), effects(pool, caches, server));
     let answer = question.as_ref().zip(row);
     let base = answer.and_then(|(question, row)| Base::read(question, &row, effects.as_ref(), &caches.tracked));
     let is_asked = question.is_some() || effects.is_some();
     let base = base.or_else(|| is_asked.then(|| Base::unasked(effects.is_some())));
     server.kept.base = base.map_or_else(Arc::default, |base| pool.welcome.shared(base));
-    let parameters = Arc::clone(&server.kept.parameters);
-    let at_login = at_login.unwrap_or_else(|| Arc::clone(&parameters));
+    let [parameters, at_login] = [&server.kept.parameters, &server.kept.at_reset].map(Arc::clone);
     let report = LoginReport::new(reported, parameters, at_login, &caches.tracked);
     let Identity { reconnects, opened_for, .. } = &server.identity;
     let is_replaced = *reconnects != pool.rules.orders.reconnects || server.end.close_needed.is_some();

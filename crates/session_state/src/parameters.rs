@@ -84,8 +84,15 @@ impl Parameters {
 
     /// Those that are known, as bits by their numbers.
     pub fn known(&self) -> u32 {
-        let known = self.values.iter().enumerate().filter(|(_, value)| value.is_some());
-        known.fold(0, |bits, (index, _)| bits | 1 << (index & 31))
+        bits(self.values.iter().map(Option::is_some))
+    }
+
+    /// Those that a server gets by RESET, as bits by their numbers; `at_reset`: the values that RESET gives it. Never those that a text is
+    /// read by: RESET may give other ones by now.
+    pub fn resettable(&self, at_reset: &Parameters) -> u32 {
+        let is_set = |index| Tracked::decides_meaning(index) || index == Tracked::APPLICATION_NAME;
+        let pairs = self.values.iter().zip(&at_reset.values).enumerate();
+        bits(pairs.map(|(index, (value, at_reset))| value.is_some() && value == at_reset && !is_set(index)))
     }
 
     /// Those of `base`, but for those whose bits are in `own`.
@@ -155,26 +162,30 @@ impl Parameters {
 
     /// Writes the SETs that make a server with `server`'s values have these; says whether there are any.
     pub fn write_difference(&self, server: &Parameters, tracked: &Tracked, out: &mut Vec<u8>) -> bool {
-        self.write_difference_but_name(server, None, tracked, out)
+        self.write_changes(server, Replayed::default(), tracked, out)
     }
 
-    /// The same, where the application_name is another one than these have: the name that is wanted, and the one that the server has.
-    pub fn write_difference_but_name(
+    /// The same. `replayed`: which of them are not written as `SET name = value`.
+    pub fn write_changes(
         &self,
         server: &Parameters,
-        application: Option<(&[u8], &[u8])>,
+        replayed: Replayed<'_>,
         tracked: &Tracked,
         out: &mut Vec<u8>,
     ) -> bool {
         let before = out.len();
         for (index, name) in tracked.names.iter().enumerate() {
             let known = || self.get(index).zip(server.get(index));
-            let pair = if index == Tracked::APPLICATION_NAME { application.or_else(known) } else { known() };
+            let pair = if index == Tracked::APPLICATION_NAME { replayed.application.or_else(known) } else { known() };
             let Some((wanted, found)) = pair else { continue };
             if wanted == found {
                 continue;
             }
-            if wanted.is_ascii() && !is_list_of_names(name.as_bytes()) {
+            if replayed.resets & 1 << (index & 31) != 0 {
+                out.extend_from_slice(b"RESET ");
+                out.extend_from_slice(name.as_bytes());
+                out.push(b';');
+            } else if wanted.is_ascii() && !is_list_of_names(name.as_bytes()) {
                 out.extend_from_slice(b"SET ");
                 out.extend_from_slice(name.as_bytes());
                 out.push(b'=');
@@ -187,6 +198,20 @@ impl Parameters {
         }
         out.len() > before
     }
+}
+
+/// How parameters are given to a server besides by `SET name = value`.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Replayed<'a> {
+    /// Where another application_name than the client's is wanted: it, and the one that the server has.
+    pub application: Option<(&'a [u8], &'a [u8])>,
+    /// Those that RESET gives the wanted value, as bits by their numbers. A parameter that is reset follows PostgreSQL's configuration, one
+    /// that is set does not.
+    pub resets: u32,
+}
+
+fn bits(flags: impl Iterator<Item = bool>) -> u32 {
+    flags.enumerate().fold(0, |bits, (index, is_on)| bits | u32::from(is_on) << (index & 31))
 }
 
 /// What PostgreSQL takes apart at its commas and quotes: `SET` with a string would make it one name.
@@ -316,6 +341,21 @@ mod tests {
         assert_eq!(difference(&base, &base, &tracked), "");
         assert_eq!(tracked.index(b"timezone"), Some(2));
         assert_eq!(tracked.index(b"intervalstyle"), Some(5));
+    }
+
+    #[test]
+    fn what_the_server_began_with_is_reset() {
+        let tracked = Tracked::new(&[]);
+        let of = |zone: &[u8], strings: &[u8]| {
+            let zone = tracked.empty().with(2, zone);
+            zone.and_then(|set| set.with(3, strings)).and_then(|set| set.with(4, b"psql")).expect("short")
+        };
+        let (login, server) = (of(b"UTC", b"on"), of(b"Asia/Tokyo", b"off"));
+        let replayed = Replayed { resets: login.resettable(&login), application: None };
+        let mut out = Vec::new();
+        assert!(login.write_changes(&server, replayed, &tracked, &mut out));
+        assert_eq!(String::from_utf8_lossy(&out), "RESET TimeZone;SET standard_conforming_strings='on';");
+        assert_eq!((login.resettable(&server), login.resettable(&tracked.empty())), (0, 0));
     }
 
     #[test]

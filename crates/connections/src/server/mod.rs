@@ -93,6 +93,7 @@ impl Server {
                 spoken: Spoken::default(),
             },
             kept: Kept {
+                at_reset: Arc::clone(&parameters),
                 parameters,
                 reported: Vec::new(),
                 begins: None,

@@ -77,6 +77,7 @@ impl OpenedFor {
 struct MovedKept {
     base: Base,
     parameters: Vec<(String, Box<[u8]>)>,
+    at_reset: Vec<(String, Box<[u8]>)>,
     reported: Reported,
     session_state: Option<SessionState>,
     on_server: OnServer,
@@ -147,6 +148,7 @@ impl Server {
             kept: MovedKept {
                 base: Base::clone(&self.kept.base),
                 parameters: self.parameters_at_postgresql().by_name(tracked),
+                at_reset: self.kept.at_reset.by_name(tracked),
                 reported: self.kept.reported.clone(),
                 session_state: self.kept.session_state.as_deref().cloned(),
                 on_server: self.kept.on_server.clone(),
@@ -206,6 +208,7 @@ impl Server {
                 begins: None,
                 base: Arc::new(moved.kept.base),
                 parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),
+                at_reset: Arc::new(Parameters::of_names(&moved.kept.at_reset, tracked)),
                 reported: moved.kept.reported,
                 session_state: moved.kept.session_state.map(Arc::new),
                 on_server: moved.kept.on_server,

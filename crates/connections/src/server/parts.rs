@@ -76,8 +76,6 @@ pub struct Statements {
 pub struct Begins {
     /// The last reported value of each parameter.
     pub reported: Reported,
-    /// The tracked parameters as they were at its login.
-    pub at_login: Option<Arc<Parameters>>,
     /// The row of its answer.
     pub row: Option<Box<[u8]>>,
 }
@@ -100,6 +98,8 @@ pub struct Kept {
     /// Its role and settings when it was opened, as far as PostgreSQL does not report them.
     pub base: Arc<Base>,
     pub parameters: Arc<Parameters>,
+    /// The values that RESET gives it: those of its login, or of PostgreSQL's configuration where that has changed since.
+    pub at_reset: Arc<Parameters>,
     /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
     pub reported: Reported,
     /// What sessions have set on it; `None`: nothing.

@@ -1,6 +1,6 @@
-//! After RECONNECT a session has, in what it has not set itself, the values with which new servers begin.
+//! A session has, in what it has not set itself, the values with which new servers begin, also when PostgreSQL's configuration has changed.
 
-use outer::{Client, Stage, Wishes};
+use outer::{Client, Stage, Wishes, eventually};
 
 fn time_zone(client: &mut Client) -> String {
     let answer = client.query("show timezone").expect("an answer comes");
@@ -28,4 +28,22 @@ fn after_reconnect_sessions_have_what_new_servers_begin_with() {
     assert_eq!(time_zone(&mut newcomer), "Asia/Tokyo");
     assert_eq!((time_zone(&mut follower), time_zone(&mut owner)), ("Asia/Tokyo".into(), "Europe/Zurich".into()));
     assert_eq!((time_zone(&mut newcomer), time_zone(&mut follower)), ("Asia/Tokyo".into(), "Asia/Tokyo".into()));
+}
+
+#[test]
+fn a_new_configuration_reaches_sessions_that_have_set_nothing() {
+    let stage = Stage::set(&Wishes { pool: 1, workers: 1, ..Wishes::default() });
+    let (mut follower, mut owner) = sessions(&stage);
+    // The server has had both values of its sessions before the change, and after each of two.
+    for zone in ["Asia/Tokyo", "America/Lima"] {
+        drop(stage.direct(&format!("alter system set timezone = '{zone}'")));
+        drop(stage.direct("select pg_reload_conf()"));
+        eventually("the new time zone", || {
+            assert_eq!(time_zone(&mut owner), "Europe/Zurich");
+            time_zone(&mut follower) == zone
+        });
+        assert_eq!((time_zone(&mut owner), time_zone(&mut follower)), ("Europe/Zurich".into(), zone.into()));
+        let mut newcomer = stage.client();
+        assert_eq!((time_zone(&mut newcomer), time_zone(&mut follower)), (zone.into(), zone.into()));
+    }
 }
