@@ -6,7 +6,7 @@
 //!                 │           └ auth_query, for users not in auth_file  │    └ asks the coordinator for a home
 //!                 │                                     asks others who it is: ldap
 //!                 ├─ SSLRequest: 'S' ─► Securing ─► Greeting, or 'N'; GSSENCRequest: 'N'
-//!                 └ CancelRequest: to the worker or the other process that its key names, then closed
+//!                 └ CancelRequest: to the worker or the other process that its key names, and closed when it has been carried out
 //! ```
 //!
 //! A client whose login fails gets one error, with PostgreSQL's or PgBouncer's text, and is closed. For an unknown user
@@ -14,6 +14,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
+mod cancels;
 mod encryption;
 mod events;
 mod inbox;
@@ -38,16 +39,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::{Keys, MockSeed, Verifier};
+use cancels::{Asker, CancelNews};
 use connections::flow::Flow;
 use encryption::Encryption;
 use lookup::Turn;
-use machine::action::{Action, Actions};
-use machine::arrival::{Arrival, ConsoleRights, Identity};
+use machine::action::{Action, Actions, Placed};
+use machine::arrival::ConsoleRights;
 use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
-use machine::{CancelSecret, Proved, Settings, Suspension};
+use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
+use machine::{Proved, Settings, Suspension};
 use method::Method;
 pub use method::SystemUsers;
 use outward::Outward;
@@ -63,7 +66,7 @@ use turns::{LoginTurn, Turns, Use};
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
-use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use units::{ConnId, DoorId, Kind, PoolKey, Serial, Time, limits};
 use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
@@ -86,6 +89,8 @@ enum Phase {
     Proving(Proof),
     /// The coordinator chooses a worker for a client of this pool, whatever the settings say of its database meanwhile.
     Applying { key: PoolKey, proved: Arc<Proved> },
+    /// It has brought a cancel request, which is being carried out.
+    Cancelling,
     /// Its password was wrong; it is told so later.
     Delayed { refused: Refused, until: Time },
     /// The error was sent; closed at the end of the round.
@@ -166,7 +171,7 @@ pub struct Door {
 
 /// Clients may have keys of another process, whose place this one takes.
 pub fn beside_predecessor(door: &mut Door) {
-    door.outward.peers.has_predecessor = true;
+    door.outward.cancels.begin_beside_predecessor();
 }
 
 impl Door {
@@ -177,7 +182,7 @@ impl Door {
         let strangers = Strangers::new(MockSeed::new(&random.bytes()), &settings);
         let mut system_users = SystemUsers::default();
         system_users.configure(&settings);
-        let outward = Outward::new(id, &settings);
+        let outward = Outward::new(id, &settings, &mut random);
         let turns = Turns::new(settings.global.login.max_login_concurrency);
         Door {
             id,
@@ -226,7 +231,7 @@ impl Door {
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
         // A client that leaves is not read any more. What one sends that waits for its refusal is thrown away.
-        let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_refused()) else { return };
+        let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_unread()) else { return };
         if inbox::put(login, bytes).is_err() {
             let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
             self.withdraw(conn, actions);
@@ -246,7 +251,7 @@ impl Door {
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(now, conn, actions),
                 Phase::Queued | Phase::Securing | Phase::LookingUp { .. } => return,
-                Phase::Proving(_) | Phase::Applying { .. } => return,
+                Phase::Proving(_) | Phase::Applying { .. } | Phase::Cancelling => return,
                 Phase::Delayed { .. } | Phase::Leaving => return,
             };
             match step {
@@ -297,15 +302,13 @@ impl Door {
                 Ok(!agreed)
             }
             Startup::Cancel(request) => {
-                let mut nowhere = None;
+                let login = &mut self.logins[conn];
+                (login.phase, login.inbox) = (Phase::Cancelling, Vec::new());
+                self.turns.end(login);
                 self.look_out(now, actions, |outward, turn| {
-                    nowhere = posts::cancel(&mut outward.peers, turn, request.pid, request.secret);
+                    let Outward { cancels, peers, .. } = outward;
+                    cancels::begin((cancels, peers), turn, Asker::Client(conn), request.pid, request.secret);
                 });
-                if let Some(why) = nowhere {
-                    let text = format!("closing because: {why}");
-                    self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
-                }
-                self.close(conn, false, actions);
                 Ok(false)
             }
             Startup::Start(message) => {
@@ -377,48 +380,14 @@ impl Door {
         Ok(())
     }
 
-    fn placed(
-        &mut self,
-        conn: ConnId,
-        pool: PoolId,
-        homes: u16,
-        (worker, life): (WorkerId, Life),
-        serial: Serial,
-        actions: &mut Actions,
-    ) {
+    fn placed(&mut self, conn: ConnId, placed: Placed, serial: Serial, actions: &mut Actions) {
         let login = self.take_out(conn);
         // Its client has left since it applied.
         let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
             return;
         };
-        let Phase::Applying { key, proved } = login.phase else {
-            unreachable!("only a login that has applied is placed")
-        };
-        let Login { name, peer, since: connected_at, .. } = login;
-        let encryption = login.encryption.facts().cloned();
-        let (database, user) = (wish.database, wish.user);
-        let cancel_secret = match self.settings.own_peer_id() {
-            None => CancelSecret::new(wish.protocol, &mut self.random),
-            Some(own) => CancelSecret::of_peer(own, wish.protocol, &mut self.random),
-        };
-        let replication = wish.replication;
-        let identity =
-            Identity { serial, name, database, user, peer, encryption, connected_at, cancel_secret, replication };
-        let arrival = Arrival {
-            identity: Arc::new(identity),
-            pool,
-            worker,
-            life,
-            key,
-            homes,
-            console: wish.console,
-            parameters: wish.parameters,
-            stable_backend_pid: wish.stable_backend_pid,
-            deadline_ms: wish.deadline_ms,
-            reports_limits: wish.reports_limits,
-            proved,
-            leftover: login.inbox,
-        };
+        let worker = placed.worker;
+        let arrival = posts::arrival(login, *wish, (placed, serial), &self.settings, &mut self.random);
         let mail = Mail::ToWorker(worker, ToWorker::Arrive(Box::new(arrival)));
         actions.push(Action::Post { mail, carrying: Some(conn) });
     }
@@ -532,7 +501,7 @@ impl Door {
         match mail {
             ToDoor::Placed { login, pool, homes, worker, life, user, serial } => {
                 if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying { .. })) {
-                    self.placed(login, pool, homes, (worker, life), serial, actions);
+                    self.placed(login, Placed { worker, pool, homes, life }, serial, actions);
                 } else {
                     // The client left meanwhile: its place at the worker is not used.
                     depart(pool, worker, life, user, actions);
@@ -551,12 +520,25 @@ impl Door {
                 self.turns.configure(self.settings.global.login.max_login_concurrency);
                 let is_over = self.settings.orders.suspension == Some(Suspension::Overdue);
                 for conn in self.logins.ids().into_iter().filter(|_| is_over) {
-                    if !matches!(self.logins[conn].phase, Phase::Leaving) {
+                    if !matches!(self.logins[conn].phase, Phase::Leaving | Phase::Cancelling) {
                         self.withdraw(conn, actions);
                         let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "suspend_timeout".to_owned());
                         self.refuse(now, conn, &refused, actions);
                     }
                 }
+            }
+            ToDoor::CancelOver { number } => {
+                self.look_out(now, actions, |outward, _| outward.cancels.carried_out(number));
+            }
+            ToDoor::Upgrade(turn) => {
+                self.look_out(now, actions, |outward, step| match turn {
+                    DoorTurn::Cancel { pid, secret, door, number } => {
+                        let asker = Asker::Successor { door, number };
+                        cancels::begin_here(&mut outward.cancels, step, asker, pid, secret);
+                    }
+                    DoorTurn::CancelOver { number } => outward.cancels.carried_out_by_predecessor(number),
+                    DoorTurn::PredecessorGone => outward.cancels.predecessor_gone(),
+                });
             }
             ToDoor::Stop(_) => actions.push(Action::Finished),
         }
@@ -567,6 +549,21 @@ impl Door {
         let Door { settings, random, outward, .. } = self;
         step(outward, &mut Turn { now, settings, random, actions });
         self.strangers.learn(self.outward.lookups.kinds());
+        self.outward.note_passed_on();
+        while let Some((asker, news)) = self.outward.cancels.next_news() {
+            match (asker, news) {
+                (Asker::Client(conn), CancelNews::Strays(why)) => {
+                    let text = format!("closing because: {why}");
+                    self.tell(conn, Level::Log, Topic::Disconnections, &text, actions);
+                }
+                // It may have left.
+                (Asker::Client(conn), CancelNews::Over) => self.close(conn, false, actions),
+                (Asker::Successor { door, number }, _) => {
+                    let told = ToSuccessor::CancelOver { door: door.0, number };
+                    actions.tell_other(ToOther::Successor(told));
+                }
+            }
+        }
         while let Some((conn, outcome)) = self.outward.lookups.next_outcome() {
             let login = &mut self.logins[conn];
             let since = if let Phase::LookingUp { since } = login.phase { since } else { now };

@@ -1,11 +1,13 @@
-//! The connections that a door opens: to databases in which users are looked up, and to peers.
+//! The connections that a door opens: to databases in which users are looked up, and to peers; and the cancel requests that it passes on.
 
 use connections::flow::Flow;
 use machine::Settings;
 use machine::event::Event;
 use settings::TlsSettings;
+use units::random::Random;
 use units::{ConnId, DoorId, Kind, Life, Time};
 
+use super::cancels::Cancels;
 use super::lookup::{Lookups, Turn};
 use super::peers::Peers;
 
@@ -13,11 +15,23 @@ use super::peers::Peers;
 pub(super) struct Outward {
     pub(super) lookups: Lookups,
     pub(super) peers: Peers,
+    pub(super) cancels: Cancels,
 }
 
 impl Outward {
-    pub(super) fn new(door: DoorId, settings: &Settings) -> Outward {
-        Outward { lookups: Lookups::new(door), peers: Peers::new(door, settings) }
+    pub(super) fn new(door: DoorId, settings: &Settings, random: &mut Random) -> Outward {
+        Outward {
+            lookups: Lookups::new(door),
+            peers: Peers::new(door, settings),
+            cancels: Cancels::new(door, settings, random),
+        }
+    }
+
+    /// Notes which cancel requests peers have carried out.
+    pub(super) fn note_passed_on(&mut self) {
+        while let Some(number) = self.peers.next_over() {
+            self.cancels.carried_out(number);
+        }
     }
 
     pub(super) fn begin_life(&mut self, life: Life) {
@@ -37,15 +51,18 @@ impl Outward {
     pub(super) fn configure(&mut self, turn: &mut Turn<'_>, old: &TlsSettings) {
         self.lookups.configure(turn, old);
         self.peers.configure(turn);
+        self.cancels.configure(turn.settings);
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        [self.lookups.next_deadline(), self.peers.next_deadline()].into_iter().flatten().min()
+        let deadlines = [self.lookups.next_deadline(), self.peers.next_deadline(), self.cancels.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     pub(super) fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
         self.lookups.deadline_reached(turn);
         self.peers.deadline_reached(turn);
+        self.cancels.deadline_reached(turn.now);
     }
 
     pub(super) fn backlog(&self, conn: ConnId) -> &[u8] {

@@ -1,65 +1,57 @@
-//! What a door tells other machines besides its logins, and other processes: cancel requests, and places that are given back.
+//! What a door posts: clients that have logged in, to their workers, and places at workers that are not used.
 
 use std::sync::Arc;
 
-use machine::action::Actions;
-use machine::mail::{ToCoordinator, ToWorker};
-use machine::peering::{self, PeerId};
-use machine::pids;
-use machine::sabotage::{Fault, does};
-use machine::upgrade::{ToOther, ToPredecessor};
-use units::{Life, PoolId, WorkerId};
+use machine::action::{Actions, Placed};
+use machine::arrival::{Arrival, Identity};
+use machine::mail::ToCoordinator;
+use machine::{CancelSecret, Settings};
+use units::random::Random;
+use units::{Life, PoolId, Serial, WorkerId};
 
-use super::lookup::Turn;
-use super::peers::Peers;
+use super::startup::Wish;
+use super::{Login, Phase};
 
-/// A client has sent a CancelRequest instead of a startup packet: it goes to the workers here, to the process that its key names, or
-/// to both. Returns why it goes nowhere, for the log, if that can be known.
-pub(super) fn cancel(peers: &mut Peers, turn: &mut Turn<'_>, pid: i32, secret: &[u8]) -> Option<String> {
-    let owner = peering::owner(pid);
-    let peer = Some(owner).filter(|id| turn.settings.peer(*id).is_some());
-    // Keys that name no process look as if they named one: those from before there were peers, and servers' own process ids.
-    let nameless = pids::from_virtual_pid(pid).is_some() || pids::may_be_real_pid(pid);
-    if peer.is_none() || nameless {
-        cancel_here(turn.settings.workers, peers.has_predecessor, pid, secret, turn.actions);
-    }
-    let Some(peer) = peer else {
-        let is_strange = peering::is_ours(pid) && turn.settings.own_peer_id().is_some_and(|own| own != owner);
-        return is_strange.then(|| format!("cancel request for peer {}, which is not configured", owner.0));
+/// A client that has logged in, as its worker gets it.
+pub(super) fn arrival(
+    login: Login,
+    wish: Wish,
+    (placed, serial): (Placed, Serial),
+    settings: &Settings,
+    random: &mut Random,
+) -> Arrival {
+    let Login { name, peer, since: connected_at, .. } = login;
+    let Phase::Applying { key, proved } = login.phase else { unreachable!("only a login that has applied is placed") };
+    let cancel_secret = match settings.own_peer_id() {
+        None => CancelSecret::new(wish.protocol, random),
+        Some(own) => CancelSecret::of_peer(own, wish.protocol, random),
     };
-    pass_on(peers, turn, peer, pid, secret.into())
-}
-
-fn pass_on(peers: &mut Peers, turn: &mut Turn<'_>, to: PeerId, pid: i32, mut secret: Box<[u8]>) -> Option<String> {
-    if !peering::count_down(&mut secret) {
-        return Some("cancel request was passed on too often".to_owned());
-    }
-    if does(turn.settings, Fault::PassOnTwice) {
-        peers.pass_on(turn, to, pid, secret.clone());
-    }
-    peers.pass_on(turn, to, pid, secret);
-    None
-}
-
-/// Passes a cancel request on to the workers that may know its key.
-fn cancel_here(workers: u16, has_predecessor: bool, pid: i32, secret: &[u8], actions: &mut Actions) {
-    let asked = match pids::from_virtual_pid(pid) {
-        _ if has_predecessor => 0..workers,
-        Some((worker, _)) => worker..(worker + 1).min(workers),
-        // It may have been sent to a client on any worker: a server's own process id, or one that names this process.
-        None if pids::may_be_real_pid(pid) || peering::is_ours(pid) => 0..workers,
-        None => 0..0,
+    let Placed { worker, pool, homes, life } = placed;
+    let identity = Identity {
+        serial,
+        name,
+        database: wish.database,
+        user: wish.user,
+        peer,
+        encryption: login.encryption.facts().cloned(),
+        connected_at,
+        cancel_secret,
+        replication: wish.replication,
     };
-    let mut secret: Box<[u8]> = secret.into();
-    if peering::is_ours(pid) {
-        peering::restore(&mut secret);
-    }
-    if has_predecessor {
-        let told = ToPredecessor::Cancel { pid, secret: secret.clone() };
-        actions.tell_other(ToOther::Predecessor(told));
-    }
-    for worker in asked {
-        actions.post_to_worker(WorkerId(worker), ToWorker::Cancel { pid, secret: secret.clone() });
+    Arrival {
+        identity: Arc::new(identity),
+        pool,
+        worker,
+        life,
+        key,
+        homes,
+        console: wish.console,
+        parameters: wish.parameters,
+        stable_backend_pid: wish.stable_backend_pid,
+        deadline_ms: wish.deadline_ms,
+        reports_limits: wish.reports_limits,
+        proved,
+        leftover: login.inbox,
     }
 }
 

@@ -514,6 +514,9 @@ pub(super) fn overdue(login: &mut Login, now: Time, settings: &Settings) -> Opti
     if let Some(refused) = login.phase.delayed() {
         return Some(refused);
     }
+    if matches!(login.phase, Phase::Cancelling) {
+        return None;
+    }
     if settings.global.waiting.client_login_timeout.is_some() {
         return Some(Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned()));
     }

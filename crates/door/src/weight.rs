@@ -2,7 +2,7 @@
 //!
 //! All memory that a client causes counts, in the allocator's sizes: its entries in tables, half a message, its startup
 //! parameters, the state of its authentication. If the sum is above [`limits::LOGIN_BYTES_MAX`], logins are closed
-//! (I10): first those that wait for their refusal, then those larger than an ordinary one, then the others; of each kind
+//! (I10): first those that wait for their refusal, or for the end of a cancel, then those larger than an ordinary one, then the others; of each kind
 //! the oldest first. Those larger than an ordinary one may have a third of it, so that they take no room from the others. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
 
 use machine::Violation;
@@ -107,7 +107,7 @@ impl Door {
             Phase::Announcing | Phase::Greeting | Phase::Securing => true,
             Phase::Proving(proof) => proof.is_waiting(),
             Phase::Queued | Phase::LookingUp { .. } | Phase::Applying { .. } => false,
-            Phase::Delayed { .. } | Phase::Leaving => false,
+            Phase::Delayed { .. } | Phase::Cancelling | Phase::Leaving => false,
         };
         actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
         let bytes = login.in_full();
@@ -194,14 +194,14 @@ impl Login {
     }
 
     /// Whether nothing that it sends is read any more.
-    pub(super) fn is_refused(&self) -> bool {
-        matches!(self.phase, Phase::Delayed { .. } | Phase::Leaving)
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.phase, Phase::Delayed { .. } | Phase::Cancelling | Phase::Leaving)
     }
 
     /// Its place among those that are given up when too much is kept: the lowest first.
     fn rank(&self) -> u8 {
         match self.phase {
-            Phase::Delayed { .. } => 0,
+            Phase::Delayed { .. } | Phase::Cancelling => 0,
             _ if self.weight.is_heavy => HEAVY,
             _ => 2,
         }
@@ -224,7 +224,8 @@ impl Login {
             Phase::LookingUp { .. } => LOOKUP + heap::of_name(user),
             Phase::Delayed { refused: Refused(_, text), .. } => heap::taken(text.capacity()) + DELAYED,
             Phase::Applying { proved, .. } => proved.weight(),
-            Phase::Announcing | Phase::Greeting | Phase::Queued | Phase::Securing | Phase::Leaving => 0,
+            Phase::Announcing | Phase::Greeting | Phase::Queued | Phase::Securing => 0,
+            Phase::Cancelling | Phase::Leaving => 0,
         };
         let wish = wish.as_ref().map_or(0, |wish| wish.weight());
         EMPTY

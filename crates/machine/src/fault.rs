@@ -53,11 +53,13 @@ pub enum Sabotage {
     ReadSuspended,
     /// A commit that takes too long is cancelled (breaks I4).
     CancelCommits,
+    /// A client is told that its cancel is over as soon as it has come (breaks I4).
+    EndCancelEarly,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 24] = [
+    pub const ALL: [Sabotage; 25] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -82,6 +84,7 @@ impl Sabotage {
         Sabotage::PassOnTwice,
         Sabotage::ReadSuspended,
         Sabotage::CancelCommits,
+        Sabotage::EndCancelEarly,
     ];
 }
 
@@ -107,4 +110,5 @@ pub enum Fault {
     PassOnTwice,
     ReadSuspended,
     CancelCommits,
+    EndCancelEarly,
 }

@@ -23,7 +23,7 @@ use crate::observe::Peer;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;
 use crate::snapshot::{LimitCounts, Look};
-use crate::upgrade::{Luggage, Turn};
+use crate::upgrade::{DoorTurn, Luggage, Turn};
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,8 +133,26 @@ pub enum Lost {
 #[derive(Debug)]
 pub enum ToDoor {
     // From the coordinator: where a login lives.
-    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId, life: Life, user: Arc<str>, serial: Serial },
-    NotPlaced { login: ConnId, why: Refusal },
+    Placed {
+        login: ConnId,
+        pool: PoolId,
+        homes: u16,
+        worker: WorkerId,
+        life: Life,
+        user: Arc<str>,
+        serial: Serial,
+    },
+    NotPlaced {
+        login: ConnId,
+        why: Refusal,
+    },
+    Upgrade(DoorTurn),
+
+    // From workers.
+    /// It has carried a cancel out, or has nothing to do. `number`: that of its ticket.
+    CancelOver {
+        number: u32,
+    },
 
     // From the control plane.
     Configure(Arc<Settings>),
@@ -258,6 +276,13 @@ pub enum ToCoordinator {
     Stop(Stop),
 }
 
+/// A cancel request under way: which door waits until it has been carried out, and what that calls it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct CancelTicket {
+    pub door: DoorId,
+    pub number: u32,
+}
+
 /// What a worker is sent.
 #[derive(Debug)]
 pub enum ToWorker {
@@ -268,6 +293,8 @@ pub enum ToWorker {
     Cancel {
         pid: i32,
         secret: Box<[u8]>,
+        /// `ToDoor::CancelOver` is the answer.
+        ticket: Option<CancelTicket>,
     },
 
     // From the coordinator: after a panic.

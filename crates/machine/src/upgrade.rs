@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::{MovedNames, MovedUnnamed};
 use session_state::tracker::MovedTracker;
-use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
@@ -180,6 +180,11 @@ pub enum ToSuccessor {
         count: u32,
         missing: u32,
     },
+    /// A `Cancel` has been carried out, or there was nothing to do.
+    CancelOver {
+        door: u8,
+        number: u32,
+    },
 }
 
 /// From the process that takes the place of the one that leaves.
@@ -221,10 +226,12 @@ pub enum ToPredecessor {
         remaining: u32,
         next_at: Option<Time>,
     },
-    /// A cancel whose key is of no session here.
+    /// A cancel whose key may be of a session there. `door` and `number`: its ticket, for `CancelOver`.
     Cancel {
         pid: i32,
         secret: Box<[u8]>,
+        door: u8,
+        number: u32,
     },
 }
 
@@ -235,6 +242,17 @@ pub enum ToOther {
     Predecessor(ToPredecessor),
     /// Luggage, and its sockets, as they are called here: the session's first.
     Moved(Box<Luggage>, Vec<ConnId>),
+}
+
+/// What a door is sent in an upgrade.
+#[derive(Debug)]
+pub enum DoorTurn {
+    /// A cancel of a client of the process that takes this one's place, which is to be told when it has been carried out.
+    Cancel { pid: i32, secret: Box<[u8]>, door: DoorId, number: u32 },
+    /// The process whose place this one takes has carried a cancel out, or has nothing to do.
+    CancelOver { number: u32 },
+    /// That process has ended. What it has said has come before this.
+    PredecessorGone,
 }
 
 /// What the coordinator is sent in an upgrade.

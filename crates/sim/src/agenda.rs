@@ -52,6 +52,12 @@ pub(crate) enum Happening {
         pid: i32,
         secret: Secret,
     },
+    /// The connection of a client's CancelRequest has ended; `is_cut`: by the network.
+    CancelEnded {
+        index: u32,
+        number: u32,
+        is_cut: bool,
+    },
     Visit,
     Reload,
     /// An administrator gives an order.

@@ -16,6 +16,15 @@ pub(crate) struct Visitor {
     /// The number of CancelRequests that it has sent, and the number of its queries that were interrupted.
     pub(crate) cancels: u32,
     pub(crate) struck: u32,
+    /// As many of its CancelRequests have struck nothing, and can no more.
+    forfeited: u32,
+}
+
+impl Visitor {
+    /// How often its queries may be interrupted in all.
+    pub(crate) fn may_be_struck(&self) -> u32 {
+        self.cancels - self.forfeited
+    }
 }
 
 #[derive(Debug)]
@@ -109,9 +118,13 @@ impl Crowd {
         self.clients.iter_mut().flatten().map(|client| &mut **client).find(|client| client.number() == number)
     }
 
-    /// Notes how many CancelRequests a client has sent.
-    pub(crate) fn note_cancels(&mut self, number: u32, cancels: u32) {
-        self.visitors[number as usize].cancels = cancels;
+    /// Notes how many CancelRequests a client has sent, and whether it takes all of them as over.
+    pub(crate) fn note_cancels(&mut self, number: u32, cancels: u32, is_over: bool) {
+        let visitor = &mut self.visitors[number as usize];
+        visitor.cancels = cancels;
+        if is_over {
+            visitor.forfeited = cancels.saturating_sub(visitor.struck);
+        }
     }
 
     pub(crate) fn visitor(&self, number: u32) -> Option<Visitor> {

@@ -135,8 +135,8 @@ pub struct ProcessName {
 pub enum Peer {
     /// A model client, by its index and its number.
     Client(u32, u32),
-    /// A client's connection that carries a CancelRequest.
-    Canceller,
+    /// A connection that carries a CancelRequest; the client that waits for its end, by index and number.
+    Canceller(Option<(u32, u32)>),
     /// Another process of the pooler, by its number.
     Sibling(u16),
     /// A connection to PostgreSQL for this database; the first packet shows its purpose.

@@ -142,11 +142,11 @@ mod tests {
     #[test]
     fn a_stale_name_finds_nothing() {
         let mut network = Network::default();
-        let first = network.open(Peer::Canceller, 1, 1);
+        let first = network.open(Peer::Canceller(None), 1, 1);
         let link = network.get_mut(first).expect("just opened");
         (link.pooler.closed, link.peer.closed) = (true, true);
         network.sweep(first);
-        let second = network.open(Peer::Canceller, 1, 1);
+        let second = network.open(Peer::Canceller(None), 1, 1);
         assert!(network.get(first).is_none() && network.get(second).is_some());
     }
 }

@@ -135,10 +135,13 @@ impl Pooler {
             }
             Peer::Postgres { process: None, .. } => {}
             Peer::Sibling(_) => course.after(0, Happening::Sibling(id)),
-            Peer::Canceller => {
+            Peer::Canceller(client) => {
                 // It only waits for the end.
                 if link.down.end_arrived {
                     self.close_peer(course, id, Leaving::Orderly);
+                    if let Some((index, number)) = client {
+                        course.after(0, Happening::CancelEnded { index, number, is_cut: false });
+                    }
                 }
             }
         }
@@ -261,9 +264,9 @@ impl Pooler {
         self.machines.deliver_to_all(course, |place| Mail::stop(place, stop));
     }
 
-    /// A CancelRequest, on a connection of its own.
-    pub(crate) fn send_cancel(&mut self, course: &mut Course, pid: i32, secret: Secret) {
-        let id = self.connect_to_door(course, Peer::Canceller);
+    /// A CancelRequest, on a connection of its own. `client`: it waits for the end of this connection.
+    pub(crate) fn send_cancel(&mut self, course: &mut Course, pid: i32, secret: Secret, client: Option<(u32, u32)>) {
+        let id = self.connect_to_door(course, Peer::Canceller(client));
         let mut packet = Vec::new();
         wire::frontend::CancelRequest { pid, secret: secret.as_slice() }.encode(&mut packet);
         // Sometimes it is cut, at any byte.
@@ -277,6 +280,9 @@ impl Pooler {
             course.census.cancels.cut += 1;
             let how = if course.random.chance(500) { Leaving::Orderly } else { Leaving::Cut };
             self.close_peer(course, id, how);
+            if let Some((index, number)) = client {
+                course.after(0, Happening::CancelEnded { index, number, is_cut: true });
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         // client.
         Sabotage::ReleaseAtFirstReady | Sabotage::SkipDrain => &[2, 3, 9, 11],
         Sabotage::ForwardLateCancel | Sabotage::PassOnTwice | Sabotage::CancelCommits => &[4],
+        // A later query of the same client is interrupted, which it has not asked for.
+        Sabotage::EndCancelEarly => &[4, 11],
         // The server is lost: so is its capacity, and a session that waits for it waits for ever.
         Sabotage::LoseLentServer => &[6, 12],
         Sabotage::NewestWaiterFirst | Sabotage::OwnWaitersFirst => &[7],

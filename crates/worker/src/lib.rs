@@ -236,8 +236,8 @@ impl Worker {
                 renewals::renewed(&mut self.tables, &mut self.definitions, step, worker, life)
             }
             ToWorker::Arrive(arrival) => welcome::arrived(&mut self.tables, &mut self.definitions, step, *arrival),
-            ToWorker::Cancel { pid, secret } => {
-                cancel_requests::cancel_requested(&mut self.tables, &mut self.limiters, step, pid, &secret)
+            ToWorker::Cancel { pid, secret, ticket } => {
+                cancel_requests::cancel_requested(&mut self.tables, &mut self.limiters, step, (pid, &secret), ticket)
             }
             ToWorker::Granted(grant) => server_logins::granted(&mut self.tables, &mut self.definitions, step, grant),
             ToWorker::Recall { pool, busy } => closed_servers::recalled(&mut self.tables, step, pool, busy),
@@ -473,7 +473,10 @@ impl machine::Machine for Worker {
     }
 
     fn awaits_round_end(&self) -> bool {
-        self.tables.stopping.walks() || !self.tables.pools.shared().is_empty() || self.tables.agenda.awaits_round_end()
+        self.tables.stopping.walks()
+            || !self.tables.pools.shared().is_empty()
+            || self.tables.agenda.awaits_round_end()
+            || self.tables.cancels.are_awaited()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

@@ -352,7 +352,7 @@ impl World {
     fn request_cancel(&mut self, pid: i32, secret: Vec<u8>) {
         let worker = WorkerId((pid >> 21 & 0x1ff) as u16);
         if self.machines.has_worker(worker) {
-            self.post.put(Mail::ToWorker(worker, ToWorker::Cancel { pid, secret: secret.into() }));
+            self.post.put(Mail::ToWorker(worker, ToWorker::Cancel { pid, secret: secret.into(), ticket: None }));
         }
     }
 

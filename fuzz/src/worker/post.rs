@@ -79,7 +79,11 @@ mod tests {
         post.send(here, beg(), None);
         post.set_full(true);
         post.send(here, beg(), None);
-        post.send(here, Mail::ToWorker(there, ToWorker::Cancel { pid: 1, secret: [0, 0, 0, 2].into() }), None);
+        post.send(
+            here,
+            Mail::ToWorker(there, ToWorker::Cancel { pid: 1, secret: [0, 0, 0, 2].into(), ticket: None }),
+            None,
+        );
         assert_eq!(post.take_refused().map(|(place, _)| place), Some(here));
         assert!(post.take_refused().is_none());
         assert!(post.take().is_some() && post.take().is_some() && post.is_empty());

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use machine::action::{Actions, Placed};
-use machine::mail::{ToCoordinator, ToWorker};
-use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use machine::mail::{ToCoordinator, ToDoor, ToWorker};
+use machine::upgrade::{DoorTurn, Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::limiting::{Allowance, Limit};
-use units::{Life, PoolId, PoolKey, Time, WorkerId};
+use units::{DoorId, Life, PoolId, PoolKey, Time, WorkerId};
 
 use crate::applicants::refuse;
 use crate::server_requests::ServerRequest;
@@ -196,15 +196,12 @@ impl Coordinator {
                 let answer = Allowance { worker: WorkerId(0), granted, answered, remaining, next_at };
                 self.allowed_elsewhere(now, &limit, answer, actions);
             }
-            ToPredecessor::Cancel { pid, secret } => {
-                // Whichever worker knows it.
-                for worker in 0..self.homes.workers() {
-                    let secret = secret.clone();
-                    actions.post_to_worker(WorkerId(worker), ToWorker::Cancel { pid, secret });
-                }
-                if self.upgrade.succeeds {
-                    actions.tell_other(ToOther::Predecessor(ToPredecessor::Cancel { pid, secret }));
-                }
+            ToPredecessor::Cancel { pid, secret, door, number } => {
+                // There is one.
+                actions.post_to_door(
+                    DoorId(0),
+                    ToDoor::Upgrade(DoorTurn::Cancel { pid, secret, door: DoorId(door), number }),
+                );
             }
         }
     }

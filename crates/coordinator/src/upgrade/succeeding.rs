@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use machine::Proved;
 use machine::action::{Action, Actions, Placed};
-use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToWorker};
-use machine::upgrade::{Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
+use machine::upgrade::{DoorTurn, Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::classes::{ClassId, DEFAULT};
 use queueing::limiting::Allowance;
-use units::{Life, PoolId, PoolKey, Time};
+use units::{DoorId, Life, PoolId, PoolKey, Time};
 
 use crate::server_requests::CapacityView;
 use crate::{CONSOLE, Coordinator, sizes};
@@ -38,6 +38,9 @@ impl Coordinator {
                     class,
                     proved,
                 }))
+            }
+            ToSuccessor::CancelOver { door, number } => {
+                return actions.post_to_door(DoorId(door), ToDoor::Upgrade(DoorTurn::CancelOver { number }));
             }
             ToSuccessor::Withdrawn { ticket } => {
                 ToCoordinator::Withdrawn { applicant: Applicant::Elsewhere { ticket } }
@@ -154,6 +157,8 @@ impl Coordinator {
     /// The other process is gone with all that it had.
     pub(super) fn predecessor_gone(&mut self, now: Time, actions: &mut Actions) {
         let worker = self.elsewhere();
+        // There is one.
+        actions.post_to_door(DoorId(0), ToDoor::Upgrade(DoorTurn::PredecessorGone));
         self.requests.drop_of_worker(worker);
         self.tokens.forget_logins(worker);
         self.limits.worker_lost(worker, actions);

@@ -26,6 +26,8 @@ pub(super) struct Request {
     pub(super) secret: Box<[u8]>,
     /// When it came.
     pub(super) since: Time,
+    /// The number of its ticket.
+    pub(super) ticket: u32,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,11 @@ impl Carrier {
     pub(super) fn new(peer: PeerId, address: Arc<Address>, request: Request, tls: &TlsSettings, now: Time) -> Carrier {
         let encryption = Encryption::new(tls, &address);
         Carrier { peer, address, request, encryption, is_sent: false, since: now, flow: Flow::default() }
+    }
+
+    /// The number of its request's ticket.
+    pub(super) fn ticket(&self) -> u32 {
+        self.request.ticket
     }
 
     /// The connection is open.

@@ -7,7 +7,7 @@
 //!
 //! Promises that a request goes to a peer once, and counted down, so that it goes round no circle; that a peer which is down
 //! or silent keeps nobody but its own requests waiting, and these not for ever; and that a reload changes all peers at once:
-//! a request that waits then goes where the new settings say, or nowhere. Does not know whose a key is: `posts` does.
+//! a request that waits then goes where the new settings say, or nowhere. Does not know whose a key is: `cancels` does.
 //!
 //! //= pgbouncer config.md#section-peers
 
@@ -49,8 +49,8 @@ pub(super) struct Peers {
     by_age: BTreeSet<(Time, ConnId)>,
     /// As in the settings.
     timeout: Option<Duration>,
-    /// This process takes the place of another one: its clients' keys may live on any worker, or there.
-    pub(super) has_predecessor: bool,
+    /// The tickets of requests that have been carried out, or given up.
+    over: VecDeque<u32>,
 }
 
 impl Peers {
@@ -60,7 +60,7 @@ impl Peers {
             carriers: Table::new(Kind::Peer, u16::from(door.0)),
             by_age: BTreeSet::new(),
             timeout: settings.global.waiting.cancel_wait_timeout,
-            has_predecessor: false,
+            over: VecDeque::new(),
         }
     }
 
@@ -68,13 +68,19 @@ impl Peers {
         self.carriers.begin_life(life);
     }
 
-    /// Passes a request on, which is counted down already. The settings have this peer.
-    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, peer: PeerId, pid: i32, secret: Box<[u8]>) {
+    /// The number of the ticket of a request that has been carried out, or given up.
+    pub(super) fn next_over(&mut self) -> Option<u32> {
+        self.over.pop_front()
+    }
+
+    /// Passes a request on, which is counted down already. The settings have this peer. `ticket`: what `next_over` calls it.
+    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, peer: PeerId, pid: i32, secret: Box<[u8]>, ticket: u32) {
         let pool = self.pools.get_mut(&peer).expect("each peer of the settings has its pool");
         if pool.waiting.len() >= limits::PEER_CANCELS_WAITING_MAX {
+            self.over.push_back(ticket);
             return tell(turn, peer, None, "too many wait");
         }
-        pool.waiting.push_back(Request { pid, secret, since: turn.now });
+        pool.waiting.push_back(Request { pid, secret, since: turn.now, ticket });
         self.advance(turn, peer);
     }
 
@@ -145,6 +151,7 @@ impl Peers {
         let carrier = self.carriers.remove(conn).expect("its connection was there");
         turn.actions.push(Action::Close { conn, last_words: false });
         self.by_age.remove(&(carrier.since, conn));
+        self.over.push_back(carrier.ticket());
         let pool = self.pools.get_mut(&carrier.peer).expect("a peer with connections is kept");
         pool.carriers -= 1;
         if pool.carriers == 0 && turn.settings.peer(carrier.peer).is_none() {
@@ -157,7 +164,8 @@ impl Peers {
     pub(super) fn configure(&mut self, turn: &mut Turn<'_>) {
         self.timeout = turn.settings.global.waiting.cancel_wait_timeout;
         for (&peer, pool) in &mut self.pools {
-            if turn.settings.peer(peer).is_none() && !std::mem::take(&mut pool.waiting).is_empty() {
+            if turn.settings.peer(peer).is_none() && !pool.waiting.is_empty() {
+                self.over.extend(pool.waiting.drain(..).map(|request| request.ticket));
                 tell(turn, peer, None, "it was removed from the settings");
             }
         }
@@ -185,7 +193,8 @@ impl Peers {
     pub(super) fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
         if let Some(timeout) = self.timeout {
             for (&peer, pool) in &mut self.pools {
-                while pool.waiting.pop_front_if(|request| request.since + timeout <= turn.now).is_some() {
+                while let Some(request) = pool.waiting.pop_front_if(|request| request.since + timeout <= turn.now) {
+                    self.over.push_back(request.ticket);
                     tell(turn, peer, None, "cancel_wait_timeout");
                 }
             }

@@ -107,7 +107,7 @@ fn encrypting(workers: u16) -> impl Fn(Place) -> Option<Script> + Send + Sync {
                 vec![agree, Action::Secure { conn: *conn, how }]
             }
             Event::Received { conn, bytes: b"move!" } => {
-                let mail = Mail::ToWorker(to, ToWorker::Cancel { pid: 0, secret: [0; 4].into() });
+                let mail = Mail::ToWorker(to, ToWorker::Cancel { pid: 0, secret: [0; 4].into(), ticket: None });
                 vec![Action::Post { mail, carrying: Some(*conn) }]
             }
             Event::Mail(Mail::ToWorker(..)) => {
@@ -285,7 +285,10 @@ fn a_server_is_reached_inside_tls_if_it_is_the_right_one() {
         let address = Address { host: Host::Ip([127, 0, 0, 1].into()), port };
         let keyring = keyring(&own);
         let stage = Stage::open_with(1, |options| options.tls = keyring, connecting(address, host));
-        stage.engine().handle().post(Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid: 0, secret: [0; 4].into() }));
+        stage
+            .engine()
+            .handle()
+            .post(Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid: 0, secret: [0; 4].into(), ticket: None }));
         let (stream, _) = listener.accept().expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time");
         let connection = ServerConnection::new(Arc::clone(&config)).expect("configured");

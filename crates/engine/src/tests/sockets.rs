@@ -297,7 +297,7 @@ fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
 }
 
 fn open_server(stage: &Stage) {
-    let mail = ToWorker::Cancel { pid: 0, secret: [0; 4].into() };
+    let mail = ToWorker::Cancel { pid: 0, secret: [0; 4].into(), ticket: None };
     stage.engine().handle().post(Mail::ToWorker(units::WorkerId(0), mail));
 }
 

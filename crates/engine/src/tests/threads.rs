@@ -18,7 +18,7 @@ use crate::letter::OFFERED_MAX;
 
 /// A message with a number for a test's worker.
 fn cancelling(pid: i32) -> Mail {
-    Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid, secret: [0; 4].into() })
+    Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid, secret: [0; 4].into(), ticket: None })
 }
 
 /// A message that a full mailbox returns.
@@ -32,7 +32,10 @@ fn sending_on(to: WorkerId) -> impl Fn(Place) -> Option<Script> + Send + Sync {
         Some(match place {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { conn, bytes } => {
-                    let mail = Mail::ToWorker(to, ToWorker::Cancel { pid: i32::from(bytes[0]), secret: [0; 4].into() });
+                    let mail = Mail::ToWorker(
+                        to,
+                        ToWorker::Cancel { pid: i32::from(bytes[0]), secret: [0; 4].into(), ticket: None },
+                    );
                     vec![Action::Post { mail, carrying: Some(conn) }]
                 }
                 _ => actor.echo(event),

@@ -135,10 +135,16 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     let address = pooler.address();
     let key_of = |number: u32| 0x2100_0007 | number << 16;
     let mut console = Client::login(address, "postgres", "pgbouncer").expect("an administrator is let in");
-    let cancel = |number: u32, times: usize| {
-        for _ in 0..times {
+    let cancel = |number: u32, times: usize| -> Vec<Client> {
+        let messengers = (0..times).map(|_| {
             let mut messenger = Client::connect(address).expect("the pooler listens");
             messenger.send(&frontend::cancel(key_of(number), 0xff)).expect("connected");
+            messenger
+        });
+        messengers.collect()
+    };
+    let are_over = |messengers: Vec<Client>| {
+        for mut messenger in messengers {
             assert_eq!(messenger.last_words(), None, "a cancel is never answered");
         }
     };
@@ -147,8 +153,8 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     assert_eq!(client.query("select 1").expect("served").value(), Some("1"));
     eventually("it is up", || pooler.log().contains("process up"));
     let before = pooler.descriptors();
-    cancel(2, 5);
-    cancel(3, 5);
+    let silent_ones = cancel(2, 5);
+    are_over(cancel(3, 5));
     eventually("two are sent, three wait; nobody is at home at the other", || {
         console.query("show peer_pools").expect("answered").lines() == ["2|2|3|2|0", "3|0|0|0|0"]
     });
@@ -157,6 +163,7 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     eventually("each request has its time and no more", || {
         console.query("show peer_pools").expect("answered").lines() == ["2|0|0|0|0", "3|0|0|0|0"]
     });
+    are_over(silent_ones);
     eventually("no descriptor is left", || pooler.descriptors() <= before);
     drop(client);
     eventually("each that was not passed on is logged", || {
@@ -171,8 +178,8 @@ fn a_peer_that_is_down_or_silent_hangs_nothing_and_a_reload_replaces_it() {
     assert_eq!(console.query("reload").expect("answered").tags, ["RELOAD"]);
     let own = format!("1|{}|6432|5", ours.display());
     assert_eq!(console.query("show peers").expect("answered").lines(), [own.as_str(), "2|127.0.0.1|1|5"]);
-    cancel(2, 1);
-    cancel(3, 1);
+    are_over(cancel(2, 1));
+    are_over(cancel(3, 1));
     eventually("the new address is tried", || pooler.log().contains("peer 2 (127.0.0.1:1): connect failed"));
     eventually("no entry is left", || pooler.log().contains("cancel request for peer 3, which is not configured"));
     assert!(pooler.is_alive());

@@ -132,3 +132,51 @@ fn a_flood_of_cancels_with_invented_keys_harms_nobody() {
     assert_eq!(answer.errors.first().map(|error| error.sqlstate.as_str()), Some("57014"), "{answer:?}");
     stage.assert_healthy();
 }
+
+/// Statements of a millisecond that are cancelled when they are nearly or just over, each followed by one that is not cancelled: as a driver
+/// does with a time-out. The end of a cancel's connection is to the driver the end of the cancel.
+fn the_next_statement_is_spared(client: &mut Client, kind: &str) {
+    let mut struck = 0;
+    for round in 0..60_u64 {
+        client.send(&frontend::query("select pg_sleep(0.001)")).expect("connected");
+        thread::sleep(Duration::from_micros(round * 50));
+        client.cancel().expect("the pooler listens");
+        let first = client.answer().expect("connected");
+        struck += u32::from(!first.errors.is_empty());
+        let next = client.query("select pg_sleep(0.01)").expect("connected");
+        assert!(next.errors.is_empty(), "{kind}, round {round}: {next:?}");
+    }
+    println!("{kind}: {struck} of 60 cancels came in time, none too late");
+}
+
+#[test]
+fn a_cancel_that_is_over_spares_the_next_statement() {
+    for (mode, fidelity) in [("transaction", "transparent"), ("transaction", "classic"), ("session", "classic")] {
+        let settings = vec![("pool_mode", mode.to_owned()), ("pool_fidelity", fidelity.to_owned())];
+        let mut stage = Stage::set(&Wishes { pool: 2, settings, ..Wishes::default() });
+        let kind = |what: &str| format!("{mode} mode, {fidelity}, {what}");
+        the_next_statement_is_spared(&mut stage.client(), &kind("ordinary"));
+        let mut client = stage.client();
+        client.query("create temporary table kept (id int)").expect("connected");
+        the_next_statement_is_spared(&mut client, &kind("with a temporary table"));
+        stage.assert_healthy();
+    }
+}
+
+#[test]
+fn a_cancel_that_is_over_spares_the_next_statement_of_a_block() {
+    let stage = Stage::set(&Wishes { pool: 1, ..Wishes::default() });
+    let mut client = stage.client();
+    for round in 0..60_u64 {
+        client.query("begin; savepoint here").expect("connected");
+        client.send(&frontend::query("select pg_sleep(0.001)")).expect("connected");
+        thread::sleep(Duration::from_micros(round * 50));
+        client.cancel().expect("the pooler listens");
+        let first = client.answer().expect("connected");
+        let back = if first.errors.is_empty() { "select 1" } else { "rollback to here" };
+        client.query(back).expect("connected");
+        let next = client.query("select pg_sleep(0.01)").expect("connected");
+        assert!(next.errors.is_empty(), "round {round}: {next:?}");
+        client.query("commit").expect("connected");
+    }
+}

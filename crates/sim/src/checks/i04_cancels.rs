@@ -2,7 +2,8 @@
 //! query of the client that was named.
 //!
 //! No client is interrupted more often than it has asked for itself, and than it was ordered for it while it had a request. A later
-//! request of the same client may be interrupted instead: a CancelRequest names a process, not a query. Whoever had the server when the
+//! request of the same client may be interrupted instead: a CancelRequest names a process, not a query. Not so if the client has waited for
+//! the end of its cancel's connection, as drivers do, before it has sent that request. Whoever had the server when the
 //! cancel was sent must be whom it interrupts.
 //!
 //! A cancel because of `query_timeout` is for the first unit whose answer the pooler has not read. That unit must have
@@ -53,9 +54,13 @@ pub(crate) fn check(
     if visitor.gone || closed {
         return Ok(());
     }
-    let (number, cancels) = (process.number(), visitor.cancels);
-    if visitor.struck > cancels {
-        return Err((4, format!("a cancel strikes client {client} on server {number}, which asked for {cancels}")));
+    let (number, cancels, may) = (process.number(), visitor.cancels, visitor.may_be_struck());
+    if visitor.struck > may {
+        let over = cancels - may;
+        let text = format!(
+            "a cancel strikes client {client} on server {number}, which asked for {cancels}, of which {over} are over"
+        );
+        return Err((4, text));
     }
     // Where limits are checked, a server's unit may bear the mark of its last client, though it is the pooler's own.
     let target = aim.filter(|_| !plan.is_limited()).and_then(|aim| process.units.client_of(&aim));

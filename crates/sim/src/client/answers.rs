@@ -108,7 +108,7 @@ impl Client {
             }
             None => false,
         };
-        let may_strike = self.cancels.seen < self.cancels.sent || self.overdue;
+        let may_strike = self.cancels.may_strike() || self.overdue;
         let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
         self.cancels.seen += u32::from(has_struck);
         census.cancels.obeyed += u64::from(has_struck && !self.habits.cancels && !self.overdue);

@@ -8,6 +8,8 @@ use crate::random::Random;
 pub struct Habits {
     /// Sends CancelRequests. Such a client sends one unit at a time.
     pub cancels: bool,
+    /// Waits for the end of a CancelRequest's connection before it sends the next unit, as drivers do.
+    pub awaits_cancels: bool,
     /// Sends CancelRequests, or an administrator may cancel what it runs. Such a client sends one unit at a time, too.
     pub may_be_cancelled: bool,
     /// Reads and writes so many bytes at a time; 0: as many as there are.
@@ -34,6 +36,7 @@ impl Habits {
         let cancels = random.chance(manners.cancellers);
         Habits {
             cancels,
+            awaits_cancels: number.is_multiple_of(2),
             may_be_cancelled: cancels || plan.promises.may_be_cancelled(number),
             pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
             vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),

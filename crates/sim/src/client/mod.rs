@@ -5,6 +5,7 @@
 //! be a reason, and the client must get it as an error (I8).
 
 mod answers;
+mod cancels;
 mod compare;
 mod console;
 mod contending;
@@ -37,6 +38,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::secret::Secret;
 use crate::shared::Shared;
+use cancels::Cancels;
 pub use console::Console;
 pub use habits::{Habits, Nowhere};
 pub use identity::Identity;
@@ -85,18 +87,6 @@ pub struct Circumstances {
     pub victim: Option<i32>,
 }
 
-/// Its CancelRequests.
-#[derive(Copy, Clone, Debug, Default)]
-struct Cancels {
-    /// The key for its own queries.
-    key: Option<(i32, Secret)>,
-    sent: u32,
-    /// Those whose effect an answer has shown.
-    seen: u32,
-    /// When it sends the next.
-    at: Option<u64>,
-}
-
 /// The losses of its servers.
 #[derive(Copy, Clone, Debug, Default)]
 struct Losses {
@@ -128,7 +118,7 @@ pub struct Client {
     talk: Talk,
     /// Its queries may be cancelled by query_timeout.
     overdue: bool,
-    cancels: Cancels,
+    pub cancels: Cancels,
     /// It talks to the console, not to a database.
     console: Option<Box<Console>>,
     /// It replicates, and has a server of its own.
@@ -200,18 +190,6 @@ impl Client {
     #[must_use]
     pub fn is_at_console(&self) -> bool {
         self.console.is_some()
-    }
-
-    /// An administrator cancels its query, which is as if it had sent a CancelRequest. Returns how many there were.
-    pub fn expect_cancel(&mut self) -> u32 {
-        self.cancels.sent += 1;
-        self.cancels.sent
-    }
-
-    /// How many CancelRequests it has sent, or have come for it from an administrator.
-    #[must_use]
-    pub fn cancels_sent(&self) -> u32 {
-        self.cancels.sent
     }
 
     /// For reports of clients that are still there at the end.

@@ -5,11 +5,12 @@ use settings::PoolMode;
 use wire::backend::Status;
 use wire::frontend::{self, Close, CopyFail, Describe, Target, tag};
 
+use super::cancels::Cancels;
 use super::contending::Contender;
 use super::habits::Habits;
 use super::identity::Identity;
 use super::talk::Talk;
-use super::{Cancels, Circumstances, Wants};
+use super::{Circumstances, Wants};
 use crate::census::Census;
 use crate::parameters;
 use crate::plan::Plan;
@@ -41,6 +42,8 @@ pub(super) struct ClientWork {
     pub(super) began_block: bool,
     /// The unit under way changes settings.
     pub(super) setting: bool,
+    /// What it does next comes after the end of a cancel, which must not strike it.
+    is_after_cancel: bool,
     /// The statement after which it paused last.
     dawdled: u32,
     pub(super) contender: Contender,
@@ -53,6 +56,7 @@ impl ClientWork {
             resting_until: 0,
             began_block: false,
             setting: false,
+            is_after_cancel: false,
             dawdled: 0,
             contender: Contender::default(),
         }
@@ -106,8 +110,7 @@ impl Turn<'_> {
         }
         let Some(at) = self.cancels.at else { return };
         if facts.now >= at {
-            self.cancels.at = None;
-            self.cancels.sent += 1;
+            self.cancels.send(facts.now, self.habits.awaits_cancels);
             self.census.cancels.asked += 1;
             wants.cancel = Some((pid, secret));
         } else {
@@ -123,6 +126,12 @@ impl Turn<'_> {
         for _ in 0..8 {
             let owed = self.talk.twin.owes();
             let unsent = self.talk.socket.unsent();
+            if !owed && unsent == 0 && self.cancels.settle() {
+                self.work.is_after_cancel = true;
+            }
+            if self.cancels.are_awaited() {
+                return;
+            }
             let busy = unsent + self.talk.twin.expected_len() > OWED_LEN_MAX;
             // Where a server may be lost, the result of a SET must be known before the next unit.
             let waits = self.talk.may_be_struck() || (self.work.setting && self.who.may_lose(self.plan));
@@ -171,6 +180,10 @@ impl Turn<'_> {
         self.work.units = self.work.units.saturating_sub(1);
         if self.plan.purpose.curve.is_some() {
             return self.select();
+        }
+        if std::mem::take(&mut self.work.is_after_cancel) && self.talk.twin.status() != Status::Failed {
+            let text = self.talk.marked(&format!("select pg_sleep({CANCELLED_US})"));
+            return self.talk.query(&text);
         }
         match self.talk.twin.status() {
             Status::Idle => {

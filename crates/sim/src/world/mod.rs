@@ -138,6 +138,7 @@ impl World {
             Happening::Computed { node, conn, job } => pooler.machines.compute(course, node, conn, *job),
             Happening::Sibling(link) => siblings::awake(self, link),
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
+            Happening::CancelEnded { index, number, is_cut } => siblings::cancel_ended(self, (index, number), is_cut),
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),
             Happening::Order => orders::order(self),

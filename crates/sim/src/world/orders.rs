@@ -270,8 +270,8 @@ pub(super) fn expect_cancel(world: &mut World, conn: ConnId, serial: Serial) {
     if let Some((index, number)) = client_of(world, worker, conn)
         && let Some(client) = world.crowd.at_mut(index, number)
     {
-        let cancels = client.expect_cancel();
-        world.crowd.note_cancels(number, cancels);
+        let cancels = client.cancels.order();
+        world.crowd.note_cancels(number, cancels, false);
     }
 }
 

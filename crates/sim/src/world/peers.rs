@@ -26,8 +26,12 @@ impl World {
     /// The pooler gets the event that the connection is broken.
     pub(super) fn break_link(&mut self, id: LinkId) {
         let Some(who) = self.pooler.break_off(&mut self.course, id) else { return };
-        if let Peer::Client(index, _) = who {
-            self.client_left(index);
+        match who {
+            Peer::Client(index, _) => self.client_left(index),
+            Peer::Canceller(Some((index, number))) => {
+                self.course.after(0, Happening::CancelEnded { index, number, is_cut: true });
+            }
+            _ => {}
         }
         self.pooler.update_link(&mut self.course, id);
     }
@@ -52,8 +56,8 @@ impl World {
         link.peer.blocked = true;
         let read = link.down.len() < unread;
         course.census.clients.logins += u64::from(!was_ready && client.is_ready());
-        let cancels = client.cancels_sent();
-        crowd.note_cancels(number, cancels);
+        let (cancels, is_over) = (client.cancels.sent(), client.cancels.take_settled());
+        crowd.note_cancels(number, cancels, is_over);
         if let Some(complaint) = self.book.borrow_mut().take_complaint() {
             course.fail(complaint.invariant, complaint.text);
         }
@@ -66,7 +70,8 @@ impl World {
             pooler.list(course, id);
         }
         if let Some((pid, secret)) = wants.cancel {
-            siblings::send_cancel(self, pid, secret);
+            let waits = self.crowd.at(index, number).is_some_and(|client| client.cancels.are_awaited());
+            siblings::send_cancel(self, pid, secret, waits.then_some((index, number)));
         }
         let World { course, pooler, .. } = self;
         if let Some(how) = wants.leave {
@@ -261,7 +266,7 @@ impl World {
                     process.units.read(now, link.up.consumed());
                 }
             }
-            Peer::Postgres { process: None, .. } | Peer::Canceller | Peer::Sibling(_) => {}
+            Peer::Postgres { process: None, .. } | Peer::Canceller(_) | Peer::Sibling(_) => {}
         }
     }
 

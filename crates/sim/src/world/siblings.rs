@@ -41,18 +41,19 @@ impl Siblings {
 }
 
 /// A client cancels its query: straight, or by a sibling that it has reached instead. Sometimes a sibling's client has reached us.
-pub(super) fn send_cancel(world: &mut World, pid: i32, mut secret: Secret) {
+/// `client`: it waits for the end of its connection.
+pub(super) fn send_cancel(world: &mut World, pid: i32, mut secret: Secret, client: Option<(u32, u32)>) {
     let World { course, pooler, siblings, .. } = world;
     let others: Vec<PeerId> = course.plan.settings.peers().map(|(id, _)| id).collect();
     if others.is_empty() {
-        return pooler.send_cancel(course, pid, secret);
+        return pooler.send_cancel(course, pid, secret, client);
     }
     let random = &mut siblings.random;
     if peering::is_ours(pid) && random.chance(400) {
         (0..random.range(1, 3)).for_each(|_| _ = peering::count_down(secret.as_mut_slice()));
         course.census.siblings.came_by += 1;
     }
-    pooler.send_cancel(course, pid, secret);
+    pooler.send_cancel(course, pid, secret, client);
     for _ in 0..siblings.random.below(4) {
         let random = &mut siblings.random;
         let pid = peering::new_pid(*random.pick(&others), &mut units::random::Random::new(random.bytes()));
@@ -60,8 +61,16 @@ pub(super) fn send_cancel(world: &mut World, pid: i32, mut secret: Secret) {
         let secret = Secret::stretched(seed, if random.chance(300) { 32 } else { 4 });
         siblings.expect(pid, secret);
         course.census.siblings.asked += 1;
-        pooler.send_cancel(course, pid, secret);
+        pooler.send_cancel(course, pid, secret, None);
     }
+}
+
+/// The connection of a client's CancelRequest has ended.
+pub(super) fn cancel_ended(world: &mut World, (index, number): (u32, u32), is_cut: bool) {
+    let World { course, crowd, .. } = world;
+    let Some(client) = crowd.at_mut(index, number) else { return };
+    client.cancels.end(course.now(), is_cut, &course.plan);
+    world.client_awakes(index, number);
 }
 
 /// The door opens a connection to a sibling.
@@ -128,7 +137,7 @@ pub(super) fn awake(world: &mut World, id: LinkId) {
             pooler.close_peer(course, id, Leaving::Orderly);
             siblings.expect(pid, secret);
             course.census.siblings.sent_back += 1;
-            pooler.send_cancel(course, pid, secret);
+            pooler.send_cancel(course, pid, secret, None);
         }
         _ => pooler.close_peer(course, id, Leaving::Orderly),
     }

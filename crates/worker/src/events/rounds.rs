@@ -4,12 +4,13 @@ use machine::Step;
 
 use crate::limits::classes;
 use crate::servers::loans;
-use crate::sessions::{console, ends};
+use crate::sessions::{cancel_requests, console, ends};
 use crate::tables::Tables;
 
 /// Publishes changed pools on the board, then looks whether servers should be lent or borrowed.
 pub(crate) fn round_ended(tables: &mut Tables, step: &mut Step<'_>) {
     ends::close_leaving(tables, step);
+    cancel_requests::tell_of_ends(tables, step);
     console::go_on_at_console(tables, step);
     classes::read_classes(tables, step.board);
     let pools = tables.agenda.take_unpublished();

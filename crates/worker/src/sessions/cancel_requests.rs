@@ -7,9 +7,10 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
 use connections::encryption::Next;
-use connections::server::{Overdue, State as ServerState};
+use connections::server::{Overdue, Server, State as ServerState};
 use link::session::{State, WaitFor};
 use machine::action::Action;
+use machine::mail::{CancelTicket, ToDoor};
 use machine::sabotage::{Fault, does};
 use machine::{Secured, Step};
 use units::{ConnId, Serial};
@@ -22,14 +23,26 @@ use crate::sessions::links;
 use crate::tables::cancels::take_back;
 use crate::tables::{Tables, backpressure, timers};
 
-/// The door has received a CancelRequest whose key names this worker.
+/// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
     tables: &mut Tables,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
-    pid: i32,
-    secret: &[u8],
+    (pid, secret): (i32, &[u8]),
+    ticket: Option<CancelTicket>,
 ) {
+    let conn = owner_of(tables, pid, secret);
+    if let Some(conn) = conn {
+        cancel_query(tables, limiters, step, conn);
+    }
+    if let Some(ticket) = ticket {
+        let server = conn.and_then(|conn| tables.sessions.get(conn)?.server());
+        tables.cancels.await_end(ticket, server);
+    }
+}
+
+/// The session whose client has this key. `None`: it has ended, or never was: as in PostgreSQL, there is no answer.
+fn owner_of(tables: &Tables, pid: i32, secret: &[u8]) -> Option<ConnId> {
     let halves = does(&tables.settings, Fault::HalfASecret);
     let is_owner = |conn: ConnId| {
         // It may have ended.
@@ -45,10 +58,19 @@ pub(crate) fn cancel_requested(
         }
         Some(_) | None => None,
     };
-    let conn = conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner));
-    // No session has that key, or not any more: as in PostgreSQL, there is no answer.
-    let Some(conn) = conn else { return };
-    cancel_query(tables, limiters, step, conn);
+    conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner))
+}
+
+/// Tells doors which requests have been carried out: PostgreSQL has ended the connections of all cancels of that server's work.
+pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
+    let Tables { cancels, servers, .. } = tables;
+    let strikes = |server| {
+        let server: Option<&Server> = servers.get(server);
+        server.is_some_and(|server| server.cancel.under_way > 0 || server.cancel.is_requested)
+    };
+    for CancelTicket { door, number } in cancels.take_over(strikes) {
+        step.actions.post_to_door(door, ToDoor::CancelOver { number });
+    }
 }
 
 /// An administrator cancels what a session runs or waits with. The session may have ended meanwhile, or its query.
@@ -226,7 +248,7 @@ mod tests {
     /// Whether the request has ended the wait.
     fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: &[u8]) -> bool {
         let mut limiters = Limiters::new(&scene.tables.settings);
-        scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, pid, secret));
+        scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, (pid, secret), None));
         let is_answered =
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
         let waits = matches!(scene.tables.sessions[conn].state(), State::Waiting { .. });

@@ -8,6 +8,7 @@ use connections::flow::Flow;
 use connections::server::{Answerer, Server};
 use link::session::Session;
 use machine::action::Action;
+use machine::mail::CancelTicket;
 use machine::{Settings, Step};
 use units::deadline::Armed;
 use units::table::Table;
@@ -62,11 +63,30 @@ pub(crate) struct Cancels {
     /// process, or one that tells peers whose they are. By process id, and the other way round.
     other_pids: BTreeSet<(i32, ConnId)>,
     pids: BTreeMap<ConnId, i32>,
+    /// Requests that doors wait for, with the server whose work they cancel; no server: they are over.
+    awaited: Vec<(CancelTicket, Option<ConnId>)>,
 }
 
 impl Cancels {
     pub(crate) fn new(owner: u16) -> Cancels {
-        Cancels { under_way: Table::new(Kind::Cancel, owner), other_pids: BTreeSet::new(), pids: BTreeMap::new() }
+        let under_way = Table::new(Kind::Cancel, owner);
+        Cancels { under_way, other_pids: BTreeSet::new(), pids: BTreeMap::new(), awaited: Vec::new() }
+    }
+
+    /// A door waits until this request has been carried out.
+    pub(crate) fn await_end(&mut self, ticket: CancelTicket, server: Option<ConnId>) {
+        self.awaited.push((ticket, server));
+    }
+
+    /// Whether doors wait for requests.
+    pub(crate) fn are_awaited(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Removes the requests that have been carried out. `strikes`: whether a cancel may still strike that server's work.
+    pub(crate) fn take_over(&mut self, strikes: impl Fn(ConnId) -> bool) -> Vec<CancelTicket> {
+        let is_over = |(_, server): &mut (CancelTicket, Option<ConnId>)| !server.is_some_and(&strikes);
+        self.awaited.extract_if(.., is_over).map(|(ticket, _)| ticket).collect()
     }
 
     /// As [`Table::begin_life`].
