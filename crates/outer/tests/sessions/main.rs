@@ -6,5 +6,6 @@ mod configuration;
 mod definitions;
 mod listening;
 mod postgresql_versions;
+mod programs;
 mod session_state;
 mod strangers;

@@ -45,8 +45,8 @@ const fn only_clean(name: &'static str) -> (&'static str, &'static [(&'static st
 }
 
 /// Extensions whose C functions keep nothing in the session, but for those listed by the beginnings of their names.
-/// From their sources' sight: a setting changed, a static variable, a text that is run.
-const VETTED: [(&str, &[(&str, SideEffects)]); 54] = [
+/// From their sources' sight: a setting changed, a static variable, which DISCARD ALL leaves as it is, a text that is run.
+const VETTED: [(&str, &[(&str, SideEffects)]); 55] = [
     only_clean("address_standardizer_data_us"),
     only_clean("adminpack"),
     only_clean("amcheck"),
@@ -66,7 +66,7 @@ const VETTED: [(&str, &[(&str, SideEffects)]); 54] = [
     only_clean("insert_username"),
     only_clean("intagg"),
     only_clean("intarray"),
-    ("isn", &[("isn_weak", SideEffects::UNKNOWN)]),
+    ("isn", &[("isn_weak", SideEffects::LOAD)]),
     only_clean("lo"),
     only_clean("ltree"),
     only_clean("moddatetime"),
@@ -79,6 +79,7 @@ const VETTED: [(&str, &[(&str, SideEffects)]); 54] = [
     only_clean("pg_stat_statements"),
     only_clean("pg_surgery"),
     ("pg_trgm", &[("set_limit", SideEffects::SETTINGS)]),
+    ("pg_variables", &[("pgv_", SideEffects::LOAD)]),
     only_clean("pg_visibility"),
     only_clean("pg_walinspect"),
     only_clean("pgaudit"),
@@ -200,8 +201,9 @@ mod tests {
         assert_eq!(of("dblink_exec", Some(b"dblink")), SideEffects::DBLINK);
         assert_eq!(of("xpath_table", Some(b"xml2")), SideEffects::DYNAMIC);
         assert_eq!(of("xpath_bool", Some(b"xml2")), SideEffects::NONE);
-        assert_eq!(of("isn_weak", Some(b"isn")), SideEffects::UNKNOWN);
-        assert_eq!(of("pgv_set", Some(b"pg_variables")), SideEffects::UNKNOWN);
+        assert_eq!(of("isn_weak", Some(b"isn")), SideEffects::LOAD);
+        assert_eq!(of("pgv_set", Some(b"pg_variables")), SideEffects::LOAD);
+        assert_eq!(of("set_it", Some(b"nobody_knows_it")), SideEffects::UNKNOWN);
         assert_eq!(of("mine", None), SideEffects::UNKNOWN);
     }
 

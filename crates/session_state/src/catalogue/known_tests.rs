@@ -168,7 +168,7 @@ fn what_is_fresh_is_bounded() {
     known.settle(server(1), at(3), false);
     read(&mut known, "2", &[], at(4));
     assert!(known.defined.is_empty() && side_effects(&known, "select g()").is_empty());
-    let row = Row::Other { land: Land::Called, name: b"g" };
+    let row = Row::Other { land: Land::Called, name: b"g", keeps: false };
     assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), SideEffects::UNKNOWN);
 }
 

@@ -156,7 +156,9 @@ SELECT f.language, f.land, f.name, CASE WHEN pg_catalog.octet_length(f.source) <
   FROM routine f
  WHERE f.language IN ('plpgsql', 'sql', 'internal') AND f.source <> ''
 UNION ALL
-SELECT DISTINCT CASE f.language WHEN 'c' THEN 'c' ELSE 'other' END, f.land, f.name, x.extname
+SELECT DISTINCT CASE f.language WHEN 'c' THEN 'c' ELSE 'other' END, f.land, f.name,
+       CASE WHEN f.language = 'c' THEN x.extname::pg_catalog.text
+            WHEN f.source OPERATOR(pg_catalog.~) '(^|[^a-zA-Z0-9_])(_SHARED|GD|SD|global|globalThis)([^a-zA-Z0-9_]|$)' THEN 'keeps' END
   FROM routine f
   LEFT JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = f.oid
    AND d.deptype = 'e'

@@ -159,8 +159,10 @@ impl CatalogueBuilder {
         match *row {
             Row::Edge { land, take, name, other } => self.edge(land, take, name, other),
             Row::Body { land, name, source: Some(source) } => self.body(land, name, source),
-            Row::Body { land, name, source: None } | Row::Other { land, name } => {
-                self.found(land, Word::of(name), SideEffects::UNKNOWN);
+            Row::Body { land, name, source: None } => self.found(land, Word::of(name), SideEffects::UNKNOWN),
+            Row::Other { land, name, keeps } => {
+                let kept = if keeps { SideEffects::LOAD } else { SideEffects::NONE };
+                self.found(land, Word::of(name), SideEffects::UNKNOWN | kept);
             }
             Row::Internal { land, name, symbol } => self.found(land, Word::of(name), built_in::of_symbol(symbol)),
             Row::C { land, name, extension } => self.found(land, Word::of(name), built_in::of_c(name, extension)),

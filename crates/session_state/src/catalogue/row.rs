@@ -44,8 +44,12 @@ pub enum Row<'a> {
     Internal { land: Land, name: &'a [u8], symbol: &'a [u8] },
     /// A function in C, and the extension that brought it.
     C { land: Land, name: &'a [u8], extension: Option<&'a [u8]> },
-    /// A function in a language that is not known.
-    Other { land: Land, name: &'a [u8] },
+    /// A function in a language that is not known. `keeps`: in variables that live as long as the server: `%_SHARED` of PL/Perl, `GD` and `SD`
+    /// of PL/Python, `GD` and `global` of PL/Tcl, `globalThis` of PL/v8.
+    //= pg18 plperl-global
+    //= pg18 plpython-sharing
+    //= pg18 pltcl-global
+    Other { land: Land, name: &'a [u8], keeps: bool },
 }
 
 impl<'a> Row<'a> {
@@ -68,7 +72,7 @@ impl<'a> Row<'a> {
             (b"plpgsql" | b"sql", source) => Ok(Row::Body { land, name, source }),
             (b"internal", Some(symbol)) => Ok(Row::Internal { land, name, symbol }),
             (b"c", extension) => Ok(Row::C { land, name, extension }),
-            (b"other", _) => Ok(Row::Other { land, name }),
+            (b"other", keeps) => Ok(Row::Other { land, name, keeps: keeps.is_some() }),
             _ => Err(bad),
         }
     }
@@ -120,7 +124,7 @@ mod tests {
         let c = body(&[Some("c"), Some("n"), Some("f"), Some("hstore")]);
         assert_eq!(Row::decode(&c), Ok(Row::C { land: Land::Named, name: b"f", extension: Some(b"hstore") }));
         let other = body(&[Some("other"), Some("c"), Some("f"), None]);
-        assert_eq!(Row::decode(&other), Ok(Row::Other { land: Land::Called, name: b"f" }));
+        assert_eq!(Row::decode(&other), Ok(Row::Other { land: Land::Called, name: b"f", keeps: false }));
     }
 
     #[test]

@@ -62,7 +62,8 @@ fn functions_hide_what_they_call() {
         body("clean", "begin perform cleaner(middle); end"),
         body("cleaner", "begin return 1; end"),
         Row::Body { land: Land::Called, name: b"long", source: None },
-        Row::Other { land: Land::Called, name: b"snake" },
+        Row::Other { land: Land::Called, name: b"snake", keeps: false },
+        Row::Other { land: Land::Called, name: b"shared", keeps: true },
         Row::C { land: Land::Called, name: b"sea", extension: None },
         Row::C { land: Land::Called, name: b"digest", extension: Some(b"pgcrypto") },
         Row::Internal { land: Land::Called, name: b"quiet", symbol: b"set_config_by_name" },
@@ -80,6 +81,7 @@ fn functions_hide_what_they_call() {
             ("select long()", SideEffects::UNKNOWN),
             ("select snake(), inner1()", SideEffects::UNKNOWN | SideEffects::TEMPORARY),
             ("select sea()", SideEffects::UNKNOWN),
+            ("select shared()", SideEffects::UNKNOWN | SideEffects::LOAD),
             ("select quiet('a', 'b', false)", SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),
             // Not called.
             ("select outermost from long", SideEffects::NONE),
