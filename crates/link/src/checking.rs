@@ -19,8 +19,9 @@ use units::ConnId;
 use wire::frontend::Query;
 
 use crate::answers::Answers;
+use crate::confirming;
 use crate::pinned::count_pinned;
-use crate::pool::Pool;
+use crate::pool::{LocalBuffers, Pool};
 use crate::session::Session;
 
 /// Resets a server whose state is not known.
@@ -63,6 +64,7 @@ pub fn may_leave(
         Settled::Free => {
             let seated = std::mem::take(&mut tracker.has_pin_permit);
             hand_over(session, server);
+            note_local_buffers(server, pool);
             // The check does not list custom settings, so one that a function has set would stay on the server
             // unnoticed.
             server.traces.needs_reset |= pool.names.known.is_blank();
@@ -91,12 +93,17 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
     if tracker.pinning.stays(answers.now) {
         count_pinned(tracker, answers.pool);
     }
+    let reset = tracker.unseen.take_reset_parameters();
+    if reset != 0 {
+        confirming::begin_again(answers, reset);
+    }
 }
 
 /// A server's client is gone. Unless its state is known, the server will be reset, or closed if a reset is not enough.
 pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     // The client has left no state.
     let Some(mut tracker) = tracker else { return };
+    server.traces.has_local_buffers |= tracker.unseen.has_used_temporary();
     let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
         server.end.close_needed = Some("client disconnect with state that cannot be cleared");
@@ -110,12 +117,21 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     }
 }
 
+/// PostgreSQL takes no other `temp_buffers` on a server where something temporary was used: once a session of the pool has set it, such a
+/// server is closed instead of handed out again.
+fn note_local_buffers(server: &mut Server, pool: &mut Pool) {
+    let sets = server.kept.session_state.as_ref().is_some_and(|state| state.sets_local_buffers());
+    if sets && pool.servers.sets_local_buffers == LocalBuffers::AsConfigured {
+        pool.servers.sets_local_buffers = LocalBuffers::SetNow;
+    }
+}
+
 /// Notes the session's state as the server's.
 fn hand_over(session: &mut Session, server: &mut Server) {
     let tracker = session.tracker.as_mut().expect("it was settled just now");
     note_state(server, tracker.state());
     server.traces.needs_reset |= tracker.needs_reset();
-    tracker.leave();
+    server.traces.has_local_buffers |= tracker.leave();
     if tracker.is_idle() {
         session.tracker = None;
     }

@@ -120,6 +120,9 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     let may_have_set = session.tracker.as_ref().map_or(!answers.pool.rules.follows(), |tracker| tracker.may_have_set());
     if may_have_set && !is_restarting {
         session.own.set(index);
+        if let Some(tracker) = &mut session.tracker {
+            tracker.restarting.note_reported(index);
+        }
     }
     if Arc::ptr_eq(&session.parameters, &before) {
         session.parameters = Arc::clone(&answers.server.kept.parameters);
@@ -288,6 +291,33 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
         };
         // It has not changed, or is too long to be kept.
         let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
+        let Some(changed) = session.parameters.with(index, value) else { continue };
+        session.parameters = answers.caches.interned.intern(changed);
+        ParameterStatus { name: name.as_bytes(), value }.encode(&mut statuses);
+    }
+    if !statuses.is_empty() {
+        answers.flush();
+        answers.actions.send_new(conn, |out| out.extend_from_slice(&statuses));
+    }
+}
+
+/// Code has reset these parameters: of those that the session began with, it has the values again, and its client is told.
+pub(crate) fn begin_again(answers: &mut Answers<'_>, reset: u32) {
+    // The client is gone, or it began with no values of its own.
+    let Some((conn, session)) = &mut answers.session else { return };
+    let reset = reset & session.own.at_login;
+    let Some(first) = session.reset_to.clone().filter(|_| reset != 0) else { return };
+    session.own.change((reset, 0));
+    if let Some(tracker) = &mut session.tracker {
+        tracker.restarting.be_done();
+    }
+    let (conn, mut statuses) = (*conn, Vec::new());
+    for (index, name) in answers.caches.tracked.names().enumerate().filter(|(index, _)| reset & 1 << (index & 31) != 0)
+    {
+        // It has not changed, or is too long to be kept.
+        let Some(value) = first.get(index).filter(|value| session.parameters.get(index) != Some(value)) else {
+            continue;
+        };
         let Some(changed) = session.parameters.with(index, value) else { continue };
         session.parameters = answers.caches.interned.intern(changed);
         ParameterStatus { name: name.as_bytes(), value }.encode(&mut statuses);

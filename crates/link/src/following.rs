@@ -39,13 +39,14 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
     in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
 }
 
-/// Whether answers under way reset settings to the values that the session began with. Then the server must get those
-/// values first, between two ReadyForQuery.
+/// Whether answers under way reset settings to the values that the session began with, or may tell that code has done so. Then the server
+/// must get those values first, between two ReadyForQuery.
 fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let base = &server.kept.base;
     let begins_otherwise = session.reset_to.is_some() || !base.is_login();
     let reverts = begins_otherwise && (tracker.is_reverting(base) || tracker.is_reverted());
-    reverts && server.ledger.owed().awaits_ready()
+    let has_own = tracker.journal.has_first() || session.own.at_login != 0;
+    (reverts || has_own && tracker.inspection.is_listing()) && server.ledger.owed().awaits_ready()
 }
 
 /// A Parse is sent without renaming: of the unnamed statement, or where no names are kept. False: it waits for answers

@@ -14,7 +14,7 @@ use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::{Queue, Waiter};
-pub use servers::{OwnServers, SURPLUS, Servers};
+pub use servers::{LocalBuffers, OwnServers, SURPLUS, Servers};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize};
 use units::deadline::Armed;

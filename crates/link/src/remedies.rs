@@ -69,7 +69,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         return None;
     }
     let tracker = requests.session.tracker.get_or_insert_default();
-    let (known, seen) = (&requests.pool.names.known, Seen::by(reading, text));
+    let (known, seen) = (&requests.pool.names.known, Seen::by(reading, text, &requests.pool.names.known));
     let remedy = unless_unsafe(requests.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
     let Some(mut remedy) = remedy else {
         requests.call_for_answers();

@@ -6,11 +6,14 @@ use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use session_state::parameters::{Parameters, Replayed, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
-use session_state::state::{Risk, State};
+use session_state::state::{Effects, Risk, State};
+use sql::Text;
 use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
-use wire::frontend::Query;
+use wire::frontend::{Query, tag};
+use wire::{HEADER_LEN, Header};
 
+use crate::caches::Caches;
 use crate::pool::Pool;
 use crate::server_names::Renaming;
 use crate::session::Session;
@@ -68,6 +71,20 @@ pub fn replay(
 /// the server their values.
 pub(crate) fn resets(session: &Session, server: &Server) -> u32 {
     session.parameters.resettable(&server.kept.at_reset) & !session.own.now
+}
+
+/// A server has refused the session's role, which is no more, or no more its login's to assume. Whether the session's first request does
+/// nothing but set another one, or none: then it gives the old one up, and the request can be sent.
+pub fn forgets_role(session: &mut Session, caches: &mut Caches) -> bool {
+    let inbox = &session.incoming.inbox;
+    let Ok(Some(header)) = Header::parse(inbox) else { return false };
+    let is_whole = header.tag == tag::QUERY && inbox.len() >= header.total_len();
+    let Some(query) = is_whole.then(|| Query::decode(&inbox[HEADER_LEN..header.total_len()]).ok()).flatten() else {
+        return false;
+    };
+    let Some(rules) = caches.reader.rules(&session.parameters) else { return false };
+    let sets_role = Effects::read(&Text::new(query.text, rules), &caches.tracked).only_set_role();
+    sets_role && session.tracker.as_mut().is_some_and(|tracker| tracker.journal.forget_role())
 }
 
 /// The server has accepted its session's parameters. They now have the values that the server reports.

@@ -33,6 +33,7 @@ mod restarting;
 mod split;
 mod sql_statements;
 mod under_way;
+mod unseen;
 
 pub use moving::MovedTracker;
 pub use naming::Seen;
@@ -60,6 +61,7 @@ use portals::Portals;
 use restarting::Restarting;
 use sql_statements::SqlStatements;
 use under_way::UnderWay;
+use unseen::Unseen;
 
 /// What becomes of a server whose client has all its answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,10 +77,7 @@ pub enum Settled {
 /// One session's.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    /// Texts were run that nobody has read.
-    ran_text: bool,
-    /// A text of the transaction is known to make something temporary, not only suspected.
-    makes_temporary: bool,
+    pub unseen: Unseen,
     pub journal: Journal,
     pub statements: SqlStatements,
     pub under_way: UnderWay,
@@ -109,14 +108,14 @@ impl Tracker {
 
     /// Whether its server must be reset before the next session has it: its state may differ from the tracked one.
     pub fn needs_reset(&self) -> bool {
-        self.journal.is_reverted() || self.ran_text
+        self.journal.is_reverted() || self.unseen.ran_text
     }
 
-    /// It leaves its server.
-    pub fn leave(&mut self) {
-        (self.ran_text, self.makes_temporary) = (false, false);
+    /// It leaves its server. Whether that may have local buffers by it.
+    pub fn leave(&mut self) -> bool {
         self.restarting.take_done();
         self.journal.forget_reverted();
+        self.unseen.leave()
     }
 
     /// It has reset what it began with, of which its server knows nothing: what the server has of its state.
@@ -161,7 +160,7 @@ impl Tracker {
 
     /// It has something temporary, or is making it.
     pub fn has_temporary(&self) -> bool {
-        self.makes_temporary || self.pinning.pins().any(Pins::TEMPORARY)
+        self.unseen.makes_temporary || self.pinning.pins().any(Pins::TEMPORARY)
     }
 
     /// Nothing is pinned, suspected, or under way: its state is all there is.
@@ -195,7 +194,7 @@ impl Tracker {
             let given = known.side_effects_of_strings(text);
             side_effects |= given.side_effects | SideEffects::SETTINGS;
             names.extend(given.settings);
-            self.ran_text = true;
+            self.unseen.ran_text = true;
         }
         let mut left = reading.pins() | Pins::of_side_effects(side_effects);
         if reading.redefines() && self.state().makes_temporary() {
@@ -206,7 +205,9 @@ impl Tracker {
             return;
         }
         self.pinning.suspect(pins);
-        self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.side_effects.any(SideEffects::TEMPORARY);
+        self.unseen.note(text, pins.any(Pins::TEMPORARY));
+        self.unseen.makes_temporary |=
+            reading.marks.any(Marks::TEMPORARY) || reading.side_effects.any(SideEffects::TEMPORARY);
         // What no check finds, and no tag tells.
         self.pinning.add(left & Pins::PREPARED);
         self.suspect_listening(left);
@@ -319,7 +320,7 @@ impl Tracker {
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
                 self.meaning.reset(places.first);
-                self.ran_text |= self.journal.change(&SettingChange::DiscardAll, places.base);
+                self.unseen.ran_text |= self.journal.change(&SettingChange::DiscardAll, places.base);
                 self.restarting.reset_all();
                 self.pinning.end(Pins::SEQUENCE);
             }
@@ -344,7 +345,7 @@ impl Tracker {
             self.restarting.reset_all();
         }
         for change in changes {
-            self.ran_text |= self.journal.change(change, places.base);
+            self.unseen.ran_text |= self.journal.change(change, places.base);
             if places.local_rights {
                 self.journal.bind(change);
             }
@@ -419,11 +420,22 @@ impl Tracker {
     pub fn settle(&mut self, now: Time, is_strict: bool, base: &Base) -> Settled {
         self.pinning.believe_lasting();
         let suspects = self.pinning.suspects();
-        let wanted = if is_strict { suspects | Pins::ANYTHING } else { suspects };
+        if self.unseen.says_reset && suspects.any(Pins::SETTINGS) {
+            // The server does not list them.
+            let state = Arc::clone(self.state());
+            let dotted = state.names().chain(self.journal.first().names()).filter(|name| name.contains(&b'.'));
+            for name in dotted {
+                self.inspection.query_setting(name);
+            }
+        }
+        // A value alone does not tell whether it was set or reset; of those with a dot nothing does.
+        let may_be_reset = self.inspection.queries_any(|name| !name.contains(&b'.'));
+        let wanted = if is_strict || may_be_reset { suspects | Pins::ANYTHING } else { suspects };
         if self.inspection.is_due() && wanted.any(Pins::CHECKABLE) {
             let suspected = self.pinning.take_suspects() | self.pinning.pins();
             return Settled::MustCheck(self.inspection.begin(wanted, suspected, self.journal.now().is_hasty(), base));
         }
+        self.restarting.take_reported();
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pinning.replace(Pins::SETTING, bound);
         if self.pinning.settle(now) { Settled::Pinned } else { Settled::Free }
@@ -441,7 +453,7 @@ impl Tracker {
                 // Kept is what a text says that it makes, and nothing for not being understood.
                 let is_said = !suspected.any(Pins::UNKNOWN);
                 self.pinning.add(if is_said { suspected & Pins::CHECKABLE & !Pins::SETTINGS } else { Pins::NONE });
-                self.ran_text = true;
+                self.unseen.ran_text = true;
                 return false;
             }
             self.pinning.suspect(wanted);
@@ -449,7 +461,9 @@ impl Tracker {
             self.pinning.add(Pins::UNKNOWN);
             return false;
         };
-        self.makes_temporary = false;
+        self.unseen.makes_temporary = false;
+        let reported = self.restarting.take_reported();
+        self.unseen.reset_parameters = checked.settings.as_ref().map_or(0, |listed| reported & !tracked.bits(listed));
         let unsuspected = !(checked.pins & !suspected).is_empty();
         self.pinning.replace(Pins::CHECKABLE, checked.pins);
         let mut state = State::clone(self.state());
@@ -457,15 +471,23 @@ impl Tracker {
             // What is set is what the server lists, but for names with a dot: those it does not list.
             state.forget_listed();
         }
-        for setting in checked.settings.iter().flatten().chain(&checked.named) {
+        let mut reset = checked.reset(self.journal.first(), self.unseen.says_reset);
+        if self.unseen.has_reset_role(self.journal.first(), self.state(), &checked.named) {
+            reset.push(b"role"[..].into());
+        }
+        let is_reset =
+            |(name, _): &&Pair| reset.iter().any(|reset| reset.eq_ignore_ascii_case(name)) || checked.is_unlisted(name);
+        for setting in checked.settings.iter().flatten().chain(&checked.named).filter(|pair| !is_reset(pair)) {
             self.learn(&mut state, setting, tracked, circumstances);
         }
+        reset.iter().for_each(|name| state.begin_again(name, self.journal.first()));
+        self.unseen.learnt();
         let unchecked = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
         let others = !state.names().filter(unchecked).eq(self.state().names().filter(unchecked));
         let lost = checked.lost(&check, circumstances.base, self.state());
-        self.ran_text |= lost.iter().any(|lost| !circumstances.base.names().any(|name| name == &**lost));
-        if state != **self.state() || !lost.is_empty() {
-            self.journal.replace(Arc::new(state), lost.into_iter());
+        self.unseen.ran_text |= lost.iter().any(|lost| !circumstances.base.names().any(|name| name == &**lost));
+        if state != **self.state() || !lost.is_empty() || !reset.is_empty() {
+            self.journal.replace(Arc::new(state), lost.into_iter().chain(reset));
         }
         unsuspected || others && !suspected.any(Pins::LISTED)
     }

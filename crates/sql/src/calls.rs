@@ -21,8 +21,9 @@ pub struct SetConfig<'t> {
     pub name: Option<&'t [u8]>,
     /// The number of the parameter that the name is: `$1` is 1. With a cast to a string type, or without.
     pub name_parameter: Option<u16>,
-    /// `None` also for NULL, which is the setting's default.
     pub value: Option<&'t [u8]>,
+    /// The value is NULL: the setting is reset.
+    pub is_reset: bool,
     /// Until the transaction's end. `None` if it is no literal.
     pub local: Option<bool>,
 }
@@ -50,6 +51,7 @@ enum Argument<'t> {
     Bool(bool),
     /// By its number.
     Parameter(u16),
+    Null,
     /// Another literal.
     Constant,
     Other,
@@ -122,10 +124,11 @@ impl<'t> Iterator for SetConfigs<'_, 't> {
                     let local = match local {
                         Argument::Bool(local) => Some(local),
                         Argument::String(written) => bool_of(written),
-                        Argument::Parameter(_) | Argument::Constant | Argument::Other => None,
+                        Argument::Parameter(_) | Argument::Null | Argument::Constant | Argument::Other => None,
                     };
                     let name_parameter = if let Argument::Parameter(number) = name { Some(number) } else { None };
-                    return Some(SetConfig { name: name.string(), name_parameter, value: value.string(), local });
+                    let (value, is_reset) = (value.string(), value == Argument::Null);
+                    return Some(SetConfig { name: name.string(), name_parameter, value, is_reset, local });
                 }
             }
         }
@@ -219,7 +222,7 @@ fn literal<'t>(head: &mut Head<'_, 't>) -> Argument<'t> {
         Some(TokenKind::String) => plain_string(head),
         Some(TokenKind::Parameter) => parameter(head),
         Some(TokenKind::Number) => Argument::Constant,
-        _ if head.at("null") => Argument::Constant,
+        _ if head.at("null") => Argument::Null,
         _ if head.at("true") => Argument::Bool(true),
         _ if head.at("false") => Argument::Bool(false),
         _ => return Argument::Other,

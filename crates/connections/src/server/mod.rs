@@ -193,7 +193,8 @@ impl Server {
     #[inline]
     pub fn is_free_at_once(&self) -> bool {
         let flows = self.flow.is_clear() && self.flow.is_reading();
-        let is_marked = self.traces.tainted || self.traces.is_unsettled || self.ledger.is_doubtful();
+        let Traces { tainted, is_unsettled, has_local_buffers, .. } = self.traces;
+        let is_marked = tainted || is_unsettled || has_local_buffers || self.ledger.is_doubtful();
         flows && !is_marked && self.cancel.under_way == 0
     }
 

@@ -88,6 +88,7 @@ struct MovedKept {
 struct MovedTraces {
     needs_reset: bool,
     tainted: bool,
+    has_local_buffers: bool,
     listens: bool,
     notified_by: i32,
 }
@@ -158,6 +159,7 @@ impl Server {
             traces: MovedTraces {
                 needs_reset: self.traces.needs_reset,
                 tainted: self.traces.tainted,
+                has_local_buffers: self.traces.has_local_buffers,
                 listens: self.traces.listens,
                 notified_by: self.traces.notified_by,
             },
@@ -218,6 +220,7 @@ impl Server {
             traces: Traces {
                 needs_reset: moved.traces.needs_reset,
                 tainted: moved.traces.tainted,
+                has_local_buffers: moved.traces.has_local_buffers,
                 listens: moved.traces.listens,
                 notified_by: moved.traces.notified_by,
                 ..Traces::default()

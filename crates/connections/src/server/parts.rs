@@ -171,6 +171,9 @@ pub struct Traces {
     pub prelude_failed: bool,
     /// Its client's open transaction defines something that the pool has noted.
     pub is_unsettled: bool,
+    /// A session has had temporary objects on it, or may have: PostgreSQL no longer takes another `temp_buffers` there.
+    //= pg18 runtime-config-resource#GUC-TEMP-BUFFERS
+    pub has_local_buffers: bool,
     /// LISTEN has run on it, and no UNLISTEN * since.
     pub listens: bool,
     /// The process id, as known to its client, of the last session that ran NOTIFY on it; 0: none has.

@@ -34,9 +34,21 @@ pub struct Servers {
     surplus: u32,
     /// Servers to close when they are released, since it is another pool's turn at a cap.
     yields: u32,
+    /// A session has set `temp_buffers`: no server with local buffers is handed out again.
+    pub sets_local_buffers: LocalBuffers,
     /// Smoothed time from link to release, in microseconds.
     service_us: u64,
     pub own: OwnServers,
+}
+
+/// Whether sessions of a pool set `temp_buffers`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LocalBuffers {
+    #[default]
+    AsConfigured,
+    /// The first has done so; idle servers with local buffers are still there.
+    SetNow,
+    Set,
 }
 
 /// Servers that are opened for one session each, which replicates, and serve no other.

@@ -88,7 +88,7 @@ impl Body {
         let mut runs_text = summary.marks().any(Marks::DBLINK)
             || summary.words().iter().any(|word| word.is_called() && runs_text(word.name()));
         for at in (0..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::Word) {
-            runs_text |= self.word(&walk, at);
+            runs_text |= self.word(&walk, at, depth > 0);
         }
         if !runs_text {
             return;
@@ -129,14 +129,14 @@ impl Body {
         }
     }
 
-    /// One word, which may begin a statement. Whether a text is run there, out of strings.
-    fn word(&mut self, walk: &Walk<'_>, at: usize) -> bool {
+    /// One word, which may begin a statement. Whether a text is run there, out of strings. `is_run`: these tokens are such a text.
+    fn word(&mut self, walk: &Walk<'_>, at: usize, is_run: bool) -> bool {
         #[rustfmt::skip]
         const BEGINNINGS: [&str; 13] = [
             "set", "reset", "listen", "unlisten", "notify", "load", "prepare", "deallocate", "discard", "do", "create", "alter", "import",
         ];
         if walk.is(at, "execute") {
-            return self.execute(walk, at);
+            return self.execute(walk, at, is_run);
         }
         if walk.is(at, "hold") && walk.is_after(at, "with") {
             self.side_effects |= SideEffects::HOLD;
@@ -170,8 +170,9 @@ impl Body {
         true
     }
 
-    /// EXECUTE of a text, unless it is a word of GRANT or of CREATE TRIGGER. //= pg18 plpgsql-statements#PLPGSQL-STATEMENTS-EXECUTING-DYN
-    fn execute(&mut self, walk: &Walk<'_>, at: usize) -> bool {
+    /// EXECUTE of a text, unless it is a word of GRANT or of CREATE TRIGGER. In a text that is run, of a prepared statement.
+    //= pg18 plpgsql-statements#PLPGSQL-STATEMENTS-EXECUTING-DYN
+    fn execute(&mut self, walk: &Walk<'_>, at: usize, is_run: bool) -> bool {
         if ["on", "function", "procedure"].iter().any(|word| walk.is(at + 1, word)) {
             return false;
         }
@@ -179,6 +180,9 @@ impl Body {
             || ["into", "using", "loop"].iter().any(|word| walk.is(at + 2, word));
         if walk.kind(at + 1) != Some(TokenKind::String) || !ends {
             self.side_effects |= SideEffects::DYNAMIC;
+        }
+        if is_run && walk.kind(at + 1) == Some(TokenKind::Word) {
+            self.side_effects |= SideEffects::STATE_READ;
         }
         true
     }

@@ -88,6 +88,8 @@ fn texts_that_bodies_run() {
         ("do language plpython3u $$ plpy.notice(x) $$", SideEffects::UNKNOWN),
         ("do $$ plpy.notice(x) $$ language plpython3u", SideEffects::UNKNOWN),
         ("begin execute statement; end", dynamic),
+        ("begin execute 'execute p'; end", dynamic | SideEffects::STATE_READ),
+        ("begin execute 'execute ' || p; end", dynamic),
         ("begin return query execute format('select %I', x); end", dynamic),
         ("begin execute 'create temp table ' || name; end", dynamic | SideEffects::TEMPORARY),
         ("begin execute 'set ' || x; end", dynamic | SideEffects::SETTINGS | SideEffects::DYNAMIC_SETTINGS),

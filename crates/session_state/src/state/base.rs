@@ -211,6 +211,19 @@ impl State {
         self.identity.authorization.is_some()
     }
 
+    /// A setting, or the role, is as at the session's beginning again.
+    pub(crate) fn begin_again(&mut self, name: &[u8], first: &State) {
+        match (name, first.settings.get(name)) {
+            (b"role", _) => self.identity.role.clone_from(&first.identity.role),
+            (name, Some(setting)) => self.put(name, setting.clone()),
+            (_, None) => {}
+        }
+    }
+
+    pub(crate) fn has_role(&self) -> bool {
+        self.identity.role.is_some()
+    }
+
     /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
     /// more when somebody has to. Or it is not known what it was before.
     pub fn needs_clearing(&self, base: &Base) -> bool {

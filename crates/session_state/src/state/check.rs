@@ -56,6 +56,24 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// Of what the session began with, what was reset out of sight: the server does not list it as set any more. PostgreSQL's direct
+    /// connection would have its value again.
+    /// `says_reset`: the text that has run says RESET. Settings with a dot are not listed: one that is empty was set to nothing otherwise.
+    pub(crate) fn reset(&self, first: &State, says_reset: bool) -> Vec<Box<[u8]>> {
+        let Some(settings) = &self.settings else { return Vec::new() };
+        let is_listed = |name: &[u8]| is_in(settings, name);
+        let is_empty = |name: &[u8]| self.named.iter().any(|(found, value)| **found == *name && value.is_empty());
+        let is_reset =
+            |name: &&[u8]| if name.contains(&b'.') { says_reset && is_empty(name) } else { !is_listed(name) };
+        first.names().filter(is_reset).map(Box::from).collect()
+    }
+
+    /// The server would list this setting if it were set, and does not.
+    pub(crate) fn is_unlisted(&self, name: &[u8]) -> bool {
+        let is_listable = !name.contains(&b'.') && !is_identity(name);
+        self.settings.as_ref().is_some_and(|settings| is_listable && !is_in(settings, name))
+    }
+
     /// What a server began with and has no more, unless its session has set it to nothing.
     pub(crate) fn lost(&self, check: &Check, base: &Base, state: &State) -> Vec<Box<[u8]>> {
         let listed = |name: &[u8]| self.settings.iter().flatten().any(|(found, _)| found.eq_ignore_ascii_case(name));
@@ -67,6 +85,10 @@ impl Checked {
         };
         base.all_names().filter(lost).map(Box::from).collect()
     }
+}
+
+fn is_in(pairs: &[Pair], name: &[u8]) -> bool {
+    pairs.iter().any(|(found, _)| found.eq_ignore_ascii_case(name))
 }
 
 /// A setting's name and its value as PostgreSQL shows it.

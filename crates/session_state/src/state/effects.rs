@@ -308,6 +308,19 @@ impl Effects {
         self.iter().all(|effect| *effect == Effect::Nothing)
     }
 
+    /// It only says which role's rights the session has from now on, or discards all.
+    pub fn only_set_role(&self) -> bool {
+        let is_role = |change: &SettingChange| match change {
+            SettingChange::Set { name, .. } | SettingChange::Reset(name) => is_identity(name),
+            SettingChange::NoRole => true,
+            _ => false,
+        };
+        self.iter().all(|effect| match effect {
+            Effect::Change(changes) => changes.iter().all(is_role),
+            effect => matches!(effect, Effect::DiscardAll | Effect::Committed),
+        })
+    }
+
     /// What a server's state becomes by a text that only resets; `None`: it does something else, too.
     pub fn resets(&self, mut state: State) -> Option<State> {
         for effect in self.iter() {
@@ -436,6 +449,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     }
     let is_certain = statement.only_sets_config(text);
     let (mut changes, mut names, mut parameters, mut others) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let mut restarts = None;
     for call in statement.set_config_calls(text) {
         let Some(name) = call.name else {
             match call.name_parameter {
@@ -446,21 +460,43 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
             continue;
         };
         let name: Box<[u8]> = setting_key(name.iter().copied()).into();
+        let is_reset = call.is_reset && is_certain && call.local == Some(false);
         if call.local == Some(true) || is_passing(&name) || tracked.index(&name).is_some() {
+            if tracked.index(&name).is_some() && call.local != Some(true) {
+                match is_reset {
+                    true => restarts = Some(name),
+                    // It may be NULL.
+                    false if call.value.is_none() => names.push(name),
+                    false => {}
+                }
+            }
+            continue;
+        }
+        if is_reset {
+            changes.push(SettingChange::Reset(name));
             continue;
         }
         let value = call.value.filter(|value| value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX);
         match value.filter(|_| is_certain && call.local == Some(false)) {
+            Some(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => {
+                changes.push(SettingChange::NoRole);
+            }
             Some(value) => changes.push(SettingChange::Set { name, again: Some(Again::Value(value.into())) }),
             None => names.push(name),
         }
     }
     if names.is_empty() && parameters.is_empty() && !others {
-        return if changes.is_empty() { Effect::Nothing } else { Effect::Change(changes.into()) };
+        return match restarts {
+            _ if !changes.is_empty() => Effect::Change(changes.into()),
+            // Of several, the last to be reported counts.
+            Some(name) => Effect::Restart(name),
+            None => Effect::Nothing,
+        };
     }
     // The server's answer has the value as it is in the end.
     names.extend(changes.into_iter().filter_map(|change| match change {
-        SettingChange::Set { name, .. } => Some(name),
+        SettingChange::Set { name, .. } | SettingChange::Reset(name) => Some(name),
+        SettingChange::NoRole => Some(b"role"[..].into()),
         _ => None,
     }));
     // Of more, the session keeps its server all the same.

@@ -92,6 +92,16 @@ impl Journal {
         Journal { now: Arc::clone(&first), before: Arc::clone(&first), first, ..Journal::default() }
     }
 
+    /// The session gives its role up, in no transaction. Whether it had one.
+    pub fn forget_role(&mut self) -> bool {
+        let has_role = self.now.has_role() || self.now.has_authorization();
+        if has_role {
+            Arc::make_mut(&mut self.now).forget(b"session_authorization");
+            self.committed();
+        }
+        has_role
+    }
+
     /// What it says between two transactions, for another process.
     pub(crate) fn settled(&self) -> (&State, &State, &BTreeSet<Box<[u8]>>) {
         debug_assert!(!self.is_open(), "only a session outside of a transaction moves");
@@ -114,8 +124,13 @@ impl Journal {
         self.reverted.contains(name)
     }
 
+    /// What the session began with.
+    pub(crate) fn first(&self) -> &State {
+        &self.first
+    }
+
     /// Whether the session began with something that PostgreSQL's DISCARD ALL does not bring back.
-    pub(crate) fn has_first(&self) -> bool {
+    pub fn has_first(&self) -> bool {
         !self.first.is_initial()
     }
 

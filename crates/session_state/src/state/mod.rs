@@ -157,6 +157,11 @@ impl State {
         path.is_some_and(|path| path.bytes().to_ascii_lowercase().windows(7).any(|part| part == b"pg_temp"))
     }
 
+    /// It has set `temp_buffers`, which PostgreSQL takes only before the first use of something temporary on a server.
+    pub fn sets_local_buffers(&self) -> bool {
+        self.settings.contains_key(&b"temp_buffers"[..])
+    }
+
     /// What decides, besides the reported parameters, which tables a text's names mean and what its constants are.
     pub fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let settings = [&b"search_path"[..], b"default_text_search_config"].into_iter();

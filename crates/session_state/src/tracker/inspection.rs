@@ -50,6 +50,11 @@ impl Inspection {
         fits && self.unread.insert(name.into())
     }
 
+    /// Whether a setting is to be queried for which this is so.
+    pub(super) fn queries_any(&self, is_so: impl Fn(&[u8]) -> bool) -> bool {
+        self.unread.iter().any(|name| is_so(name))
+    }
+
     /// Settings that are to be queried, of a tracker that moves to another process, and the same there.
     pub(super) fn still_unread(&self) -> &BTreeSet<Box<[u8]>> {
         &self.unread
@@ -78,6 +83,11 @@ impl Inspection {
 
     pub(super) fn is_under_way(&self) -> bool {
         matches!(self.stage, Stage::UnderWay(_))
+    }
+
+    /// The settings are being listed: what was reset out of sight is not known yet.
+    pub fn is_listing(&self) -> bool {
+        matches!(&self.stage, Stage::UnderWay(asked) if asked.check.with_settings)
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.

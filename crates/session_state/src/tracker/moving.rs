@@ -11,6 +11,7 @@ use super::pinning::Pinning;
 use super::portals::{Marked, Portals};
 use super::restarting::Restarting;
 use super::sql_statements::SqlStatements;
+use super::unseen::Unseen;
 use super::{Journal, Tracker};
 use crate::parameters::Reported;
 use crate::state::State;
@@ -18,8 +19,7 @@ use crate::state::State;
 /// A tracker on its way to another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MovedTracker {
-    ran_text: bool,
-    makes_temporary: bool,
+    unseen: Unseen,
     now: State,
     first: State,
     reverted: BTreeSet<Box<[u8]>>,
@@ -48,8 +48,7 @@ impl MovedTracker {
         }
         let (now, first, reverted) = tracker.journal.settled();
         Some(MovedTracker {
-            ran_text: tracker.ran_text,
-            makes_temporary: tracker.makes_temporary,
+            unseen: tracker.unseen,
             now: now.clone(),
             first: first.clone(),
             reverted: reverted.clone(),
@@ -65,8 +64,7 @@ impl MovedTracker {
     /// Come from another process. Its pool counts it anew.
     pub fn into_tracker(self) -> Tracker {
         Tracker {
-            ran_text: self.ran_text,
-            makes_temporary: self.makes_temporary,
+            unseen: self.unseen,
             journal: Journal::of_settled(self.now, self.first, self.reverted),
             statements: self.statements,
             inspection: Inspection::with_unread(self.unread),

@@ -23,7 +23,11 @@ pub enum Seen {
 }
 
 impl Seen {
-    pub fn by(reading: Reading, text: &[u8]) -> Seen {
+    /// `known`: what the names in a block do.
+    pub fn by(mut reading: Reading, text: &[u8], known: &Known) -> Seen {
+        if reading.marks.any(Marks::BLOCK) {
+            reading.side_effects |= known.side_effects_of_block(text).side_effects;
+        }
         match () {
             () if reading.lists_statements() => Seen::All,
             () if reading.may_name_statements() => {

@@ -10,6 +10,8 @@ pub struct Restarting {
     committed: (u64, u64),
     /// Parameters that were reset, and set, since the last `take_own`.
     own: (u32, u32),
+    /// Parameters that were reported since the session's statements were last settled, by what the session has run.
+    reported: u32,
     /// Since the last ReadyForQuery something has run that may have changed parameters which servers report.
     pub(super) may_report: bool,
     /// Some have been, before the last ReadyForQuery: the server may have other values than the session.
@@ -44,6 +46,16 @@ impl Restarting {
         self.own.1 |= own_bit(index);
     }
 
+    /// A parameter was reported, and the session may be why.
+    pub fn note_reported(&mut self, index: usize) {
+        self.reported |= own_bit(index);
+    }
+
+    /// Those that were reported since this was last asked.
+    pub(super) fn take_reported(&mut self) -> u32 {
+        std::mem::take(&mut self.reported)
+    }
+
     /// The parameters that statements have reset, and those that they have set, since the last call.
     pub fn take_own(&mut self) -> (u32, u32) {
         std::mem::take(&mut self.own)
@@ -65,7 +77,12 @@ impl Restarting {
 
     /// The client's ReadyForQuery.
     pub(super) fn ready(&mut self) {
-        *self = Restarting { is_done: self.is_done | self.is_any(), own: self.own, ..Restarting::default() };
+        *self = Restarting {
+            is_done: self.is_done | self.is_any(),
+            own: self.own,
+            reported: self.reported,
+            ..Restarting::default()
+        };
     }
 
     /// PostgreSQL has committed all resets so far.
@@ -81,6 +98,11 @@ impl Restarting {
     /// As a tracker that comes from another process has it.
     pub(super) fn with_done(is_done: bool) -> Restarting {
         Restarting { is_done, ..Restarting::default() }
+    }
+
+    /// Code has reset some.
+    pub fn be_done(&mut self) {
+        self.is_done = true;
     }
 
     pub(super) fn is_done(&self) -> bool {

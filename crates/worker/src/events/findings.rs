@@ -2,6 +2,7 @@
 
 use link::copying::SYNC_LOST;
 use link::findings::{Astray, Words};
+use link::replaying;
 use machine::Step;
 use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
@@ -11,6 +12,7 @@ use crate::limits::limiters::Limiters;
 use crate::limits::permits;
 use crate::servers::{listener, resting};
 use crate::sessions::lost_servers;
+use crate::tables::cancels::refuse_first;
 use crate::tables::{Tables, timers};
 
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
@@ -58,20 +60,28 @@ pub(crate) fn act_on_words(
         }
     }
     if let Some(error) = words.replay_error {
-        replay_refused(tables, conn, &error);
+        replay_refused(tables, limiters, step, conn, &error);
         return true;
     }
     false
 }
 
-/// The server does not accept the session's parameters. PostgreSQL would have refused the login with them, so the
-/// session ends.
-fn replay_refused(tables: &mut Tables, server_id: ConnId, error: &[u8]) {
+/// The server does not accept the session's parameters, settings or role. PostgreSQL would have refused the login with those that it
+/// began with, so the session ends then. Later its request gets the error, and it may go on: a role may have been renamed or revoked since.
+fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId, error: &[u8]) {
     // A client that has disconnected gets no error.
     let Some(conn) = tables.servers[server_id].session() else { return };
     let fields = Fields::decode(error);
     let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
+    let server = &tables.servers[server_id];
+    let is_held = tables.sessions[conn].confirmed && server.hold.is_on();
+    if is_held && tables.view().outlives(server, conn) == Some(0) {
+        let session = &mut tables.sessions[conn];
+        if replaying::forgets_role(session, &mut tables.caches) || refuse_first(step, conn, session, (code, &words)) {
+            return lost_servers::server_lost(tables, limiters, step, server_id, code, &words);
+        }
+    }
     tables.agenda.refuse(conn, code, &words);
 }
 

@@ -1,7 +1,7 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
 use connections::server::{Group, Server, State as ServerState};
-use link::pool::SURPLUS;
+use link::pool::{LocalBuffers, SURPLUS};
 use link::relaying::has_said_goodbye;
 use machine::Step;
 use machine::action::Action;
@@ -14,6 +14,7 @@ use wire::{frontend, sqlstate};
 
 use crate::tables::Tables;
 use crate::tables::followups::{Followup, SessionEnd};
+use crate::tables::notices::LOCAL_BUFFERS;
 
 /// Closes a server and gives its token back. If it has a session, the caller ends that.
 pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
@@ -198,6 +199,17 @@ pub(crate) fn retire_servers(
             close_fast(tables, step, conn);
         }
     }
+}
+
+/// Once a session of the pool sets `temp_buffers`, idle servers are closed that do not take it any more.
+pub(crate) fn retire_local_buffers(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
+    let entry = &mut tables.pools[pool];
+    if entry.servers.sets_local_buffers != LocalBuffers::SetNow {
+        return;
+    }
+    entry.servers.sets_local_buffers = LocalBuffers::Set;
+    let idle: Vec<ConnId> = entry.servers.idle.iter().copied().collect();
+    retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, LOCAL_BUFFERS);
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@ use connections::Verdict;
 use connections::server::{Bare, Chore, Server, State as ServerState};
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
+use link::pool::LocalBuffers;
 use machine::Step;
 use settings::PoolMode;
 use units::ConnId;
 
 use crate::servers::{chores, disturbances, own_queries};
 use crate::tables::followups::Followup;
+use crate::tables::notices::LOCAL_BUFFERS;
 use crate::tables::{Tables, backpressure, suspension};
 
 /// A clean server has lost its client: it is reset if need be, and then free.
@@ -90,6 +92,11 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
     let server = &mut tables.servers[server_id];
     if let Some(why) = tables.pools[server.pool].servers.takes_back() {
         server.end.close_needed = Some(why);
+    }
+    if server.traces.has_local_buffers
+        && tables.pools[server.pool].servers.sets_local_buffers != LocalBuffers::AsConfigured
+    {
+        server.end.close_needed = Some(LOCAL_BUFFERS);
     }
     if server.ledger.is_doubtful() {
         server.end.close_needed = Some("copy protocol left in doubt");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use connections::Verdict;
 use connections::server::{Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
-use link::pool::Pool;
+use link::pool::{LocalBuffers, Pool};
 use link::session::{Admission, Session, State, WaitFor};
 use link::{rebasing, slow};
 use machine::{Settings, Step};
@@ -121,6 +121,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         || !is_read
         || !is_armed
         || !server.is_free_at_once()
+        || pool.servers.sets_local_buffers == LocalBuffers::SetNow
     {
         let_go(tables, step, conn, server_id, returns_pin_permit);
         return true;
@@ -156,6 +157,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     if returns_pin_permit {
         tables.agenda.admit_to_pin(id);
     }
+    closed_servers::retire_local_buffers(tables, step, id);
     if has_more {
         tables.agenda.reconsider(conn);
     }

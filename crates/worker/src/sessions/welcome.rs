@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use link::pinned::count_pinned;
+use link::pool::LocalBuffers;
 use link::session::{Newcomer, OwnParameters, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
@@ -22,7 +23,7 @@ use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::classes;
-use crate::servers::{disturbances, idle_servers, new_pools};
+use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
@@ -57,6 +58,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             None => first.begin_with(name, value),
         }
     }
+    let sets_local_buffers = first.sets_local_buffers();
     let newcomer = Newcomer {
         pool,
         identity,
@@ -73,6 +75,9 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         return faults::turn_away(tables, step, conn);
     }
     if let Some(entry) = tables.pools.get_mut(pool) {
+        if sets_local_buffers && entry.servers.sets_local_buffers == LocalBuffers::AsConfigured {
+            entry.servers.sets_local_buffers = LocalBuffers::SetNow;
+        }
         entry.counts.sessions += 1;
         entry.counts.totals.logins += 1;
         // With a forced user, the client's password is not the server's. The latest proof counts: an older one may be of a
@@ -83,6 +88,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
             tables.agenda.publish(pool);
         }
+        closed_servers::retire_local_buffers(tables, step, pool);
     }
     backpressure::stash(tables, step, conn, &arrival.leftover);
     if arrival.console.is_some() {

@@ -15,7 +15,7 @@ use units::table::Table;
 use units::{ConnId, Kind, Life, PoolId, Time, limits};
 use wire::backend::{ErrorResponse, Status};
 use wire::frontend::{CancelRequest, tag};
-use wire::{Header, backend, sqlstate};
+use wire::{Header, SqlState, backend, sqlstate};
 
 /// A connection that carries one CancelRequest to PostgreSQL.
 #[derive(Debug)]
@@ -159,12 +159,21 @@ impl Cancels {
 
 /// Answers the first request that has not been sent to any server as cancelled. False: there is none.
 pub(crate) fn take_back(step: &mut Step<'_>, conn: ConnId, session: &mut Session, words: &str) -> bool {
+    refuse_first(step, conn, session, (sqlstate::QUERY_CANCELED, words))
+}
+
+/// Answers the first request that has not been sent to any server with this error. False: there is none.
+pub(crate) fn refuse_first(
+    step: &mut Step<'_>,
+    conn: ConnId,
+    session: &mut Session,
+    (code, message): (SqlState, &str),
+) -> bool {
     let Some(end) = first_request_len(&session.incoming.inbox) else { return false };
     session.incoming.inbox.drain(..end);
-    let cancelled =
-        ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message: words, detail: None, hint: None };
+    let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
     step.actions.send_new(conn, |out| {
-        cancelled.encode(out);
+        error.encode(out);
         backend::encode_ready(out, Status::Idle);
     });
     true

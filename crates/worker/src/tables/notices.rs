@@ -12,6 +12,9 @@ pub(crate) const DATABASE_REMOVED: &str = "database removed";
 /// Why servers are closed whose database has another entry now, or is to be connected to anew.
 pub(crate) const DATABASE_CHANGED: &str = "database configuration changed";
 
+/// Why servers are closed that do not take another `temp_buffers` any more.
+pub(crate) const LOCAL_BUFFERS: &str = "temp_buffers cannot be set here any more";
+
 /// Why servers are closed whose host has other addresses now, as in PgBouncer.
 pub(crate) const ADDRESS_LEFT: &str = "obsolete connection";
 
