@@ -54,8 +54,11 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     requests.server.ledger.speaks_of(requests.caches.said);
     let reader = &mut requests.caches.reader;
     let mut statement = requests.caches.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
-    if statement.executes() {
-        let id = texts::identify_executing(requests, &parse, &statement);
+    if statement.executes() || statement.is_dated {
+        let id = match statement.executes() {
+            true => texts::identify_executing(requests, &parse, &statement),
+            false => texts::identify_dated(requests, &parse, &statement),
+        };
         if server_statements::must_wait(requests.server, requests.session, requests.pool, parse.name, Some(id)) {
             return Ok(Renamed::Later);
         }

@@ -11,7 +11,7 @@ use session_state::state::{Effect, Effects, Pins, Reading, Remedy};
 use session_state::tracker::Marked;
 use session_state::{own_settings, prepared};
 use sql::{Rules, Text};
-use units::limits;
+use units::{Time, limits};
 use wire::backend::Status;
 use wire::frontend::Parse;
 
@@ -47,6 +47,15 @@ pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>,
         .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
         .collect();
     let meaning = std::iter::once(Some(statement.id.bytes())).chain(texts.iter().map(Option::as_deref));
+    prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
+}
+
+/// The id of a Parse of a text with a constant that has the moment of the Parse: no other Parse means the same.
+#[cold]
+pub(crate) fn identify_dated(requests: &mut Requests<'_>, parse: &Parse<'_>, statement: &Statement) -> StatementId {
+    let moment = requests.now.micros_since(Time::ZERO).to_be_bytes();
+    let session = requests.session.identity.serial.0.to_be_bytes();
+    let meaning = [statement.id.bytes(), &session, &moment].into_iter().map(Some);
     prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
 }
 

@@ -7,6 +7,7 @@
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
+mod dated;
 mod moving;
 mod on_server;
 
@@ -63,13 +64,15 @@ pub struct Statement {
     sketch: Sketch,
     /// What it returns is not its own to say.
     pub varies: bool,
+    /// A constant in it has the moment at which it was prepared: it is not shared.
+    pub is_dated: bool,
 }
 
 impl Statement {
     fn new(id: StatementId, parse: &Parse<'_>, sketch: Sketch) -> Statement {
         let name = format!("pgweir_{id}").into_bytes().into();
-        let varies = shape::varies(parse.query);
-        Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch, varies }
+        let (varies, is_dated) = (shape::varies(parse.query), dated::has_dated_constant(parse.query));
+        Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch, varies, is_dated }
     }
 
     pub fn query(&self) -> &[u8] {

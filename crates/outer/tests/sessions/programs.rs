@@ -504,3 +504,20 @@ fn temp_buffers_are_a_sessions_own() {
         ],
     );
 }
+
+#[test]
+fn a_constant_that_is_a_moment_is_that_of_its_own_session() {
+    let stage = stage();
+    let value = |answer: Answer| answer.value().expect("one value").to_owned();
+    for text in [
+        "select 'now'::timestamptz::text",
+        "select timestamptz 'Now'::text",
+        "select lower('[now,infinity)'::tstzrange)::text",
+    ] {
+        let (mut one, mut other) = (stage.client(), stage.client());
+        let first = value(one.extended("moment", text, &[]).expect("connected"));
+        let between = value(other.query("select clock_timestamp()::text").expect("connected"));
+        let second = value(other.extended("moment", text, &[]).expect("connected"));
+        assert!(first < between && between < second, "{text}: {first}, {between}, {second}");
+    }
+}
