@@ -200,6 +200,9 @@ impl Tracker {
         if reading.redefines() && self.state().makes_temporary() {
             left |= Pins::TEMPORARY;
         }
+        if reading.is_unknown() && listening::says_listen(text) {
+            left |= Pins::LISTEN;
+        }
         let pins = left | self.pinning.pins() & Pins::ended_by(reading.marks);
         if pins.is_empty() {
             return;

@@ -157,13 +157,35 @@ fn what_something_inside_a_statement_says_comes_from_its_client() {
     stage.assert_healthy();
 }
 
+/// Where a name is cut depends on the server's encoding, and UESCAPE names any character as the one that escapes: who listens to such a name
+/// keeps its server.
+#[test]
+fn a_name_that_is_not_read_is_heard_by_one_that_keeps_its_server() {
+    let mut stage = stage();
+    let (mut hearer, mut teller) = (stage.client(), stage.client());
+    let long = format!("x{}", "é".repeat(40));
+    for name in [long.as_str(), "U&\"d!0061ta\" UESCAPE '!'"] {
+        ask(&mut hearer, &format!("listen {name}"));
+        for number in 0..3 {
+            ask(&mut teller, &format!("notify {name}, '{number}'"));
+            assert_eq!(hear(&mut hearer).payload, number.to_string(), "{name}");
+            ask(&mut hearer, "select 1");
+        }
+        ask(&mut hearer, "unlisten *");
+        ask(&mut teller, &format!("notify {name}, 'not heard'"));
+        is_silent(&mut hearer);
+    }
+    stage.assert_healthy();
+}
+
 /// PostgreSQL cuts names after 63 bytes.
 #[test]
 fn a_name_in_whatever_way_it_is_written_is_heard() {
     let mut stage = stage();
     let (mut hearer, mut teller) = (stage.client(), stage.client());
     let long = "n".repeat(70);
-    for name in [long.as_str(), "U&\"d\\0061ta\"", "u&\"\\0441\\043B\\043E\\043D\"", "\"Two \"\" words\""] {
+    let names = [long.as_str(), "U&\"d\\0061ta\"", "u&\"\\0441\\043B\\043E\\043D\"", "\"Two \"\" words\""];
+    for name in names {
         ask(&mut hearer, &format!("listen {name}"));
         ask(&mut teller, &format!("notify {name}, 'well'"));
         assert_eq!(hear(&mut hearer).payload, "well", "{name}");
