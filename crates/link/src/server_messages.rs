@@ -57,6 +57,8 @@ fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
                 && matching::reads_description(answers.server, header.tag)
         }
         tag::NOTIFICATION => answers.pool.rules.follows() || matches!(answers.server.state(), State::Listening),
+        // Where its client has named statements, it may say how long one of them took.
+        tag::NOTICE => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX && naming::has_names(answers),
         _ => false,
     }
 }
@@ -235,6 +237,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             Ok(false)
         }
         tag::NOTIFICATION => Ok(listening::notification(answers, body)),
+        tag::NOTICE => Ok(clients && !naming::says_it_by_name(answers, header.tag, body)),
         tag::DATA_ROW => {
             match answers.tracker() {
                 Some(tracker) => tracker.inspection.check_row(body),
@@ -264,6 +267,11 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     if answers.server.ledger.owner() == Some(Answerer::Prelude) && fields.sqlstate().is_some_and(misnames) {
         // It has other prepared statements than the pooler believes.
         answers.server.kept.on_server.clear();
+    }
+    let prepares = answers.server.ledger.front().is_some_and(|expect| matches!(expect, Expect::Parse(Some(_))));
+    if prepares && fields.sqlstate() == Some(sqlstate::DUPLICATE_PSTATEMENT) {
+        // A client has given a statement the pooler's name for another: on this server nobody can have that any more.
+        answers.server.end.close_needed = Some("a prepared statement has the pooler's name");
     }
     if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
         && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
@@ -304,7 +312,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         Some(Answerer::Prepare | Answerer::Prelude | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
     };
     answers.server.end.fatal_error_forwarded |= clients && fields.is_fatal();
-    clients && !overdue::says_it_was_late(answers, &fields, body) && !naming::says_it_by_name(answers, body)
+    clients && !overdue::says_it_was_late(answers, &fields, body) && !naming::says_it_by_name(answers, tag::ERROR, body)
 }
 
 fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {

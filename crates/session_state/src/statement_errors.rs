@@ -1,4 +1,4 @@
-//! Errors in which PostgreSQL names a prepared statement. Its client reads its own name there, not the one on the server.
+//! Errors and notices in which PostgreSQL names a prepared statement. Its client reads its own name there, not the one on the server.
 //!
 //! Promises: an error does not become longer by more than a name of PostgreSQL's, whatever its client has made the server say.
 
@@ -12,11 +12,17 @@ use crate::prepared::{RESERVED, StatementId, StatementNames};
 
 const DIGITS: usize = 32;
 
-/// The body of an ErrorResponse with the client's name of a statement in place of the server's. `None`: it names none.
+/// The body of an ErrorResponse or a NoticeResponse with the client's name of a statement in place of the server's. `None`: it names none.
 pub fn with_client_name(body: &[u8], names: &StatementNames) -> Option<Vec<u8>> {
     let fields = Fields::decode(body);
-    // Too few parameters are 08P01: "bind message supplies 1 parameters, but prepared statement "…" requires 2".
-    let codes = [sqlstate::UNDEFINED_PSTATEMENT, sqlstate::DUPLICATE_PSTATEMENT, sqlstate::PROTOCOL_VIOLATION];
+    // Too few parameters are 08P01: "bind message supplies 1 parameters, but prepared statement "…" requires 2". What PostgreSQL logs, and the
+    // client has asked for by client_min_messages, has 00000: "duration: 0.1 ms  parse …: select 1".
+    let codes = [
+        sqlstate::UNDEFINED_PSTATEMENT,
+        sqlstate::DUPLICATE_PSTATEMENT,
+        sqlstate::PROTOCOL_VIOLATION,
+        sqlstate::SUCCESS,
+    ];
     if !codes.contains(&fields.sqlstate()?) {
         return None;
     }
@@ -95,7 +101,8 @@ mod tests {
         let (names, statement) = names(b"mine");
         let theirs = server_name(&statement);
         let (said, requires) = (format!("{SAID}{theirs}\" already exists"), format!("{SAID}{theirs}\" requires 2"));
-        for (code, message) in [("42P05", &said), ("26000", &said), ("08P01", &requires)] {
+        let lasted = format!("duration: 0.1 ms  execute {theirs}: select 1");
+        for (code, message) in [("42P05", &said), ("26000", &said), ("08P01", &requires), ("00000", &lasted)] {
             let renamed = with_client_name(&error(code, message), &names).expect("it names one");
             let expected = message.replace(&theirs, "mine");
             let expected = format!("SERROR\0C{code}\0M{expected}\0Wit says {message}\0\0");

@@ -106,3 +106,22 @@ fn a_large_statement_is_carried() {
     let answer = client.prepared("bulk", &values).expect("it is kept");
     assert_eq!(answer.tags, [format!("INSERT 0 {VALUES}")], "{:?}", answer.errors);
 }
+
+#[test]
+fn what_postgres_logs_for_its_client_has_the_clients_names() {
+    let (stage, _) = stage(2);
+    let mut client = stage.client();
+    client.query("set client_min_messages = log; set log_min_duration_statement = 0").expect("connected");
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        let answer = client.extended("", "select 1", &[]).expect("connected");
+        assert!(answer.errors.is_empty(), "{answer:?}");
+        let answer = match said.is_empty() {
+            true => client.extended("mine", "select 2", &[]),
+            false => client.prepared("mine", &[]),
+        };
+        said.extend(answer.expect("connected").notices.into_iter().map(|notice| notice.message));
+    }
+    assert!(said.iter().filter(|message| message.contains("mine")).count() >= 3, "{said:?}");
+    assert!(said.iter().all(|message| !message.contains("pgweir_")), "{said:?}");
+}
