@@ -149,7 +149,10 @@ impl Cancels {
     pub(super) fn deadline_reached(&mut self, now: Time) {
         while let Some(request) = self.under_way.first_entry().filter(|first| first.get().since + self.patience <= now)
         {
-            self.news.push_back((request.remove().asker, CancelNews::Over));
+            let UnderWay { asker, awaited, .. } = request.remove();
+            // It has ended while this door's predecessor lived, which has panicked: nobody says so again.
+            self.has_predecessor &= awaited != Awaited { count: 0, predecessor: true };
+            self.news.push_back((asker, CancelNews::Over));
         }
     }
 }

@@ -21,7 +21,7 @@ use wire::frontend::Query;
 use crate::answers::Answers;
 use crate::confirming;
 use crate::pinned::count_pinned;
-use crate::pool::{LocalBuffers, Pool};
+use crate::pool::Pool;
 use crate::session::Session;
 
 /// Resets a server whose state is not known.
@@ -121,8 +121,8 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
 /// server is closed instead of handed out again.
 fn note_local_buffers(server: &mut Server, pool: &mut Pool) {
     let sets = server.kept.session_state.as_ref().is_some_and(|state| state.sets_local_buffers());
-    if sets && pool.servers.sets_local_buffers == LocalBuffers::AsConfigured {
-        pool.servers.sets_local_buffers = LocalBuffers::SetNow;
+    if sets {
+        pool.servers.sets_local_buffers.set();
     }
 }
 

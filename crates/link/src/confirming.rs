@@ -102,8 +102,8 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     // It is too long to be kept.
     let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
     let before = Arc::clone(&answers.server.kept.parameters);
-    if is_news(answers, index, value) {
-        learn_news(answers, index, value);
+    if is_configured(answers, index, value) {
+        learn_configured(answers, index, value);
         if answers.server.ledger.owner() == Some(Answerer::Replay) {
             answers.server.kept.parameters = answers.caches.interned.intern(changed);
             return is_told(answers, index, value);
@@ -136,15 +136,21 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     false
 }
 
-/// All servers of the pool will report this, and sessions that have set nothing else are to have it.
+/// RESET gives the server this value from now on. If it is not what the pool knows, all its servers will report it, and sessions that have set
+/// nothing else are to have it.
 #[cold]
-fn learn_news(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
-    let Some(report) = &answers.pool.welcome.report else { return };
-    // It is too long to be kept.
-    let Some(parameters) = report.parameters.with(index, value) else { return };
+fn learn_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
     if let Some(at_reset) = answers.server.kept.at_reset.with(index, value) {
         answers.server.kept.at_reset = answers.caches.interned.intern(at_reset);
     }
+    // The pool knows it already.
+    let Some(report) =
+        answers.pool.welcome.report.as_ref().filter(|report| report.parameters.get(index) != Some(value))
+    else {
+        return;
+    };
+    // It is too long to be kept.
+    let Some(parameters) = report.parameters.with(index, value) else { return };
     let report = report.with(answers.caches.interned.intern(parameters), &answers.caches.tracked);
     answers.pool.welcome.take(report, true);
 }
@@ -158,17 +164,14 @@ fn is_told(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
     true
 }
 
-/// Whether a server reports another value of a parameter that nobody has set there: PostgreSQL's configuration has changed, for all
-/// servers of the pool.
-fn is_news(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
-    let Some(report) = answers.pool.welcome.report.as_ref().filter(|_| index != Tracked::APPLICATION_NAME) else {
-        return false;
-    };
+/// Whether a server reports another value of a parameter than it had by itself, and nobody has set it there: PostgreSQL's configuration has
+/// changed.
+fn is_configured(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
     let (kept, owner) = (&answers.server.kept, answers.server.ledger.owner());
-    let begins = report.parameters.get(index);
+    let own = kept.at_reset.get(index).filter(|_| index != Tracked::APPLICATION_NAME);
     // A replay resets what another session has set.
-    let is_as_begun = begins == kept.parameters.get(index) || owner == Some(Answerer::Replay);
-    if !is_as_begun || begins == Some(value) || kept.begins.is_some() {
+    let is_as_begun = own == kept.parameters.get(index) || owner == Some(Answerer::Replay);
+    if own.is_none() || !is_as_begun || own == Some(value) || kept.begins.is_some() {
         return false;
     }
     match owner {
@@ -179,10 +182,10 @@ fn is_news(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
             let is_alone = answers.server.transaction.status == Status::Idle;
             answers.pool.rules.follows() && is_alone && !may_have_set
         }),
-        Some(Answerer::Replay) => answers.session.as_ref().is_some_and(|(_, session)| {
-            begins == session.parameters.get(index)
-                && replaying::resets(session, answers.server) & 1 << (index & 31) != 0
-        }),
+        Some(Answerer::Replay) => answers
+            .session
+            .as_ref()
+            .is_some_and(|(_, session)| replaying::resets(session, answers.server) & 1 << (index & 31) != 0),
         Some(Answerer::Chore) => matches!(answers.server.state(), State::Busy(Chore::WaitEvents | Chore::Unlisten)),
         _ => false,
     }

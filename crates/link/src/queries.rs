@@ -1,7 +1,7 @@
 //! A client's Query and FunctionCall.
 
 use connections::server::Expect;
-use session_state::state::{Effects, Pins, Reading, Remedy};
+use session_state::state::{Effects, Pins, Reading, Remedy, TEMP_BUFFERS};
 use session_state::tracker::Split;
 use wire::HEADER_LEN;
 use wire::frontend::Query;
@@ -60,6 +60,9 @@ pub(crate) fn query_followed(
     } else {
         Effects::default()
     };
+    if effects.set(TEMP_BUFFERS) {
+        requests.pool.servers.sets_local_buffers.set();
+    }
     // Only these two may note something of a text that is not sent yet.
     if !announcing::may_define(requests, text, reading) || !listening::may_listen(requests, &mut effects) {
         return false;

@@ -73,8 +73,8 @@ pub(crate) fn resets(session: &Session, server: &Server) -> u32 {
     session.parameters.resettable(&server.kept.at_reset) & !session.own.now
 }
 
-/// A server has refused the session's role, which is no more, or no more its login's to assume. Whether the session's first request does
-/// nothing but set another one, or none: then it gives the old one up, and the request can be sent.
+/// A server has refused the session's role, which is no more, or no more its login's to assume. Whether the session's first request, a simple
+/// query, does nothing but take that role away: then it can be sent to a server without the role.
 pub fn forgets_role(session: &mut Session, caches: &mut Caches) -> bool {
     let inbox = &session.incoming.inbox;
     let Ok(Some(header)) = Header::parse(inbox) else { return false };
@@ -83,8 +83,10 @@ pub fn forgets_role(session: &mut Session, caches: &mut Caches) -> bool {
         return false;
     };
     let Some(rules) = caches.reader.rules(&session.parameters) else { return false };
-    let sets_role = Effects::read(&Text::new(query.text, rules), &caches.tracked).only_set_role();
-    sets_role && session.tracker.as_mut().is_some_and(|tracker| tracker.journal.forget_role())
+    let Some(reset) = Effects::read(&Text::new(query.text, rules), &caches.tracked).only_reset_role() else {
+        return false;
+    };
+    session.tracker.as_mut().is_some_and(|tracker| tracker.journal.forget_role(reset))
 }
 
 /// The server has accepted its session's parameters. They now have the values that the server reports.

@@ -200,7 +200,8 @@ impl Tracker {
         if reading.redefines() && self.state().makes_temporary() {
             left |= Pins::TEMPORARY;
         }
-        if reading.is_unknown() && listening::says_listen(text) {
+        // Its channel may have a name that servers cut at different places, or one with UESCAPE.
+        if reading.is_unknown() && unseen::has_word(text, b"listen") {
             left |= Pins::LISTEN;
         }
         let pins = left | self.pinning.pins() & Pins::ended_by(reading.marks);
@@ -208,7 +209,8 @@ impl Tracker {
             return;
         }
         self.pinning.suspect(pins);
-        self.unseen.note(text, pins.any(Pins::TEMPORARY));
+        self.unseen.note(text);
+        self.unseen.used_temporary |= reading.marks.any(Marks::TEMPORARY) || side_effects.any(SideEffects::TEMPORARY);
         self.unseen.makes_temporary |=
             reading.marks.any(Marks::TEMPORARY) || reading.side_effects.any(SideEffects::TEMPORARY);
         // What no check finds, and no tag tells.
@@ -423,7 +425,7 @@ impl Tracker {
     pub fn settle(&mut self, now: Time, is_strict: bool, base: &Base) -> Settled {
         self.pinning.believe_lasting();
         let suspects = self.pinning.suspects();
-        if self.unseen.says_reset && suspects.any(Pins::SETTINGS) {
+        if self.unseen.says_reset() && suspects.any(Pins::SETTINGS) {
             // The server does not list them.
             let state = Arc::clone(self.state());
             let dotted = state.names().chain(self.journal.first().names()).filter(|name| name.contains(&b'.'));
@@ -436,6 +438,7 @@ impl Tracker {
         let wanted = if is_strict || may_be_reset { suspects | Pins::ANYTHING } else { suspects };
         if self.inspection.is_due() && wanted.any(Pins::CHECKABLE) {
             let suspected = self.pinning.take_suspects() | self.pinning.pins();
+            self.unseen.ask();
             return Settled::MustCheck(self.inspection.begin(wanted, suspected, self.journal.now().is_hasty(), base));
         }
         self.restarting.take_reported();
@@ -452,6 +455,7 @@ impl Tracker {
             return false;
         };
         let Some(checked) = row.and_then(|row| check.read(&row)) else {
+            self.unseen.ask_again();
             if !circumstances.is_readable {
                 // Kept is what a text says that it makes, and nothing for not being understood.
                 let is_said = !suspected.any(Pins::UNKNOWN);
@@ -465,6 +469,7 @@ impl Tracker {
             return false;
         };
         self.unseen.makes_temporary = false;
+        self.unseen.used_temporary |= checked.pins.any(Pins::TEMPORARY);
         let reported = self.restarting.take_reported();
         self.unseen.reset_parameters = checked.settings.as_ref().map_or(0, |listed| reported & !tracked.bits(listed));
         let unsuspected = !(checked.pins & !suspected).is_empty();
@@ -474,7 +479,7 @@ impl Tracker {
             // What is set is what the server lists, but for names with a dot: those it does not list.
             state.forget_listed();
         }
-        let mut reset = checked.reset(self.journal.first(), self.unseen.says_reset);
+        let mut reset = checked.reset(self.journal.first(), self.state(), self.unseen.asked_reset());
         if self.unseen.has_reset_role(self.journal.first(), self.state(), &checked.named) {
             reset.push(b"role"[..].into());
         }
@@ -484,7 +489,6 @@ impl Tracker {
             self.learn(&mut state, setting, tracked, circumstances);
         }
         reset.iter().for_each(|name| state.begin_again(name, self.journal.first()));
-        self.unseen.learnt();
         let unchecked = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
         let others = !state.names().filter(unchecked).eq(self.state().names().filter(unchecked));
         let lost = checked.lost(&check, circumstances.base, self.state());

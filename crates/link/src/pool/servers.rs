@@ -46,7 +46,7 @@ pub struct Servers {
 pub enum LocalBuffers {
     #[default]
     AsConfigured,
-    /// The first has done so; idle servers with local buffers are still there.
+    /// The first does so, or has; idle servers with local buffers are still there.
     SetNow,
     Set,
 }
@@ -62,6 +62,15 @@ pub struct OwnServers {
     open: u32,
     /// How many idle servers were closed for sessions in the queue.
     evicted: u32,
+}
+
+impl LocalBuffers {
+    /// A session sets `temp_buffers`, or has set it.
+    pub fn set(&mut self) {
+        if *self == LocalBuffers::AsConfigured {
+            *self = LocalBuffers::SetNow;
+        }
+    }
 }
 
 impl OwnServers {

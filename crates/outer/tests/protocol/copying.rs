@@ -1,6 +1,7 @@
 //! A client that sends the same bytes to PostgreSQL and through pgweir gets the same answers, whatever becomes of its COPY.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use outer::{Client, Message, Stage, Wishes, frontend};
 
@@ -296,7 +297,7 @@ fn told(client: &mut Client, steps: &[Step]) -> Vec<String> {
         }
     }
     // Sync ends whatever is skipped; the row of the query is the last that is to come.
-    if client.send(&[frontend::sync(), frontend::query("select 'the end'")].concat()).is_err() {
+    if client.send(&[frontend::sync(), frontend::query("rollback; select 'the end'")].concat()).is_err() {
         told.push("it was closed".to_owned());
         return told;
     }
@@ -324,6 +325,10 @@ fn read(client: &mut Client, told: &mut Vec<String>) -> Option<u8> {
 fn words(message: &Message) -> String {
     let tag = char::from(message.tag);
     match message.tag {
+        // Which message was not expected inside of the copy may be another: the pooler prepares a named statement by messages of its own.
+        b'E' if message.field(b'M').starts_with("unexpected message type 0x") => {
+            "E 08P01 unexpected message type".to_owned()
+        }
         b'E' => format!("E {} {} {}", message.field(b'S'), message.field(b'C'), message.field(b'M')),
         b'D' => format!("D {:?}", message.columns()),
         b'C' | b'Z' => format!("{tag} {}", String::from_utf8_lossy(&message.body)),
@@ -331,8 +336,8 @@ fn words(message: &Message) -> String {
     }
 }
 
-/// Plays every row against both; `settings`: of the pooler.
-fn compare(settings: Vec<(&'static str, String)>) {
+/// PostgreSQL with tables to copy into, and a pooler with these settings.
+fn stage(settings: Vec<(&'static str, String)>) -> Stage {
     let stage = Stage::set(&Wishes { pool: 2, settings, ..Wishes::default() });
     let _ = stage.direct(
         "do $$ begin execute format('copy (values (''local all all trust''), (''host all all 127.0.0.1/32 trust'')) to %L',
@@ -343,20 +348,30 @@ fn compare(settings: Vec<(&'static str, String)>) {
          create function refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$;
          create trigger refuse before insert on guarded for each statement execute function refuse()",
     );
-    let direct = SocketAddr::from(([127, 0, 0, 1], stage.cluster.port()));
+    stage
+}
+
+/// What is told by whoever listens there, and which rows are there afterwards.
+fn play(stage: &Stage, address: SocketAddr, steps: &[Step]) -> Vec<String> {
+    let _ = stage.direct("truncate copied");
+    let mut client = Client::login(address, "postgres", "postgres").unwrap_or_else(|gone| panic!("login: {gone}"));
+    let mut told = told(&mut client, steps);
+    told.push(format!("copied: {}", stage.direct("select array_agg(a order by a) from copied")));
+    told
+}
+
+fn direct(stage: &Stage) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], stage.cluster.port()))
+}
+
+/// Plays every row against both; `settings`: of the pooler.
+fn compare(settings: Vec<(&'static str, String)>) {
+    let stage = stage(settings);
     let (mut rows, mut differences) = (0, String::new());
     for (protocol, (name, steps)) in
         simple().into_iter().map(|row| ("simple", row)).chain(batches().into_iter().map(|row| ("extended", row)))
     {
-        let play = |address: SocketAddr| {
-            let _ = stage.direct("truncate copied");
-            let mut client =
-                Client::login(address, "postgres", "postgres").unwrap_or_else(|gone| panic!("login: {gone}"));
-            let mut told = told(&mut client, &steps);
-            told.push(format!("copied: {}", stage.direct("select array_agg(a order by a) from copied")));
-            told
-        };
-        let (postgres, pgweir) = (play(direct), play(stage.pooler.address()));
+        let [postgres, pgweir] = [direct(&stage), stage.pooler.address()].map(|address| play(&stage, address, &steps));
         assert!(!postgres.iter().any(|words| words == "silence"), "{protocol}, {name}: {postgres:#?}");
         if postgres != pgweir {
             differences += &format!("\n{protocol}, {name}:\n  PostgreSQL {postgres:?}\n  pgweir     {pgweir:?}");
@@ -383,4 +398,159 @@ fn a_copy_ends_as_in_postgres_where_sessions_are_not_followed() {
 #[test]
 fn a_copy_ends_as_in_postgres_in_session_mode() {
     compare(vec![("pool_mode", "session".to_owned())]);
+}
+
+/// Draws programs: the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        // xorshift64*, by Vigna.
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+    }
+
+    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[self.below(words.len() as u64) as usize]
+    }
+
+    /// CopyData messages and what ends them, or nothing.
+    fn copied(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for _ in 0..self.below(3) {
+            bytes.extend(data(self.pick(&["1\n", "2\n", "x\n", "3\n4\n", "5"])));
+            match self.below(12) {
+                0 => bytes.extend(flush()),
+                1 => bytes.extend(frontend::sync()),
+                _ => {}
+            }
+        }
+        match self.below(8) {
+            0 => {}
+            1 | 2 => bytes.extend(fail()),
+            _ => bytes.extend(done()),
+        }
+        bytes
+    }
+
+    fn simple(&mut self) -> Vec<u8> {
+        const TEXTS: [&str; 10] = [
+            "select 7",
+            "insert into copied values (100)",
+            "select 1/0",
+            "begin",
+            "commit",
+            "rollback",
+            "select 8; select 1/0; select 9",
+            "copy (select 1) to stdout",
+            "set work_mem = '7MB'; show work_mem",
+            "",
+        ];
+        match self.below(3) {
+            0 => [frontend::query(self.pick(&[COPY, COPY, COPY_GUARDED])), self.copied()].concat(),
+            _ => frontend::query(self.pick(&TEXTS)),
+        }
+    }
+
+    fn batch(&mut self) -> Vec<u8> {
+        const TEXTS: [&str; 6] =
+            ["select 7", INSERT, "select 1/0", "copy (select 1) to stdout", "select no_such", "set work_mem = '8MB'"];
+        let mut bytes = Vec::new();
+        for part in 0..1 + self.below(3) {
+            // Each of its own name: what a second Parse of one does is not what is looked for.
+            let name = if self.below(2) == 0 { String::new() } else { format!("n{}_{part}", self.0) };
+            let (sql, copied) = match self.below(3) {
+                0 => (self.pick(&[COPY, COPY, COPY_GUARDED]), self.copied()),
+                _ => (self.pick(&TEXTS), Vec::new()),
+            };
+            bytes.extend(
+                [frontend::parse(&name, sql), frontend::bind(&name, &[]), frontend::execute(), copied].concat(),
+            );
+            if self.below(5) == 0 {
+                bytes.extend(flush());
+            }
+        }
+        if self.below(10) > 0 {
+            bytes.extend(frontend::sync());
+        }
+        bytes
+    }
+
+    /// Some requests, each in a packet of its own or with the next.
+    fn program(&mut self) -> Vec<Step> {
+        let (mut steps, mut packet) = (Vec::new(), Vec::new());
+        for _ in 0..1 + self.below(5) {
+            packet.extend(match self.below(10) {
+                0..=3 => self.simple(),
+                4..=7 => self.batch(),
+                8 => [done(), data("9\n"), fail()].concat(),
+                _ => [flush(), frontend::sync()].concat(),
+            });
+            if self.below(3) == 0 {
+                steps.push(Send(std::mem::take(&mut packet)));
+            }
+        }
+        steps.push(Send(packet));
+        steps
+    }
+}
+
+/// Where PostgreSQL closes a connection of which it has not read all, the reset that follows takes away what it had said last.
+fn is_same(postgres: &[String], pgweir: &[String]) -> bool {
+    let before = |told: &[String]| told.iter().position(|words| words == "it was closed");
+    let (Some(theirs), Some(ours)) = (before(postgres), before(pgweir)) else { return postgres == pgweir };
+    let shared = theirs.min(ours);
+    postgres[..shared] == pgweir[..shared] && postgres.last() == pgweir.last()
+}
+
+/// Whether the pooler has ended a session of which it cannot know what PostgreSQL skips: that is its right behind a COPY by the extended
+/// protocol with a Sync behind its data.
+fn gives_up(steps: &[Step], postgres: &[String], pgweir: &[String]) -> bool {
+    let sent: Vec<u8> =
+        steps.iter().flat_map(|step| if let Send(bytes) = step { bytes.clone() } else { Vec::new() }).collect();
+    let has = |part: &[u8]| sent.windows(part.len()).any(|window| window == part);
+    let copies = has(b"copy copied from stdin\0\0\0") || has(b"copy guarded from stdin\0\0\0");
+    let lost = pgweir.iter().position(|words| words.starts_with("E FATAL 08P01"));
+    copies && lost.is_some_and(|lost| postgres.iter().zip(&pgweir[..lost]).all(|(theirs, ours)| theirs == ours))
+}
+
+/// So many programs, or as many as go into RANDOM_PROGRAMS_SECONDS, from RANDOM_PROGRAMS_SEED on.
+#[test]
+#[ignore = "test-full: finds, about once in three thousand programs, a batch behind a failed COPY that is never answered; it is not mended yet"]
+fn random_programs_are_answered_as_by_postgres() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let until = number("RANDOM_PROGRAMS_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let first = number("RANDOM_PROGRAMS_SEED").unwrap_or(1);
+    let stages = [stage(Vec::new()), stage(vec![("pool_fidelity", "classic".to_owned())])];
+    let (mut seed, mut given_up, mut differences) = (first, 0, String::new());
+    while until.map_or(seed < first + 150, |until| Instant::now() < until) {
+        let steps = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).program();
+        for (stage, fidelity) in stages.iter().zip(["transparent", "classic"]) {
+            let [postgres, pgweir] =
+                [direct(stage), stage.pooler.address()].map(|address| play(stage, address, &steps));
+            assert!(!postgres.iter().any(|words| words == "silence"), "seed {seed}: {postgres:#?}");
+            if is_same(&postgres, &pgweir) {
+                continue;
+            }
+            if gives_up(&steps, &postgres, &pgweir) {
+                given_up += 1;
+                continue;
+            }
+            let shown = steps
+                .iter()
+                .map(|step| if let Send(bytes) = step { bytes.escape_ascii().to_string() } else { String::new() });
+            let sent: Vec<String> = shown.collect();
+            differences +=
+                &format!("\nseed {seed}, {fidelity}: {sent:#?}\n  PostgreSQL {postgres:?}\n  pgweir     {pgweir:?}");
+        }
+        if differences.len() > 20_000 {
+            break;
+        }
+        seed += 1;
+    }
+    println!("{} programs; {given_up} times the session was given up", seed - first);
+    assert!(differences.is_empty(), "{differences}");
+    assert!(given_up * 4 < seed - first, "{given_up} of {} were given up", seed - first);
 }

@@ -137,7 +137,7 @@ const OWN: &[(&str, &str)] = &[
     ("datestyle", "German"),
 ];
 
-const RESETS: [Program; 16] = [
+const RESETS: [Program; 18] = [
     program("reset in DO", OWN, &["do $$begin reset work_mem; end$$", "show work_mem", "show work_mem"]),
     program(
         "reset of a set value in DO",
@@ -195,6 +195,27 @@ const RESETS: [Program; 16] = [
             "show app.other",
             "show lock_timeout",
             "show app.other",
+        ],
+    ),
+    program(
+        "set to nothing, beside a reset of something else",
+        OWN,
+        &[
+            "set app.tenant = ''",
+            "do $$begin reset work_mem; end$$",
+            "show app.tenant",
+            "show work_mem",
+            "show app.tenant",
+        ],
+    ),
+    program(
+        "several NULLs",
+        OWN,
+        &[
+            "unseen: select set_config('timezone', null, false), set_config('app.x', '1', false), set_config('datestyle', null, false)",
+            "show timezone",
+            "show datestyle",
+            "show app.x",
         ],
     ),
     program(
@@ -256,7 +277,7 @@ fn a_reset_out_of_sight_brings_back_what_the_session_began_with() {
 
 const R1: &[(&str, &str)] = &[("options", "-c role=r1")];
 
-const ROLES: [Program; 13] = [
+const ROLES: [Program; 14] = [
     program(
         "role",
         R1,
@@ -327,6 +348,15 @@ const ROLES: [Program; 13] = [
             "select current_user",
         ],
     ),
+    program(
+        "another's session in DO",
+        R1,
+        &[
+            "do $$begin set session authorization plain; end$$",
+            "select current_user, session_user",
+            "select current_user",
+        ],
+    ),
     program("superuser", R1, &["show is_superuser", "reset role", "show is_superuser"]),
 ];
 
@@ -362,23 +392,23 @@ fn a_role_that_is_gone_ends_no_session() {
                 ],
             ),
             program(
-                "renamed, and set anew",
+                "of another's session",
                 &[],
                 &[
-                    "set role r1",
-                    "superuser: alter role r1 rename to r2",
-                    "unseen: select 1",
-                    "set role r2",
-                    "select current_user",
-                    "select current_user",
+                    "set session authorization plain",
+                    "set role r3",
+                    "superuser: revoke r3 from plain",
+                    "reset role",
+                    "select current_user, session_user",
+                    "superuser: grant r3 to plain",
                 ],
             ),
             program(
                 "discarded",
                 &[],
                 &[
-                    "set role r2",
-                    "superuser: alter role r2 rename to r1",
+                    "set role r1",
+                    "superuser: alter role r1 rename to r2",
                     "unseen: select 1",
                     "discard all",
                     "select current_user",
@@ -386,6 +416,37 @@ fn a_role_that_is_gone_ends_no_session() {
             ),
         ],
     );
+}
+
+/// What does nothing, or fails, or sets the role that is gone once more, takes no role away.
+#[test]
+fn a_role_that_is_gone_leaves_nobody_with_the_logins_rights() {
+    let stage = stage();
+    drop(stage.direct("create role r1"));
+    let mut client = stage.client();
+    client.query("set role r1").expect("connected");
+    drop(stage.direct("alter role r1 rename to gone"));
+    let texts = [
+        "",
+        ";",
+        "-- ping",
+        "select current_user",
+        "set role r1",
+        "begin; reset role; rollback",
+        "reset role; select 1/0",
+        "set role nobody",
+    ];
+    for text in texts {
+        // Where the server is another one than before, PostgreSQL refuses the role, and this is an error.
+        client.query(text).expect("it goes on");
+        for _ in 0..3 {
+            let answer = client.query("select current_user").expect("it goes on");
+            assert_ne!(answer.value(), Some("postgres"), "after {text}: {answer:?}");
+        }
+    }
+    let answer = client.query("reset role").expect("it goes on");
+    assert!(answer.errors.is_empty(), "{answer:?}");
+    assert_eq!(client.query("select current_user").expect("connected").value(), Some("postgres"));
 }
 
 #[test]
@@ -454,6 +515,13 @@ fn a_function_that_executes_a_statement_by_name_finds_it() {
 fn temp_buffers_are_a_sessions_own() {
     const STRANGER: &str = "stranger: create temporary table t (n int); insert into t values (1)";
     let stage = stage();
+    // The first in a pool may find servers that do not take it any more; then these are closed.
+    strangers(stage.pooler.address(), &STRANGER["stranger: ".len()..]);
+    let mut first = stage.client();
+    let is_set = |client: &mut Client| client.query("set temp_buffers = '2MB'").expect("connected").errors.is_empty();
+    outer::eventually("a server takes it", || is_set(&mut first));
+    assert!(is_set(&mut stage.client()));
+    drop(first);
     run(
         &stage,
         &[

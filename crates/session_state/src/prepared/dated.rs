@@ -5,21 +5,22 @@
 
 const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
 
-/// Whether a string in this text may be such a constant, or a list or range with one: it begins with such a word, or has one behind a comma.
-/// Rather too often: such a statement is only not shared.
+/// Whether a string in this text may be such a constant, or have one in it, as `'10:00 today'` and `'[now,infinity)'` have. Rather too often:
+/// such a statement is only not shared. Where an odd number of quotes stands before a word, it is in a string; a string in dollars is
+/// looked at only where it begins with the word.
 pub(super) fn has_dated_constant(query: &[u8]) -> bool {
-    let begins = |byte: u8| matches!(byte, b'\'' | b'$' | b',' | b'"' | b'{' | b'[' | b'(');
-    let starts = |&at: &usize| {
-        let before = query[..at].trim_ascii_end().last();
-        before.is_some_and(|byte| begins(*byte))
+    let is_in_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let is_found = |at: usize, len: usize| {
+        let (before, after) = (&query[..at], query.get(at + len));
+        let in_quotes = before.iter().filter(|byte| **byte == b'\'').count() % 2 == 1;
+        let begins = before.trim_ascii_end().ends_with(b"$");
+        (in_quotes || begins) && !is_in_word(before.last()) && !is_in_word(after) && after != Some(&b'(')
     };
-    let ends =
-        |end: usize| query.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte != b'(');
-    let has_string = query.contains(&b'\'') || query.contains(&b'$');
-    has_string
+    let may_have_strings = query.contains(&b'\'') || query.contains(&b'$');
+    may_have_strings
         && WORDS.iter().any(|word| {
-            let found = query.windows(word.len()).enumerate().filter(|(_, found)| found.eq_ignore_ascii_case(word));
-            found.map(|(at, _)| at).filter(starts).any(|at| ends(at + word.len()))
+            let mut found = query.windows(word.len()).enumerate();
+            found.any(|(at, text)| text.eq_ignore_ascii_case(word) && is_found(at, word.len()))
         })
 }
 
@@ -38,6 +39,8 @@ mod tests {
             "select '[2020-01-01, tomorrow)'::daterange",
             "select $$now$$::date",
             "select $x$ now$x$::date",
+            "select timestamp '10:00 today'",
+            "select 'it''s', '04:05 Tomorrow'::timestamp",
         ] {
             assert!(has_dated_constant(text.as_bytes()), "{text}");
         }
@@ -45,7 +48,7 @@ mod tests {
             "select now()",
             "select 'nowhere'",
             "select now, today from t",
-            "select 'right now'",
+            "select 'know'",
             "select coalesce($1, now())",
         ] {
             assert!(!has_dated_constant(text.as_bytes()), "{text}");

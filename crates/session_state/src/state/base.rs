@@ -220,6 +220,15 @@ impl State {
         }
     }
 
+    /// Whether a setting has an empty value, or may have.
+    pub(crate) fn is_set_to_nothing(&self, name: &[u8]) -> bool {
+        let again = self.settings.get(name).and_then(|setting| setting.again.as_ref());
+        again.is_some_and(|again| match again {
+            Again::Value(value) => value.is_empty(),
+            Again::Clause(clause) => clause.trim_ascii_end().ends_with(b"''"),
+        })
+    }
+
     pub(crate) fn has_role(&self) -> bool {
         self.identity.role.is_some()
     }

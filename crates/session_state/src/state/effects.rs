@@ -215,6 +215,14 @@ impl Effect {
     }
 }
 
+/// What a text takes away of the rights that a session has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoleReset {
+    Role,
+    /// The session's authorization as well.
+    All,
+}
+
 /// What a text will do: the effects of its statements, in their order. Each statement has at least one, and is answered by
 /// one command tag, which confirms all that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -308,17 +316,30 @@ impl Effects {
         self.iter().all(|effect| *effect == Effect::Nothing)
     }
 
-    /// It only says which role's rights the session has from now on, or discards all.
-    pub fn only_set_role(&self) -> bool {
-        let is_role = |change: &SettingChange| match change {
-            SettingChange::Set { name, .. } | SettingChange::Reset(name) => is_identity(name),
-            SettingChange::NoRole => true,
-            _ => false,
-        };
-        self.iter().all(|effect| match effect {
-            Effect::Change(changes) => changes.iter().all(is_role),
-            effect => matches!(effect, Effect::DiscardAll | Effect::Committed),
-        })
+    /// It only takes away the session's role, which does not fail; if it takes away another session's authorization, too: that.
+    pub fn only_reset_role(&self) -> Option<RoleReset> {
+        let mut reset = None;
+        for effect in self.iter() {
+            let more = match effect {
+                Effect::Change(changes) => match &changes[..] {
+                    [SettingChange::NoRole] => RoleReset::Role,
+                    [SettingChange::Reset(name)] if **name == *b"role" => RoleReset::Role,
+                    [SettingChange::Reset(name)] if **name == *b"session_authorization" => RoleReset::All,
+                    _ => return None,
+                },
+                Effect::DiscardAll => RoleReset::All,
+                Effect::Committed => continue,
+                _ => return None,
+            };
+            reset = reset.max(Some(more));
+        }
+        reset
+    }
+
+    /// Whether a setting is set, for the session.
+    pub fn set(&self, name: &[u8]) -> bool {
+        let sets = |change: &SettingChange| matches!(change, SettingChange::Set { name: set, .. } if **set == *name);
+        self.iter().any(|effect| matches!(effect, Effect::Change(changes) if changes.iter().any(sets)))
     }
 
     /// What a server's state becomes by a text that only resets; `None`: it does something else, too.
@@ -449,7 +470,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     }
     let is_certain = statement.only_sets_config(text);
     let (mut changes, mut names, mut parameters, mut others) = (Vec::new(), Vec::new(), Vec::new(), false);
-    let mut restarts = None;
+    let mut restarts = Vec::new();
     for call in statement.set_config_calls(text) {
         let Some(name) = call.name else {
             match call.name_parameter {
@@ -464,7 +485,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
         if call.local == Some(true) || is_passing(&name) || tracked.index(&name).is_some() {
             if tracked.index(&name).is_some() && call.local != Some(true) {
                 match is_reset {
-                    true => restarts = Some(name),
+                    true => restarts.push(name),
                     // It may be NULL.
                     false if call.value.is_none() => names.push(name),
                     false => {}
@@ -486,13 +507,15 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
         }
     }
     if names.is_empty() && parameters.is_empty() && !others {
-        return match restarts {
-            _ if !changes.is_empty() => Effect::Change(changes.into()),
-            // Of several, the last to be reported counts.
-            Some(name) => Effect::Restart(name),
-            None => Effect::Nothing,
-        };
+        match (changes.is_empty(), restarts.len()) {
+            (true, 0) => return Effect::Nothing,
+            (true, 1) => return Effect::Restart(restarts.remove(0)),
+            (false, 0) => return Effect::Change(changes.into()),
+            // What is set as well is asked for with it.
+            _ => {}
+        }
     }
+    names.extend(restarts);
     // The server's answer has the value as it is in the end.
     names.extend(changes.into_iter().filter_map(|change| match change {
         SettingChange::Set { name, .. } | SettingChange::Reset(name) => Some(name),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use units::limits;
 
 use super::channels::Channels;
-use super::effects::is_identity;
+use super::effects::{RoleReset, is_identity};
 use super::{Base, SettingChange, State};
 
 #[derive(Debug)]
@@ -92,14 +92,18 @@ impl Journal {
         Journal { now: Arc::clone(&first), before: Arc::clone(&first), first, ..Journal::default() }
     }
 
-    /// The session gives its role up, in no transaction. Whether it had one.
-    pub fn forget_role(&mut self) -> bool {
-        let has_role = self.now.has_role() || self.now.has_authorization();
-        if has_role {
-            Arc::make_mut(&mut self.now).forget(b"session_authorization");
-            self.committed();
+    /// A text is about to be sent that takes the session's role away, and no server takes the role any more: the next one is not given it. If
+    /// the text fails, the session has it still. Whether it had one.
+    pub fn forget_role(&mut self, reset: RoleReset) -> bool {
+        let had_role = match reset {
+            RoleReset::Role => self.now.has_role(),
+            RoleReset::All => self.now.has_role() || self.now.has_authorization(),
+        };
+        if had_role {
+            let name: &[u8] = if reset == RoleReset::All { b"session_authorization" } else { b"role" };
+            Arc::make_mut(&mut self.now).forget(name);
         }
-        has_role
+        had_role
     }
 
     /// What it says between two transactions, for another process.

@@ -31,11 +31,12 @@ use std::sync::Arc;
 pub use crate::pins::{PinSnapshot, Pins};
 pub use base::Base;
 pub use channels::{ListenerWait, Overflow, Subscriptions, is_portable};
-pub use effects::{Effect, Effects};
+pub use effects::{Effect, Effects, RoleReset};
 pub use expectation::Expectation;
 pub use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
 pub(crate) use reading::Note;
 pub use reading::{Defines, KnownRow, Reader, Reading, Sketch, rules_by};
+pub use rights::TEMP_BUFFERS;
 
 use sql::{is_dangerous, quoted_setting, setting_key};
 use units::{limits, milliseconds};
@@ -157,9 +158,8 @@ impl State {
         path.is_some_and(|path| path.bytes().to_ascii_lowercase().windows(7).any(|part| part == b"pg_temp"))
     }
 
-    /// It has set `temp_buffers`, which PostgreSQL takes only before the first use of something temporary on a server.
     pub fn sets_local_buffers(&self) -> bool {
-        self.settings.contains_key(&b"temp_buffers"[..])
+        self.settings.contains_key(TEMP_BUFFERS)
     }
 
     /// What decides, besides the reported parameters, which tables a text's names mean and what its constants are.

@@ -1,4 +1,9 @@
-//! Settings that only a superuser may set, or a role that was granted it: those must be set again by the role that set them.
+//! Settings that only a superuser may set, or a role that was granted it: those must be set again by the role that set them. And one that
+//! not every server takes.
+
+/// The size of local buffers, which a server takes only before something temporary is first used there.
+//= pg18 runtime-config-resource#GUC-TEMP-BUFFERS
+pub const TEMP_BUFFERS: &[u8] = b"temp_buffers";
 
 /// Of PostgreSQL 13 to 18, in order.
 //= pg18 view-pg-settings (context superuser)

@@ -4,17 +4,6 @@ use super::Tracker;
 use crate::state::channels::{self, Overflow};
 use crate::state::{Effect, Pins, SettingChange, base};
 
-/// Whether the word LISTEN is in a text that cannot be read: its channel may have a name that servers cut at different places, or one with
-/// UESCAPE.
-pub(super) fn says_listen(text: &[u8]) -> bool {
-    const LISTEN: &[u8] = b"listen";
-    let is_in_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    text.windows(LISTEN.len()).enumerate().any(|(at, word)| {
-        let before = at.checked_sub(1).and_then(|before| text.get(before));
-        word.eq_ignore_ascii_case(LISTEN) && !is_in_word(before) && !is_in_word(text.get(at + LISTEN.len()))
-    })
-}
-
 impl Tracker {
     /// LISTEN or UNLISTEN has run. `listens`: its server has listened to something, until it is known that it no longer does.
     pub(super) fn listen(&mut self, effect: Effect, listens: &mut bool) {
@@ -67,20 +56,5 @@ impl Tracker {
     pub(super) fn pin_listener(&mut self) {
         let pin = if self.journal.listens_alone() { Pins::LISTEN } else { Pins::NONE };
         self.pinning.replace(Pins::LISTEN, pin);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listen_is_a_word_of_its_own() {
-        for text in ["listen x", "select 1;LISTEN U&\"a\" UESCAPE '!'", "listen\"x\""] {
-            assert!(says_listen(text.as_bytes()), "{text}");
-        }
-        for text in ["unlisten x", "select listener", "select listen_to", ""] {
-            assert!(!says_listen(text.as_bytes()), "{text}");
-        }
     }
 }

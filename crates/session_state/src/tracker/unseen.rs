@@ -3,6 +3,13 @@
 use crate::state::State;
 use crate::state::check::Pair;
 
+/// Words of such texts, by which it may be told what they have done. What the functions say that they call is not known.
+#[derive(Copy, Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+struct Words {
+    none: bool,
+    reset: bool,
+}
+
 /// What is known of it.
 #[derive(Copy, Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Unseen {
@@ -10,28 +17,50 @@ pub struct Unseen {
     pub(super) ran_text: bool,
     /// A text of the transaction is known to make something temporary, not only suspected.
     pub(super) makes_temporary: bool,
-    /// The session has had something temporary on its server, or may have.
-    used_temporary: bool,
+    /// The session has had something temporary on its server.
+    pub(super) used_temporary: bool,
     /// Parameters that code has reset, as bits by their numbers: the server has reported them, and does not list them as set.
     pub(super) reset_parameters: u32,
-    /// A text has the word NONE.
-    says_none: bool,
-    /// A text has the word RESET.
-    pub(super) says_reset: bool,
+    /// Of texts that the server has not been asked about.
+    said: Words,
+    /// Of those that it has been asked about, and has not answered.
+    asked: Words,
+}
+
+/// Whether a text has this word, in whatever way it is written.
+pub(super) fn has_word(text: &[u8], word: &[u8]) -> bool {
+    let is_in_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    text.windows(word.len()).enumerate().any(|(at, found)| {
+        let before = at.checked_sub(1).and_then(|before| text.get(before));
+        found.eq_ignore_ascii_case(word) && !is_in_word(before) && !is_in_word(text.get(at + word.len()))
+    })
 }
 
 impl Unseen {
-    /// A text is about to be sent that may leave something on its server. `temporary`: among that, temporary objects.
-    pub(super) fn note(&mut self, text: &[u8], temporary: bool) {
-        let has = |word: &[u8]| text.windows(word.len()).any(|found| found.eq_ignore_ascii_case(word));
-        self.used_temporary |= temporary;
-        self.says_none |= has(b"none");
-        self.says_reset |= has(b"reset");
+    /// A text is about to be sent that may leave something on its server.
+    pub(super) fn note(&mut self, text: &[u8]) {
+        self.said.none |= has_word(text, b"none");
+        self.said.reset |= has_word(text, b"reset");
     }
 
-    /// The server has been asked.
-    pub(super) fn learnt(&mut self) {
-        (self.says_none, self.says_reset) = (false, false);
+    pub(super) fn says_reset(&self) -> bool {
+        self.said.reset
+    }
+
+    /// The server is being asked what those texts have done.
+    pub(super) fn ask(&mut self) {
+        self.asked = std::mem::take(&mut self.said);
+    }
+
+    /// It has answered: whether RESET was said.
+    pub(super) fn asked_reset(&self) -> bool {
+        self.asked.reset
+    }
+
+    /// Its answer could not be read.
+    pub(super) fn ask_again(&mut self) {
+        self.said.none |= self.asked.none;
+        self.said.reset |= self.asked.reset;
     }
 
     /// The session leaves its server. Whether that may have local buffers by it.
@@ -48,9 +77,36 @@ impl Unseen {
         std::mem::take(&mut self.reset_parameters)
     }
 
-    /// Whether code has run RESET ROLE, in a session that began with a role. Code that says NONE may have run SET ROLE NONE.
+    /// Whether code has run RESET ROLE, in a session that began with a role. A text that says NONE may have run SET ROLE NONE, and one that
+    /// has changed whose session it is has ended the role. A function is taken to have reset it: so its session has no more rights than before.
     pub(super) fn has_reset_role(&self, first: &State, now: &State, named: &[Pair]) -> bool {
-        let is_none = |(name, value): &Pair| name == b"role" && value.is_empty();
-        first.has_role() && now.has_role() && !self.says_none && named.iter().any(is_none)
+        let value = |name: &[u8]| named.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_slice());
+        let is_anothers = value(b"session_authorization").is_some_and(|value| !value.is_empty());
+        let has_none = value(b"role").is_some_and(<[u8]>::is_empty);
+        first.has_role() && now.has_role() && !self.asked.none && has_none && (!is_anothers || now.has_authorization())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_stands_alone() {
+        assert!(has_word(b"do $$begin RESET x; end$$", b"reset") && has_word(b"reset", b"reset"));
+        assert!(!has_word(b"select preset_fn(), resets", b"reset") && !has_word(b"", b"reset"));
+        assert!(has_word(b"listen\"x\"", b"listen") && !has_word(b"unlisten x", b"listen"));
+    }
+
+    #[test]
+    fn what_is_said_behind_a_question_is_not_answered_by_it() {
+        let mut unseen = Unseen::default();
+        unseen.note(b"set role none");
+        unseen.ask();
+        unseen.note(b"reset app.x");
+        assert!(unseen.asked.none && !unseen.asked_reset() && unseen.says_reset());
+        unseen.ask_again();
+        unseen.ask();
+        assert!(unseen.asked.none && unseen.asked_reset() && !unseen.says_reset());
     }
 }

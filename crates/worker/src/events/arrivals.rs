@@ -110,9 +110,14 @@ fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSe
             identity.share_names(&entry.key);
         }
         entry.counts.sessions += 1;
+        let tracker = tables.sessions[conn].tracker.as_ref();
+        if tracker.is_some_and(|tracker| tracker.state().sets_local_buffers()) {
+            entry.servers.sets_local_buffers.set();
+        }
         if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
             tables.agenda.publish(pool);
         }
+        closed_servers::retire_local_buffers(tables, step, pool);
     }
     conn
 }

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use link::pinned::count_pinned;
-use link::pool::LocalBuffers;
 use link::session::{Newcomer, OwnParameters, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
@@ -75,8 +74,8 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         return faults::turn_away(tables, step, conn);
     }
     if let Some(entry) = tables.pools.get_mut(pool) {
-        if sets_local_buffers && entry.servers.sets_local_buffers == LocalBuffers::AsConfigured {
-            entry.servers.sets_local_buffers = LocalBuffers::SetNow;
+        if sets_local_buffers {
+            entry.servers.sets_local_buffers.set();
         }
         entry.counts.sessions += 1;
         entry.counts.totals.logins += 1;
