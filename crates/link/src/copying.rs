@@ -39,6 +39,9 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
         // query that would show it.
         requests.server.end.close_needed = Some(SYNC_LOST);
         return Err(Ending::violation(SYNC_LOST));
+    } else {
+        // What was sent behind the Syncs in doubt tells, once the server answers it.
+        requests.call_for_answers();
     }
     Ok(Some(false))
 }
