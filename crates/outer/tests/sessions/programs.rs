@@ -277,7 +277,7 @@ fn a_reset_out_of_sight_brings_back_what_the_session_began_with() {
 
 const R1: &[(&str, &str)] = &[("options", "-c role=r1")];
 
-const ROLES: [Program; 14] = [
+const ROLES: [Program; 15] = [
     program(
         "role",
         R1,
@@ -355,6 +355,17 @@ const ROLES: [Program; 14] = [
             "do $$begin set session authorization plain; end$$",
             "select current_user, session_user",
             "select current_user",
+        ],
+    ),
+    program(
+        "session authorization in options",
+        &[("options", "-c session_authorization=plain")],
+        &[
+            "select current_user, session_user",
+            "reset all",
+            "select session_user",
+            "reset session authorization",
+            "select session_user",
         ],
     ),
     program("superuser", R1, &["show is_superuser", "reset role", "show is_superuser"]),

@@ -54,6 +54,8 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     for (name, value) in arrival.parameters.iter() {
         match tables.caches.tracked.index(name) {
             Some(index) => parameters.set(index, value),
+            // PostgreSQL passes it over: whose session it is, the login says.
+            None if name.eq_ignore_ascii_case(b"session_authorization") => {}
             None => first.begin_with(name, value),
         }
     }
