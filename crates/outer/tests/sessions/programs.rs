@@ -137,7 +137,7 @@ const OWN: &[(&str, &str)] = &[
     ("datestyle", "German"),
 ];
 
-const RESETS: [Program; 18] = [
+const RESETS: [Program; 17] = [
     program("reset in DO", OWN, &["do $$begin reset work_mem; end$$", "show work_mem", "show work_mem"]),
     program(
         "reset of a set value in DO",
@@ -224,6 +224,9 @@ const RESETS: [Program; 18] = [
         &[
             "unseen: select set_config('work_mem', null, false)",
             "show work_mem",
+            "set work_mem = '2MB'",
+            "set work_mem to default",
+            "show work_mem",
             "begin",
             "set work_mem = '1MB'",
             "unseen: select set_config('work_mem', null, false)",
@@ -252,11 +255,6 @@ const RESETS: [Program; 18] = [
         "set_config of NULL in DO",
         OWN,
         &["do $$begin perform set_config('work_mem', null, false); end$$", "show work_mem", "show work_mem"],
-    ),
-    program(
-        "set to default",
-        OWN,
-        &["set work_mem = '1MB'", "set work_mem to default", "show work_mem", "show work_mem"],
     ),
     program(
         "set local in a function",
