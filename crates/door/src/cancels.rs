@@ -54,7 +54,7 @@ struct UnderWay {
     awaited: Awaited,
 }
 
-/// Who has not yet said that a cancel request is over.
+/// The workers and peers that have not yet answered a cancel request.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 struct Awaited {
     /// So many workers and peers.

@@ -1,4 +1,4 @@
-//! What a door posts: clients that have logged in, to their workers, and places at workers that are not used.
+//! The door's posts: it sends workers the clients that have logged in, and gives back places that no client uses.
 
 use std::sync::Arc;
 

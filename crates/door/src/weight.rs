@@ -2,8 +2,10 @@
 //!
 //! All memory that a client causes counts, in the allocator's sizes: its entries in tables, half a message, its startup
 //! parameters, the state of its authentication. If the sum is above [`limits::LOGIN_BYTES_MAX`], logins are closed
-//! (I10): first those that wait for their refusal, or for the end of a cancel, then those larger than an ordinary one, then the others; of each kind
-//! the oldest first. Those larger than an ordinary one may have a third of it, so that they take no room from the others. An ordinary login takes some milliseconds, so a client that fills the door loses its own logins and not those of others.
+//! (I10): first those that wait for their refusal, or for the end of a cancel, then those larger than an ordinary one,
+//! then the others; of each kind the oldest first. Those larger than an ordinary one may have a third of it, so that
+//! they take no room from the others. An ordinary login takes some milliseconds, so a client that fills the door loses
+//! its own logins and not those of others.
 
 use machine::Violation;
 use machine::action::Actions;

@@ -9,9 +9,12 @@ use session_state::shape::Described;
 use session_state::state::{Defines, Effects, Pins, Reading};
 use session_state::tracker::{Marked, Places};
 use session_state::unnamed;
+use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
 
 use crate::answers::Answers;
+use crate::caches::Caches;
+use crate::session::Session;
 use crate::{announcing, fakes, matching, replaying};
 
 /// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.
@@ -285,23 +288,13 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
         return;
     }
     let (conn, first) = (*conn, Arc::clone(first));
-    let mut statuses = Vec::new();
-    for (index, name) in answers.caches.tracked.names().enumerate() {
-        let value = match () {
-            () if restarting.is_reset(index) => first.get(index),
-            () if restarting.is_set(index) => answers.server.kept.parameters.get(index),
-            () => None,
-        };
-        // It has not changed, or is too long to be kept.
-        let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
-        let Some(changed) = session.parameters.with(index, value) else { continue };
-        session.parameters = answers.caches.interned.intern(changed);
-        ParameterStatus { name: name.as_bytes(), value }.encode(&mut statuses);
-    }
-    if !statuses.is_empty() {
-        answers.flush();
-        answers.actions.send_new(conn, |out| out.extend_from_slice(&statuses));
-    }
+    let reported = &answers.server.kept.parameters;
+    let statuses = take_over(session, answers.caches, |index| match () {
+        () if restarting.is_reset(index) => first.get(index),
+        () if restarting.is_set(index) => reported.get(index),
+        () => None,
+    });
+    report(answers, conn, &statuses);
 }
 
 /// Code has reset these parameters: of those that the session began with, it has the values again, and its client is told.
@@ -314,20 +307,32 @@ pub(crate) fn begin_again(answers: &mut Answers<'_>, reset: u32) {
     if let Some(tracker) = &mut session.tracker {
         tracker.restarting.be_done();
     }
-    let (conn, mut statuses) = (*conn, Vec::new());
-    for (index, name) in answers.caches.tracked.names().enumerate().filter(|(index, _)| reset & 1 << (index & 31) != 0)
-    {
-        // It has not changed, or is too long to be kept.
-        let Some(value) = first.get(index).filter(|value| session.parameters.get(index) != Some(value)) else {
-            continue;
-        };
+    let conn = *conn;
+    let statuses =
+        take_over(session, answers.caches, |index| first.get(index).filter(|_| reset & 1 << (index & 31) != 0));
+    report(answers, conn, &statuses);
+}
+
+/// Gives the session the values that `value_of` has for its parameters' numbers. The messages that report those that
+/// have changed.
+fn take_over<'a>(session: &mut Session, caches: &mut Caches, value_of: impl Fn(usize) -> Option<&'a [u8]>) -> Vec<u8> {
+    let mut statuses = Vec::new();
+    for (index, name) in caches.tracked.names().enumerate() {
+        let value = value_of(index).filter(|value| session.parameters.get(index) != Some(value));
+        let Some(value) = value else { continue };
+        // A value that is too long to be kept is left as it is.
         let Some(changed) = session.parameters.with(index, value) else { continue };
-        session.parameters = answers.caches.interned.intern(changed);
+        session.parameters = caches.interned.intern(changed);
         ParameterStatus { name: name.as_bytes(), value }.encode(&mut statuses);
     }
+    statuses
+}
+
+/// Sends the client these messages behind what it has got so far.
+fn report(answers: &mut Answers<'_>, conn: ConnId, statuses: &[u8]) {
     if !statuses.is_empty() {
         answers.flush();
-        answers.actions.send_new(conn, |out| out.extend_from_slice(&statuses));
+        answers.actions.send_new(conn, |out| out.extend_from_slice(statuses));
     }
 }
 

@@ -57,7 +57,7 @@ fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
                 && matching::reads_description(answers.server, header.tag)
         }
         tag::NOTIFICATION => answers.pool.rules.follows() || matches!(answers.server.state(), State::Listening),
-        // Where its client has named statements, it may say how long one of them took.
+        // A server's log_duration may put a statement's name into a notice; a client is to see its own names.
         tag::NOTICE => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX && naming::has_names(answers),
         _ => false,
     }

@@ -149,7 +149,7 @@ pub enum ToDoor {
     Upgrade(DoorTurn),
 
     // From workers.
-    /// It has carried a cancel out, or has nothing to do. `number`: that of its ticket.
+    /// The worker has carried out a cancel request, or has found no query for it. `number`: the number of its ticket.
     CancelOver {
         number: u32,
     },

@@ -40,7 +40,7 @@ impl Tracked {
         self.names.iter().map(String::as_str)
     }
 
-    /// The bits of those that stand in a list of names and values.
+    /// The bits of the tracked parameters that a list of names and values contains.
     pub(crate) fn bits(&self, listed: &[(Vec<u8>, Vec<u8>)]) -> u32 {
         listed.iter().filter_map(|(name, _)| self.index(name)).fold(0, |bits, index| bits | 1 << (index & 31))
     }

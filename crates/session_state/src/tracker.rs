@@ -255,7 +255,7 @@ impl Tracker {
 
     /// An error came. Whatever follows of the same message does not happen.
     pub fn failed(&mut self) {
-        // What its transaction had set is as before.
+        // The server rolls the transaction's settings back, and reports the values from before it.
         self.restarting.may_report = true;
         self.journal.failed();
         self.restarting.failed();

@@ -71,7 +71,7 @@ pub struct Statements {
     pub spoken: Spoken,
 }
 
-/// What a new server has reported so far, while it is asked for its base.
+/// The reports of a new server, while the pooler asks it for its base.
 #[derive(Debug, Default)]
 pub struct Begins {
     /// The last reported value of each parameter.

@@ -459,7 +459,7 @@ impl Random {
             ["select 7", INSERT, "select 1/0", "copy (select 1) to stdout", "select no_such", "set work_mem = '8MB'"];
         let mut bytes = Vec::new();
         for part in 0..1 + self.below(3) {
-            // Each of its own name: what a second Parse of one does is not what is looked for.
+            // Every statement has a name of its own: this test does not prepare one name twice.
             let name = if self.below(2) == 0 { String::new() } else { format!("n{}_{part}", self.0) };
             let (sql, copied) = match self.below(3) {
                 0 => (self.pick(&[COPY, COPY, COPY_GUARDED]), self.copied()),

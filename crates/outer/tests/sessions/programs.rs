@@ -59,7 +59,7 @@ fn login(address: SocketAddr, begins: &[(&str, &str)]) -> Client {
     client
 }
 
-/// What its client sees of an answer.
+/// The parts of an answer that a program can see, as one line.
 fn seen(answer: Result<Answer, outer::Gone>) -> String {
     match answer {
         Ok(answer) => {

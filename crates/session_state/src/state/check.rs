@@ -78,7 +78,7 @@ impl Checked {
         self.settings.as_ref().is_some_and(|settings| is_listable && !is_in(settings, name))
     }
 
-    /// What a server began with and has no more, unless its session has set it to nothing.
+    /// The names of the settings of a server's base that it no longer has, unless its session has set them to an empty value.
     pub(crate) fn lost(&self, check: &Check, base: &Base, state: &State) -> Vec<Box<[u8]>> {
         let listed = |name: &[u8]| self.settings.iter().flatten().any(|(found, _)| found.eq_ignore_ascii_case(name));
         let unset = |name: &[u8]| self.named.iter().any(|(found, value)| **found == *name && value.is_empty());

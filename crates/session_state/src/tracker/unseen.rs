@@ -21,9 +21,9 @@ pub struct Unseen {
     pub(super) used_temporary: bool,
     /// Parameters that code has reset, as bits by their numbers: the server has reported them, and does not list them as set.
     pub(super) reset_parameters: u32,
-    /// Of texts that the server has not been asked about.
+    /// Words of the texts that no check has covered yet.
     said: Words,
-    /// Of those that it has been asked about, and has not answered.
+    /// Words of the texts that the check under way covers.
     asked: Words,
 }
 
