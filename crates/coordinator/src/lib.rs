@@ -486,7 +486,10 @@ impl Coordinator {
                 self.pools[pool].at_work[usize::from(worker.0)] = classes;
                 self.requests.push(ServerRequest::new(pool, worker, reserve, now));
                 self.grant_requests(now, actions);
-                self.requests.share_report(&self.pools, pool, worker, actions);
+                // The workers here have no mailbox of the other process; `balance` gets its sessions a server of their own.
+                if worker != self.elsewhere() {
+                    self.requests.share_report(&self.pools, pool, worker, actions);
+                }
             }
             ToCoordinator::Opened { pool, worker } => {
                 self.tokens.login_over(pool, worker);

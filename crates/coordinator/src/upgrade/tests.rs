@@ -13,7 +13,7 @@ use machine::upgrade::{ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
 use queueing::board::Board;
 use queueing::classes::{Class, Classes, DEFAULT, LimitKind, Rate};
 use queueing::limiting::{Allowance, Limit};
-use settings::Over;
+use settings::{Over, PoolSize};
 use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Time, WorkerId};
 
 use crate::Coordinator;
@@ -297,6 +297,29 @@ fn a_worker_that_was_renewed_hands_over_too_and_what_it_had_counts_nowhere() {
         "{told:?}"
     );
     assert_eq!((pair.new.clients(), pair.new.held(pool), pair.new.remaining(&active)), (0, 0, Some(3)));
+}
+
+/// The workers of this process cannot send mail to those of the other one.
+#[test]
+fn a_login_report_is_not_requested_for_a_worker_of_the_other_process() {
+    let mut pair = Pair::new(|settings| {
+        with_slow_logins(settings);
+        settings.global.pools.default_pool_size = PoolSize::Fixed(1);
+    });
+    pair.applies(Old, 0);
+    let pool = PoolId(1);
+    pair.turn(Old, Turn::HandOver);
+    let request = || ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() };
+    pair.tell(New, request());
+    assert_eq!((pair.new.held(pool), pair.old.held(pool)), (1, 0));
+    pair.posted.clear();
+    pair.tell(Old, request());
+    assert_eq!((pair.new.held(pool), pair.old.held(pool)), (1, 0), "the pool is at its size");
+    let shares = pair.posted.iter().filter_map(|(side, mail)| match mail {
+        Mail::ToWorker(holder, ToWorker::ShareReport { with, .. }) => Some((*side == New, *holder, *with)),
+        _ => None,
+    });
+    assert_eq!(shares.collect::<Vec<_>>(), []);
 }
 
 /// A pool for which there was no room in the new process at first.
