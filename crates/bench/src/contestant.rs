@@ -159,7 +159,7 @@ impl Premises {
     pub fn copy(&self, contestant: &str, original: &Path) -> Result<PathBuf, String> {
         let path = self.programs.join(format!("program-{contestant}"));
         if !path.exists() {
-            program::copy(original, &path)?;
+            program::place(original, &path)?;
         }
         Ok(path)
     }

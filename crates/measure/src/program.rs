@@ -26,15 +26,23 @@ pub fn version(program: &Path) -> Result<String, String> {
     Ok(first.ok_or_else(|| format!("{} --version says nothing", program.display()))?.to_owned())
 }
 
-/// A copy of a program that every user may run: the original may lie where contestants cannot reach it, and a build may replace it.
+/// Places a program where every user may run it: the original may be where contestants cannot reach it, and a build may replace it.
 ///
-/// By cp(1), so that this process never has it open for writing. A child that another thread forks meanwhile would have it open, too,
+/// A hard link if both are in one file system: a build replaces a program's name, and does not write to its file. Else a copy, by
+/// cp(1), so that this process never has it open for writing. A child that another thread forks meanwhile would have it open, too,
 /// until it runs its own program, and nobody can start a program that somebody may still write (ETXTBSY).
 ///
 /// # Errors
 /// It cannot be read, or not written there.
-pub fn copy(program: &Path, to: &Path) -> Result<(), String> {
+pub fn place(program: &Path, to: &Path) -> Result<(), String> {
     let words = |error: io::Error| format!("cannot copy {}: {error}", program.display());
+    // The program itself, where a symbolic link leads to it.
+    let program = &fs::canonicalize(program).map_err(words)?;
+    let mode = fs::metadata(program).map_err(words)?.permissions().mode();
+    let is_for_all = mode & 0o555 == 0o555;
+    if is_for_all && fs::hard_link(program, to).is_ok() {
+        return Ok(());
+    }
     let output = Command::new("cp").arg("--").args([program, to]).output().map_err(words)?;
     if !output.status.success() {
         return Err(format!("cannot copy {}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim()));

@@ -135,7 +135,7 @@ impl Pooler {
             fs::write(dir.join(name), text).expect("a fresh directory is writable");
         }
         // The account may not reach our build directory (below /root, for example).
-        program::copy(binary, &dir.join("pooler")).expect("the binary is readable");
+        program::place(binary, &dir.join("pooler")).expect("the binary is readable");
         if let Some(Account { uid, gid, .. }) = account {
             for name in ["", "pooler.ini", "users.txt"].into_iter().chain(files.iter().map(|(name, _)| *name)) {
                 std::os::unix::fs::chown(dir.join(name), Some(uid), Some(gid)).expect("root may");

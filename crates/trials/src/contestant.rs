@@ -194,7 +194,7 @@ fn spawn(program: &Program, dir: &Path, account: Option<&Account>) -> Result<Chi
     let changes_itself = program.path.starts_with("/proc");
     let path = if changes_itself { program.path.clone() } else { dir.join(program.name) };
     if !changes_itself {
-        program::copy(&program.path, &path)?;
+        program::place(&program.path, &path)?;
     }
     let mut command = in_its_own_session(&path);
     match account {

@@ -81,7 +81,7 @@ impl Cook {
             fs::create_dir(cook.root.join(dir)).expect("a fresh folder");
             cook.own(&cook.root.join(dir));
         }
-        measure::program::copy(&outer::binary(), &cook.root.join("bin/pgweir")).expect("the binary is readable");
+        measure::program::place(&outer::binary(), &cook.root.join("bin/pgweir")).expect("the binary is readable");
         cook
     }
 
