@@ -1,9 +1,12 @@
 //! A PostgreSQL with a pooler before it, as one test wishes them.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use client::Connection as Client;
+use client::{Connection as Client, Gone, frontend};
 use demo::{Binaries, Cluster, Options};
 
 use crate::patience::eventually;
@@ -177,6 +180,40 @@ impl Stage {
                    and application_name <> 'pgweir observer'";
         self.direct(sql).parse().expect("a count")
     }
+}
+
+impl Drop for Stage {
+    /// A failed test shows the sessions of both sides as they were when it failed.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            return;
+        }
+        let backends = "select string_agg(concat_ws(' ', pid, application_name, state, wait_event_type, wait_event, \
+                        now() - state_change, left(query, 200)), e'\\n' order by pid) from pg_stat_activity where pid <> pg_backend_pid()";
+        match self.cluster.psql(DATABASE, backends) {
+            Ok(rows) => eprintln!("PostgreSQL's backends:\n{rows}"),
+            Err(error) => eprintln!("PostgreSQL does not list its backends: {error}"),
+        }
+        for show in ["show clients", "show servers"] {
+            match console_rows(self.pooler.address(), show) {
+                Ok(rows) => eprintln!("{show}:\n{rows}"),
+                Err(gone) => eprintln!("{show}: {gone}"),
+            }
+        }
+    }
+}
+
+/// The rows of a SHOW, a line each. The console may be what has failed: waits for five seconds at most.
+fn console_rows(address: SocketAddr, show: &str) -> Result<String, Gone> {
+    let mut console = Client::open(address.into(), Duration::from_secs(5))?;
+    console.send(&frontend::startup(&[("user", USER), ("database", "pgbouncer")]))?;
+    console.answer()?;
+    let answer = console.query(show)?;
+    let lines = answer.rows.iter().map(|row| {
+        let values: Vec<&str> = row.iter().map(|value| value.as_deref().unwrap_or("-")).collect();
+        values.join(" ")
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
