@@ -260,6 +260,18 @@ impl Coordinator {
         worker
     }
 
+    /// Whether this process has the worker that gets this mail, and the one that the mail names as its next recipient.
+    fn can_deliver(&self, action: &Action) -> bool {
+        let is_here = |worker: WorkerId| worker.0 < self.homes.workers();
+        match action {
+            Action::Post { mail: Mail::ToWorker(worker, ToWorker::ShareReport { with, .. }), .. } => {
+                is_here(*worker) && is_here(*with)
+            }
+            Action::Post { mail: Mail::ToWorker(worker, _), .. } => is_here(*worker),
+            _ => true,
+        }
+    }
+
     fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
         let is_here = worker != self.elsewhere();
         let entry = &mut self.pools[pool];
@@ -560,6 +572,7 @@ impl machine::Machine for Coordinator {
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
         self.redirect(now, actions);
+        debug_assert!(actions.as_slice().iter().all(|action| self.can_deliver(action)), "{:?}", actions.as_slice());
         self.due = self.find_due();
     }
 
