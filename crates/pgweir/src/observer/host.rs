@@ -14,15 +14,12 @@ use machine::Level;
 use observe::{ACTIVITY, Backend, COUNTS, LOCKS, Lock, State, backends, counts, locks};
 use sql::{Key, Marks, Memo, Rules, Text};
 
-use super::pace::{Pace, stays};
+use super::pace::{PATIENCE, Pace, stays};
 use super::targets::Wanted;
 use super::{Word, wall_clock};
 
 /// How PostgreSQL sees us.
 const NAME: &str = "pgweir observer";
-
-/// How long a server may take to let us in, and for each answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Locks are counted so often while nobody waits for one, and nobody looks.
 const COUNT_EVERY: Duration = Duration::from_secs(60);

@@ -13,6 +13,10 @@ use control::Sight;
 /// A question that took so long is asked again after so many times as long at the soonest, whether it was answered or not.
 const REST: u32 = 20;
 
+/// How long a server may take to let us in, and for each answer. A question counts as this long at most: what takes longer is several waits in
+/// one question, or a machine that was stopped, and the rest after it would make minutes out of seconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// After a failure it is tried again so much later at the soonest.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -34,7 +38,7 @@ pub(super) struct Pace {
 impl Pace {
     /// A question was answered, or has failed, which took so long.
     pub(super) fn after(now: Instant, took: Duration, has_failed: bool) -> Pace {
-        let rest = took * REST;
+        let rest = took.min(PATIENCE) * REST;
         if has_failed {
             let until = Some(now + rest.max(RETRY));
             return Pace { until, backends: until, locks: Some(now + RETRY) };
@@ -74,6 +78,8 @@ mod tests {
             (1, false, Some(Sight::Backends), 20),
             (0, false, Some(Sight::Backends), 0),
             (1, false, Some(Sight::Locks), 0),
+            (60, false, Some(Sight::Backends), 100),
+            (60, true, None, 100),
             (4, true, None, 80),
             (4, true, Some(Sight::Backends), 80),
             (4, true, Some(Sight::Locks), 5),
@@ -82,7 +88,7 @@ mod tests {
         ];
         for (took, has_failed, sight, seconds) in table {
             let pace = Pace::after(now, took * SECOND, has_failed);
-            let first = (0..100).find(|at| pace.allows(now + *at * SECOND, sight));
+            let first = (0..=100).find(|at| pace.allows(now + *at * SECOND, sight));
             assert_eq!(first, Some(seconds), "{took} s, {has_failed}, {sight:?}");
         }
         assert!(Pace::default().allows(now, None));
