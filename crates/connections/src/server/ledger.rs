@@ -13,6 +13,8 @@ mod copying;
 mod counts;
 mod owed;
 
+use std::sync::Arc;
+
 use session_state::access::Access;
 use session_state::prepared::StatementId;
 use units::StatementRow;
@@ -130,6 +132,13 @@ pub struct Entry {
 
 // One is written and read for each message of a client, so it is small.
 const _: () = assert!(size_of::<Entry>() == 28);
+impl Entry {
+    /// Whether it prepares or closes the unnamed statement on the client's behalf.
+    fn brings_unnamed(self) -> bool {
+        self.owner == Answerer::Prepare && matches!(self.expect, Expect::Parse(None) | Expect::Close(None))
+    }
+}
+
 
 /// The server sent a message that is not part of any answer it owes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -243,6 +252,17 @@ impl Ledger {
 
     /// The client's next messages are about this statement.
     #[inline]
+    /// The message that was sent last has this one of the client's names of a statement.
+    pub fn name_last(&mut self, statement: StatementId, name: Arc<[u8]>) {
+        self.owed.name_newest(statement, name);
+    }
+
+    /// The client's name of this statement in the message that is being answered. `None`: that message names another
+    /// statement, or its client has a single name for this one.
+    pub fn name_of(&self, statement: StatementId) -> Option<&[u8]> {
+        self.owed.name_of(statement)
+    }
+
     pub fn speaks_of(&mut self, said: Said) {
         self.next = said;
     }

@@ -13,6 +13,8 @@ pub(super) struct Counts {
     pub(super) changes: u32,
     /// Answers that a message of the client waits for.
     pub(super) verdicts: u32,
+    /// Answers to messages that prepare or close the unnamed statement on the client's behalf.
+    pub(super) unnamed: u32,
 }
 
 impl Counts {
@@ -31,6 +33,7 @@ impl Counts {
             }
             Expect::Parse(Some(_)) | Expect::Close(Some(_)) => step(&mut self.changes),
             Expect::Verdict(_) => step(&mut self.verdicts),
+            _ if entry.brings_unnamed() => step(&mut self.unnamed),
             _ => {}
         }
     }
@@ -45,6 +48,6 @@ impl Counts {
 
     /// No entry is the client's any more.
     pub(super) fn disown(&mut self) {
-        (self.own_readies, self.own_queries) = (0, 0);
+        (self.own_readies, self.own_queries, self.unnamed) = (0, 0, 0);
     }
 }
