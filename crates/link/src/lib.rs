@@ -27,7 +27,7 @@
 //! | `lone_answer` | the commonest of them |
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
-//! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
+//! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `synonyms`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
 //! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, and logged, as they are answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
@@ -90,6 +90,7 @@ pub mod statistics;
 
 pub mod stream;
 pub mod texts;
+mod synonyms;
 mod tracing;
 pub mod unlinked;
 mod vacating;

@@ -12,7 +12,10 @@ pub(crate) fn has_names(answers: &Answers<'_>) -> bool {
 pub(crate) fn says_it_by_name(answers: &mut Answers<'_>, tag: u8, body: &[u8]) -> bool {
     // Its client has gone, or it names none of its statements.
     let Some((conn, session)) = &answers.session else { return false };
-    let renamed = session.statements.names.as_deref().and_then(|names| with_client_name(body, names));
+    let ledger = &answers.server.ledger;
+    let renamed = session.statements.names.as_deref().and_then(|names| {
+        with_client_name(body, |statement| ledger.name_of(statement).or_else(|| names.of_statement(statement)))
+    });
     let (conn, Some(renamed)) = (*conn, renamed) else { return false };
     answers.flush();
     answers.pool.counts.totals.sent += renamed.len() as u64;

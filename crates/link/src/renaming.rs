@@ -17,7 +17,7 @@ use crate::ending::Ending;
 use crate::matching::Match;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
-use crate::{attribution, following, large_statements, matching, pacing, remedies, server_statements, texts};
+use crate::{attribution, following, large_statements, matching, pacing, remedies, server_statements, synonyms, texts};
 
 pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
     let parse = Parse::decode(body)?;
@@ -115,6 +115,7 @@ fn parse_of_a_taken_name(
         server_statements::prepare_as(requests, &taken, false, None);
     }
     requests.sent(Expect::Parse(None));
+    synonyms::sent(requests, parse.name);
     requests.pool.counts.totals.server_parses += 1;
     let again = Parse { name: &taken.name, ..*parse };
     requests.replace(total, in_stream, |out| again.encode(out));
@@ -194,6 +195,7 @@ pub(crate) fn bind(
     requests.sent(if matched == Match::Trial { Expect::TrialBind } else { Expect::Bind });
     let mut prefix = Ok(());
     requests.replace(HEADER_LEN + names.len, in_stream, |out| {
+    synonyms::sent(requests, names.statement);
         prefix = frontend::encode_bind_prefix(out, names.portal, &statement.name, rest_len);
     });
     prefix?;
@@ -251,6 +253,7 @@ pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool
 
 pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
     let close = Close::decode(body)?;
+    synonyms::sent(requests, describe.name);
     if close.target != Target::Statement || close.name.is_empty() || requests.is_passed_over() {
         return Ok(Renamed::No);
     }

@@ -10,9 +10,10 @@
 mod dated;
 mod moving;
 mod on_server;
+mod synonyms;
 
 use std::cell::{Cell, OnceCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::unnamed::Version;
 
 pub use moving::{MovedNames, MovedUnnamed};
 pub use on_server::PreparedOnServer;
+use synonyms::Synonyms;
 
 /// The digest that stands for a statement everywhere. Bytes need no alignment, so what holds one stays small: a server's ledger has
 /// an entry for each message.
@@ -185,7 +187,7 @@ impl Catalog {
 pub struct StatementNames {
     names: BTreeMap<Arc<[u8]>, Named>,
     /// The same the other way round.
-    by_statement: BTreeSet<(StatementId, Arc<[u8]>)>,
+    synonyms: Synonyms,
     /// Changes whose messages are not answered yet, oldest first, in the order of the server's ledger.
     pending: VecDeque<NameChange>,
     bytes: usize,
@@ -266,10 +268,25 @@ impl StatementNames {
         self.names.get(name).map(|named| &named.statement)
     }
 
-    /// What the client calls a statement; one of its names if it has several.
-    pub(crate) fn of_statement(&self, id: StatementId) -> Option<&[u8]> {
-        let (found, name) = self.by_statement.range((id, Arc::default())..).next()?;
-        (*found == id).then_some(&**name)
+    /// What the client calls a statement; one of its names if it has several. The message that is being answered came
+    /// before the changes under way: a name that is being closed still counts, and one that is being prepared counts last.
+    pub fn of_statement(&self, id: StatementId) -> Option<&[u8]> {
+        let closing = |change: &NameChange| change.before.as_ref().is_some_and(|before| before.statement.id == id);
+        let closed = || self.pending.iter().find(|change| closing(change)).map(|change| &*change.name);
+        let settled = self.synonyms.names_of(id).find(|name| !self.is_changing(name));
+        settled.or_else(closed).or_else(|| self.synonyms.names_of(id).next())
+    }
+
+    /// Whether the client has several names for one statement.
+    #[inline]
+    pub fn has_synonyms(&self) -> bool {
+        self.synonyms.are_any()
+    }
+
+    /// The statement of this name, and the name as it is kept.
+    pub fn kept_name(&self, name: &[u8]) -> Option<(StatementId, Arc<[u8]>)> {
+        let (name, named) = self.names.get_key_value(name)?;
+        Some((named.statement.id, Arc::clone(name)))
     }
 
     /// A statement, and the PREPARE that makes SQL's EXECUTE find it.
@@ -430,7 +447,7 @@ impl StatementNames {
                 let (name, id): (Arc<[u8]>, _) = (name.into(), named.statement.id);
                 let before = self.names.insert(Arc::clone(&name), named);
                 self.forget_statement(&name, before.as_ref());
-                self.by_statement.insert((id, name));
+                self.synonyms.insert(id, name);
                 before
             }
             None => {
@@ -445,7 +462,7 @@ impl StatementNames {
     fn forget_statement(&mut self, name: &Arc<[u8]>, before: Option<&Named>) {
         if let Some(before) = before {
             self.bytes -= name.len() + before.statement.len();
-            self.by_statement.remove(&(before.statement.id, Arc::clone(name)));
+            self.synonyms.remove(before.statement.id, name);
         }
     }
 
@@ -518,7 +535,7 @@ mod tests {
         names.insert(b"c", Arc::clone(&one));
         assert_eq!((names.of_statement(one.id), names.of_statement(two.id)), (Some(&b"b"[..]), None));
         names.undo_all();
-        assert_eq!((names.len(), names.by_statement.len()), (0, 0));
+        assert_eq!((names.len(), names.synonyms.len()), (0, 0));
     }
 
     #[test]

@@ -8,12 +8,13 @@ use units::limits;
 use wire::backend::{Fields, field};
 use wire::{put_cstr, sqlstate};
 
-use crate::prepared::{RESERVED, StatementId, StatementNames};
+use crate::prepared::{RESERVED, StatementId};
 
 const DIGITS: usize = 32;
 
-/// The body of an ErrorResponse or a NoticeResponse with the client's name of a statement in place of the server's. `None`: it names none.
-pub fn with_client_name(body: &[u8], names: &StatementNames) -> Option<Vec<u8>> {
+/// The body of an ErrorResponse or a NoticeResponse with the client's name of a statement, which is `name_of` it, in place of the server's.
+/// `None`: it names none.
+pub fn with_client_name<'n>(body: &[u8], name_of: impl Fn(StatementId) -> Option<&'n [u8]>) -> Option<Vec<u8>> {
     let fields = Fields::decode(body);
     // Too few parameters are 08P01: "bind message supplies 1 parameters, but prepared statement "…" requires 2". What PostgreSQL logs, and the
     // client has asked for by client_min_messages, has 00000: "duration: 0.1 ms  parse …: select 1".
@@ -27,7 +28,7 @@ pub fn with_client_name(body: &[u8], names: &StatementNames) -> Option<Vec<u8>> 
         return None;
     }
     let message = fields.message()?;
-    let (place, name) = server_names(message).find_map(|(place, id)| Some((place, names.of_statement(id)?)))?;
+    let (place, name) = server_names(message).find_map(|(place, id)| Some((place, name_of(id)?)))?;
     let mut message = Some([&message[..place.start], shown(name), &message[place.end..]].concat());
     let mut renamed = Vec::with_capacity(body.len() + limits::SHOWN_NAME_LEN_MAX);
     for (letter, text) in fields {
@@ -77,7 +78,7 @@ mod tests {
     use wire::frontend::Parse;
 
     use super::*;
-    use crate::prepared::{Statement, statement_for_tests};
+    use crate::prepared::{Statement, StatementNames, statement_for_tests};
 
     const SAID: &str = "prepared statement \"";
 
@@ -103,13 +104,17 @@ mod tests {
         let (said, requires) = (format!("{SAID}{theirs}\" already exists"), format!("{SAID}{theirs}\" requires 2"));
         let lasted = format!("duration: 0.1 ms  execute {theirs}: select 1");
         for (code, message) in [("42P05", &said), ("26000", &said), ("08P01", &requires), ("00000", &lasted)] {
-            let renamed = with_client_name(&error(code, message), &names).expect("it names one");
+            let renamed = with_client_name(&error(code, message), |id| names.of_statement(id)).expect("it names one");
             let expected = message.replace(&theirs, "mine");
             let expected = format!("SERROR\0C{code}\0M{expected}\0Wit says {message}\0\0");
             assert_eq!(String::from_utf8_lossy(&renamed), expected);
         }
-        assert_eq!(with_client_name(&error("P0001", &said), &names), None, "a client's own words are let be");
-        assert_eq!(with_client_name(b"SERROR\0C26000\0\0", &names), None);
+        assert_eq!(
+            with_client_name(&error("P0001", &said), |id| names.of_statement(id)),
+            None,
+            "a client's own words are let be"
+        );
+        assert_eq!(with_client_name(b"SERROR\0C26000\0\0", |id| names.of_statement(id)), None);
     }
 
     #[test]
@@ -117,7 +122,7 @@ mod tests {
         let (names, statement) = names(&[b'n'; 30_000]);
         let message = server_name(&statement).repeat(1500);
         let body = error("26000", &message);
-        let renamed = with_client_name(&body, &names).expect("it names one");
+        let renamed = with_client_name(&body, |id| names.of_statement(id)).expect("it names one");
         assert!(renamed.len() <= body.len() + limits::SHOWN_NAME_LEN_MAX, "{} bytes", renamed.len());
         assert_eq!(
             Fields::decode(&renamed).message().map(|message| &message[..64]),
@@ -131,10 +136,11 @@ mod tests {
         let theirs = server_name(&statement);
         let none =
             "pgweir_thing, pgweir_, pgweir_00000000000000000000000000000000, pgweir_0000000000000000000000000000000g";
-        let renamed = with_client_name(&error("26000", &format!("{none}, {theirs}")), &names).expect("it names one");
+        let renamed = with_client_name(&error("26000", &format!("{none}, {theirs}")), |id| names.of_statement(id))
+            .expect("it names one");
         let message = Fields::decode(&renamed).message().expect("it has one");
         assert_eq!(String::from_utf8_lossy(message), format!("{none}, mine"));
-        assert_eq!(with_client_name(&error("26000", &theirs[..theirs.len() - 1]), &names), None);
+        assert_eq!(with_client_name(&error("26000", &theirs[..theirs.len() - 1]), |id| names.of_statement(id)), None);
     }
 
     #[test]

@@ -8,12 +8,20 @@ use outer::{Answer, Client, Stage, Wishes, frontend};
 
 fn stage(pool: u32) -> (Stage, SocketAddr) {
     let stage = Stage::set(&Wishes { pool, ..Wishes::default() });
+    trust_everybody(&stage);
+    let direct = direct(&stage);
+    (stage, direct)
+}
+
+fn trust_everybody(stage: &Stage) {
     let _ = stage.direct(
         "do $$ begin execute format('copy (values (''local all all trust''), (''host all all 127.0.0.1/32 trust'')) to %L',
                                     current_setting('hba_file')); end $$; select pg_reload_conf()",
     );
-    let direct = SocketAddr::from(([127, 0, 0, 1], stage.cluster.port()));
-    (stage, direct)
+}
+
+fn direct(stage: &Stage) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], stage.cluster.port()))
 }
 
 /// What a client sends, packet by packet; each ends with ReadyForQuery.
@@ -51,6 +59,59 @@ fn names_are_those_of_postgres() {
         };
         let (postgres, pgweir) = (hear(direct), hear(stage.pooler.address()));
         assert_eq!(pgweir, postgres, "conversation {number}");
+    }
+}
+
+/// Packets in which a text has several names, each with the number of its ReadyForQuery. Every Bind fails, since it has no value for the parameter.
+/// `shares_names`: SQL has the names of the protocol, which `classic` does not map.
+fn pipelines_with_synonyms(shares_names: bool) -> Vec<(Vec<u8>, usize)> {
+    const TEXT: &str = "select $1::int";
+    let parse = |name: &str| frontend::parse(name, TEXT);
+    let bind = |name: &str| [frontend::bind(name, &[]), frontend::execute(), frontend::sync()].concat();
+    let describe = |name: &str| [frontend::frame(b'D', format!("S{name}\0").as_bytes()), frontend::sync()].concat();
+    let close = |name: &str| frontend::close_statement(name);
+    let (query, sync) = (frontend::query, frontend::sync);
+    let deallocate = if shares_names { "deallocate one" } else { "select 8" };
+    vec![
+        ([parse("one"), parse("two"), sync(), bind("two"), bind("one"), bind("two")].concat(), 4),
+        ([bind("two"), parse("two"), sync(), parse("one"), sync()].concat(), 3),
+        ([bind("two"), close("two"), sync(), bind("two"), bind("one")].concat(), 4),
+        ([bind("one"), parse("a0"), sync(), bind("a0"), bind("one")].concat(), 4),
+        ([query(deallocate), bind("one"), bind("a0")].concat(), 3),
+        ([bind("a0"), close("a0"), sync(), describe("a0"), parse("z9"), sync(), bind("z9")].concat(), 5),
+        ([query("begin"), bind("z9"), bind("z9"), query("rollback"), bind("z9")].concat(), 5),
+        ([query("deallocate all"), bind("z9"), parse("z9"), parse("y9"), bind("z9"), bind("y9")].concat(), 4),
+        (
+            [query("begin"), parse("x9"), sync(), query("select 1/0"), bind("x9"), query("rollback"), bind("x9")]
+                .concat(),
+            6,
+        ),
+    ]
+}
+
+/// The answers to these pipelines; with a query between two of them, so that the next one may get another server.
+fn answers_to_synonyms(address: SocketAddr, shares_names: bool) -> Vec<Answer> {
+    let mut client = Client::login(address, "postgres", "postgres").unwrap_or_else(|gone| panic!("login: {gone}"));
+    let mut answers = Vec::new();
+    for (packet, count) in pipelines_with_synonyms(shares_names) {
+        client.send(&packet).expect("it is taken");
+        answers.extend((0..count).map(|_| client.answer().unwrap_or_else(|gone| panic!("{gone}"))));
+        answers.push(client.query("select 7").expect("the session lives"));
+    }
+    answers
+}
+
+#[test]
+fn an_error_has_the_name_in_the_message_that_it_answers() {
+    for settings in [vec![], vec![("chaos_rotate", "1")], vec![("pool_fidelity", "classic")]] {
+        let (shown, shares_names) = (format!("{settings:?}"), settings != [("pool_fidelity", "classic")]);
+        let settings = settings.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+        let stage = Stage::set(&Wishes { pool: 2, workers: 1, settings, ..Wishes::default() });
+        trust_everybody(&stage);
+        let postgres = answers_to_synonyms(direct(&stage), shares_names);
+        let errors = postgres.iter().map(|answer| answer.errors.len()).sum::<usize>();
+        assert!(errors >= 20, "{errors} errors");
+        assert_eq!(answers_to_synonyms(stage.pooler.address(), shares_names), postgres, "{shown}");
     }
 }
 

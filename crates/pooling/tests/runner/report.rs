@@ -55,6 +55,15 @@ impl Report {
         self.lines.push(line);
     }
 
+    /// The line with the statements' names on servers in place of `weir.1`, `weir.2`, as far as they have appeared.
+    pub(crate) fn with_server_names(&self, line: &str) -> String {
+        let mut by_number: Vec<_> = self.statements.iter().map(|(digest, number)| (number, digest)).collect();
+        by_number.sort_by(|one, other| other.cmp(one));
+        by_number.iter().fold(line.to_owned(), |line, (number, digest)| {
+            line.replace(&format!("weir.{number}"), &format!("pgweir_{digest}"))
+        })
+    }
+
     /// A digest as a name says nothing to a reader: `weir.1`, `weir.2`.
     fn name_statements(&mut self, line: &str) -> String {
         const PREFIX: &str = "pgweir_";

@@ -35,7 +35,8 @@
 //! servers wait|log in                        show startup     show mail     show log
 //! ```
 //!
-//! Servers are numbered as they are opened and log in by themselves unless they wait.
+//! Servers are numbered as they are opened and log in by themselves unless they wait. `weir.1` is the name on servers of the statement that
+//! appeared first.
 
 pub(crate) mod client;
 pub(crate) mod lookup;
@@ -57,7 +58,7 @@ pub(crate) const CERTIFICATE_HASH: [u8; 32] = [5; 32];
 pub(crate) const OTHER_HASH: [u8; 32] = [6; 32];
 
 pub(crate) fn run(world: &mut World, line: &str) -> Result<(), String> {
-    let split = words::split(line)?;
+    let split = words::split(&world.report.with_server_names(line))?;
     let mut words = Words::new(&split);
     if words.eat("client") {
         let name = words.bare("the client's name")?;

@@ -1,0 +1,70 @@
+//! One client's names of each statement: several, if it has prepared the same text under several names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::StatementId;
+
+/// The names, by their statements.
+#[derive(Debug, Default)]
+pub(super) struct Synonyms {
+    names: BTreeSet<(StatementId, Arc<[u8]>)>,
+    /// How many statements have a name.
+    statements: usize,
+}
+
+impl Synonyms {
+    pub(super) fn insert(&mut self, id: StatementId, name: Arc<[u8]>) {
+        self.statements += usize::from(!self.has_name(id));
+        self.names.insert((id, name));
+    }
+
+    pub(super) fn remove(&mut self, id: StatementId, name: &Arc<[u8]>) {
+        if self.names.remove(&(id, Arc::clone(name))) {
+            self.statements -= usize::from(!self.has_name(id));
+        }
+    }
+
+    /// A statement's names, in their order.
+    pub(super) fn names_of(&self, id: StatementId) -> impl Iterator<Item = &[u8]> {
+        self.names.range((id, Arc::default())..).take_while(move |(found, _)| *found == id).map(|(_, name)| &**name)
+    }
+
+    fn has_name(&self, id: StatementId) -> bool {
+        self.names_of(id).next().is_some()
+    }
+
+    /// Whether a statement has several names.
+    #[inline]
+    pub(super) fn are_any(&self) -> bool {
+        self.names.len() > self.statements
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_with_two_names_has_synonyms() {
+        let mut synonyms = Synonyms::default();
+        let name = |name: &str| Arc::<[u8]>::from(name.as_bytes());
+        synonyms.insert(1.into(), name("a"));
+        synonyms.insert(2.into(), name("b"));
+        assert!(!synonyms.are_any());
+        synonyms.insert(1.into(), name("c"));
+        assert!(synonyms.are_any());
+        synonyms.insert(1.into(), name("c"));
+        synonyms.remove(3.into(), &name("c"));
+        synonyms.remove(1.into(), &name("a"));
+        assert!(!synonyms.are_any());
+        assert_eq!(synonyms.names_of(1.into()).collect::<Vec<_>>(), [b"c"]);
+        synonyms.remove(1.into(), &name("c"));
+        assert!(!synonyms.has_name(1.into()) && synonyms.has_name(2.into()) && !synonyms.are_any());
+    }
+}
