@@ -328,7 +328,7 @@ fn recall_unnamed(requests: &mut Requests<'_>) -> Renamed {
         return Renamed::Later;
     }
     let version = unnamed.map_or(unnamed::NONE, Unnamed::version);
-    if requests.server.statements.unnamed == version {
+    if requests.server.statements.unnamed == version && !requests.server.ledger.owed().may_skip_unnamed() {
         return Renamed::No;
     }
     // A statement that it EXECUTEs must be on the server when it is parsed.
