@@ -7,7 +7,6 @@ use std::sync::Arc;
 use connections::server::{Answerer, Expect, Server};
 use machine::action::{Actions, Source};
 use session_state::state::{Defines, Reading};
-use settings::PoolMode;
 use units::{ConnId, Time};
 use wire::frontend::tag;
 use wire::{HEADER_LEN, Header};
@@ -16,6 +15,7 @@ use crate::caches::Caches;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::reserving;
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -46,7 +46,7 @@ impl<'a> LoneQuery<'a> {
             // Texts are not read here, except for the pooler's names of prepared statements.
             caches.identify(text, parameters, id);
             server.ledger.speaks_of(caches.said);
-            return server.statements.prepared.is_empty() || rules.mode == PoolMode::Session;
+            return !reserving::reserves_names(rules) || !reserving::has_server_name(text);
         }
         let reading = caches.read(text, parameters, &mut self.pool.names.known, id);
         server.ledger.speaks_of(caches.said);

@@ -2,7 +2,7 @@
 //!
 //! A client that sees these names in pg_prepared_statements could deallocate one and prepare something else for others
 //! to run. Where session state is followed, a text is read for the names that it prepares and deallocates. In `classic`
-//! it is searched for such names, on servers that have any.
+//! it is searched for such names. That is so on every server, since the statement of that name may come to a server later.
 //!
 //! It does not find names after the first 64 kB of a text, names with escapes, and names that a function or a DO block
 //! makes up.
@@ -10,6 +10,7 @@
 use session_state::prepared::RESERVED;
 use settings::PoolMode;
 
+use crate::pool::Rules;
 use crate::requests::{REFUSE_NAME, Requests};
 
 /// Hexadecimal digits after [`RESERVED`].
@@ -18,11 +19,13 @@ const DIGITS: usize = 32;
 /// Whether texts are searched for names.
 #[inline]
 pub(crate) fn searches_names(requests: &Requests<'_>) -> bool {
-    let rules = &requests.pool.rules;
-    !requests.server.statements.prepared.is_empty()
-        && !rules.follows()
-        && rules.mode != PoolMode::Session
-        && !requests.is_passed_over()
+    reserves_names(&requests.pool.rules) && !requests.is_passed_over()
+}
+
+/// Whether names of statements on servers are searched for in the texts of a pool with these rules.
+#[inline]
+pub(crate) fn reserves_names(rules: &Rules) -> bool {
+    !rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0
 }
 
 /// A message with a text is about to be sent. If the text contains such a name, a statement that raises an error is
@@ -37,7 +40,12 @@ pub(crate) fn refuses_names(requests: &mut Requests<'_>, body: &[u8]) -> bool {
 }
 
 /// Whether a text contains the name of a statement on servers, quoted or not.
-fn has_server_name(text: &[u8]) -> bool {
+#[inline]
+pub(crate) fn has_server_name(text: &[u8]) -> bool {
+    text.len() >= RESERVED.len() + DIGITS && text.contains(&b'_') && has_name_at_underscore(text)
+}
+
+fn has_name_at_underscore(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| byte == b'_') {
         let start = (at + 1).checked_sub(RESERVED.len()).map(|start| &rest[start..=at]);
