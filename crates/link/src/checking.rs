@@ -94,7 +94,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
         count_pinned(tracker, answers.pool);
     }
     let reset = tracker.unseen.take_reset_parameters();
-    if reset != 0 {
+    if !reset.is_empty() {
         confirming::begin_again(answers, reset);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use connections::Verdict;
 use connections::server::{Answerer, Chore, Entry, Expect, State};
+use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Tracked;
 use session_state::shape::Described;
 use session_state::state::{Defines, Effects, Pins, Reading};
@@ -188,7 +189,7 @@ fn is_configured(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
         Some(Answerer::Replay) => answers
             .session
             .as_ref()
-            .is_some_and(|(_, session)| replaying::resets(session, answers.server) & 1 << (index & 31) != 0),
+            .is_some_and(|(_, session)| replaying::resets(session, answers.server).contains(index)),
         Some(Answerer::Chore) => matches!(answers.server.state(), State::Busy(Chore::WaitEvents | Chore::Unlisten)),
         _ => false,
     }
@@ -298,18 +299,17 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
 }
 
 /// Code has reset these parameters: of those that the session began with, it has the values again, and its client is told.
-pub(crate) fn begin_again(answers: &mut Answers<'_>, reset: u32) {
+pub(crate) fn begin_again(answers: &mut Answers<'_>, reset: ParameterSet) {
     // The client is gone, or it began with no values of its own.
     let Some((conn, session)) = &mut answers.session else { return };
     let reset = reset & session.own.at_login;
-    let Some(first) = session.reset_to.clone().filter(|_| reset != 0) else { return };
-    session.own.change((reset, 0));
+    let Some(first) = session.reset_to.clone().filter(|_| !reset.is_empty()) else { return };
+    session.own.change((reset, ParameterSet::NONE));
     if let Some(tracker) = &mut session.tracker {
         tracker.restarting.be_done();
     }
     let conn = *conn;
-    let statuses =
-        take_over(session, answers.caches, |index| first.get(index).filter(|_| reset & 1 << (index & 31) != 0));
+    let statuses = take_over(session, answers.caches, |index| first.get(index).filter(|_| reset.contains(index)));
     report(answers, conn, &statuses);
 }
 

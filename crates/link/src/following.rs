@@ -41,7 +41,7 @@ pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &
 }
 
 /// Parameters with which nearly every session begins, and which code hardly ever resets.
-const SAID_BY_DRIVERS: u32 = 1 << Tracked::CLIENT_ENCODING | 1 << Tracked::APPLICATION_NAME;
+const SAID_BY_DRIVERS: [usize; 2] = [Tracked::CLIENT_ENCODING, Tracked::APPLICATION_NAME];
 
 /// Whether answers under way reset settings to the values that the session began with, or may tell that code has done so. Then the server
 /// must get those values first, between two ReadyForQuery.
@@ -49,7 +49,8 @@ fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let base = &server.kept.base;
     let begins_otherwise = session.reset_to.is_some() || !base.is_login();
     let reverts = begins_otherwise && (tracker.is_reverting(base) || tracker.is_reverted());
-    let has_own = tracker.journal.has_first() || session.own.at_login & !SAID_BY_DRIVERS != 0;
+    let has_own =
+        tracker.journal.has_first() || !session.own.at_login.without(SAID_BY_DRIVERS.into_iter().collect()).is_empty();
     (reverts || has_own && tracker.inspection.is_listing()) && server.ledger.owed().awaits_ready()
 }
 

@@ -49,7 +49,7 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
         console,
         parameters: session.parameters.by_name(tracked),
         reset_to: session.reset_to.as_ref().map(|first| first.by_name(tracked)),
-        own: [session.own.now, session.own.at_login].map(|bits| own_names(bits, tracked)),
+        own: [session.own.now, session.own.at_login].map(|own| tracked.names_of(own)),
         confirmed: session.confirmed,
         tracker,
         names,
@@ -114,7 +114,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     if moved.console.is_none() {
         session.let_in(now);
     }
-    let [now, at_login] = moved.own.map(|names| bits(&names, &caches.tracked));
+    let [now, at_login] = moved.own.map(|names| caches.tracked.set_of(names.iter().map(String::as_bytes)));
     session.own = OwnParameters { now, at_login, edition: None };
     session.reset_to = reset_to.map(|first| caches.interned.intern(first));
     session.confirmed = moved.confirmed;
@@ -126,14 +126,4 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
         session.claim.admission = Admission::HasWaited { since };
     }
     session
-}
-
-/// The tracked parameters of these bits, by name: another process may follow others.
-fn own_names(bits: u32, tracked: &Tracked) -> Vec<String> {
-    let own = tracked.names().enumerate().filter(|(index, _)| bits & 1 << (index & 31) != 0);
-    own.map(|(_, name)| name.to_owned()).collect()
-}
-
-fn bits(names: &[String], tracked: &Tracked) -> u32 {
-    names.iter().filter_map(|name| tracked.index(name.as_bytes())).fold(0, |bits, index| bits | 1 << (index & 31))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
+use session_state::parameter_set::ParameterSet;
 use session_state::parameters::{Parameters, Replayed, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
 use session_state::state::{Effects, Risk, State};
@@ -67,10 +68,9 @@ pub fn replay(
     true
 }
 
-/// The tracked parameters to which the session's server is reset, as bits by their numbers: the session has not set them, and RESET gives
-/// the server their values.
-pub(crate) fn resets(session: &Session, server: &Server) -> u32 {
-    session.parameters.resettable(&server.kept.at_reset) & !session.own.now
+/// The tracked parameters to which the session's server is reset: the session has not set them, and RESET gives the server their values.
+pub(crate) fn resets(session: &Session, server: &Server) -> ParameterSet {
+    session.parameters.resettable(&server.kept.at_reset).without(session.own.now)
 }
 
 /// A server has refused the session's role, which is no more, or no more its login's to assume. Whether the session's first request, a simple

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use units::limits;
 
+use crate::parameter_set::ParameterSet;
+
 const FIXED: [&str; 5] =
     ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"];
 
@@ -24,7 +26,8 @@ impl Tracked {
     pub fn new(extra: &[String]) -> Tracked {
         let mut names: Vec<String> = FIXED.iter().map(|&name| name.to_owned()).collect();
         for name in extra {
-            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            let is_known = names.iter().any(|known| known.eq_ignore_ascii_case(name));
+            if !is_known && names.len() < limits::TRACKED_MAX {
                 names.push(name.clone());
             }
         }
@@ -40,9 +43,15 @@ impl Tracked {
         self.names.iter().map(String::as_str)
     }
 
-    /// The bits of the tracked parameters that a list of names and values contains.
-    pub(crate) fn bits(&self, listed: &[(Vec<u8>, Vec<u8>)]) -> u32 {
-        listed.iter().filter_map(|(name, _)| self.index(name)).fold(0, |bits, index| bits | 1 << (index & 31))
+    /// The tracked parameters among these names.
+    pub fn set_of<'n>(&self, names: impl IntoIterator<Item = &'n [u8]>) -> ParameterSet {
+        names.into_iter().filter_map(|name| self.index(name)).collect()
+    }
+
+    /// The names of the tracked parameters in a set: another process may track others.
+    pub fn names_of(&self, set: ParameterSet) -> Vec<String> {
+        let named = self.names.iter().enumerate().filter(|(index, _)| set.contains(*index));
+        named.map(|(_, name)| name.clone()).collect()
     }
 
     pub fn empty(&self) -> Parameters {
@@ -52,6 +61,11 @@ impl Tracked {
     pub const CLIENT_ENCODING: usize = 0;
     pub(crate) const STANDARD_STRINGS: usize = 3;
     pub const APPLICATION_NAME: usize = 4;
+
+    /// Whether a server is ever given this parameter by RESET. Never one that a text is read by: RESET may give another value by now.
+    pub fn is_ever_reset(index: usize) -> bool {
+        !Tracked::decides_meaning(index) && index != Tracked::APPLICATION_NAME
+    }
 
     /// Whether a text is read in another way by it.
     pub(crate) fn decides_meaning(index: usize) -> bool {
@@ -87,24 +101,27 @@ impl Parameters {
         parameters
     }
 
-    /// Those that are known, as bits by their numbers.
-    pub fn known(&self) -> u32 {
-        bits(self.values.iter().map(Option::is_some))
+    /// The parameters whose values are known.
+    pub fn known(&self) -> ParameterSet {
+        self.those(|_, value| value.is_some())
     }
 
-    /// Those that a server gets by RESET, as bits by their numbers; `at_reset`: the values that RESET gives it. Never those that a text is
-    /// read by: RESET may give other ones by now.
-    pub fn resettable(&self, at_reset: &Parameters) -> u32 {
-        let is_set = |index| Tracked::decides_meaning(index) || index == Tracked::APPLICATION_NAME;
-        let pairs = self.values.iter().zip(&at_reset.values).enumerate();
-        bits(pairs.map(|(index, (value, at_reset))| value.is_some() && value == at_reset && !is_set(index)))
+    /// The parameters that a server gets by RESET. `at_reset`: the values that RESET gives it.
+    pub fn resettable(&self, at_reset: &Parameters) -> ParameterSet {
+        self.those(|index, value| value.is_some() && value == at_reset.get(index) && Tracked::is_ever_reset(index))
     }
 
-    /// Those of `base`, but for those whose bits are in `own`.
-    pub fn rebased(&self, base: &Parameters, own: u32) -> Parameters {
+    /// The parameters of which this holds, by their numbers and values.
+    fn those(&self, is_one: impl Fn(usize, Option<&[u8]>) -> bool) -> ParameterSet {
+        let values = self.values.iter().enumerate();
+        values.filter(|(index, value)| is_one(*index, value.as_deref())).map(|(index, _)| index).collect()
+    }
+
+    /// The values of `base`, but for the parameters in `own`.
+    pub fn rebased(&self, base: &Parameters, own: ParameterSet) -> Parameters {
         let mut rebased = self.clone();
         for (index, value) in rebased.values.iter_mut().enumerate() {
-            if let Some(new) = base.get(index).filter(|_| own & 1 << (index & 31) == 0) {
+            if let Some(new) = base.get(index).filter(|_| !own.contains(index)) {
                 *value = Some(new.into());
             }
         }
@@ -186,7 +203,7 @@ impl Parameters {
             if wanted == found {
                 continue;
             }
-            if replayed.resets & 1 << (index & 31) != 0 {
+            if replayed.resets.contains(index) {
                 out.extend_from_slice(b"RESET ");
                 out.extend_from_slice(name.as_bytes());
                 out.push(b';');
@@ -210,13 +227,9 @@ impl Parameters {
 pub struct Replayed<'a> {
     /// Where another application_name than the client's is wanted: it, and the one that the server has.
     pub application: Option<(&'a [u8], &'a [u8])>,
-    /// Those that RESET gives the wanted value, as bits by their numbers. A parameter that is reset follows PostgreSQL's configuration, one
-    /// that is set does not.
-    pub resets: u32,
-}
-
-fn bits(flags: impl Iterator<Item = bool>) -> u32 {
-    flags.enumerate().fold(0, |bits, (index, is_on)| bits | u32::from(is_on) << (index & 31))
+    /// The parameters that RESET gives the wanted value. A parameter that is reset follows PostgreSQL's configuration, one that is set does
+    /// not.
+    pub resets: ParameterSet,
 }
 
 /// What PostgreSQL takes apart at its commas and quotes: `SET` with a string would make it one name.
@@ -360,7 +373,8 @@ mod tests {
         let mut out = Vec::new();
         assert!(login.write_changes(&server, replayed, &tracked, &mut out));
         assert_eq!(String::from_utf8_lossy(&out), "RESET TimeZone;SET standard_conforming_strings='on';");
-        assert_eq!((login.resettable(&server), login.resettable(&tracked.empty())), (0, 0));
+        let none = (ParameterSet::NONE, ParameterSet::NONE);
+        assert_eq!((login.resettable(&server), login.resettable(&tracked.empty())), none);
     }
 
     #[test]

@@ -47,6 +47,7 @@ use sql::Marks;
 use units::{Time, limits};
 
 use crate::catalogue::{Announcement, Known, SideEffects};
+use crate::parameter_set::ParameterSet;
 use crate::parameters::{Reported, Tracked};
 use crate::state::check::{Check, Pair};
 use crate::state::effects::{Effect, Effects, is_identity, is_passing};
@@ -471,7 +472,9 @@ impl Tracker {
         self.unseen.makes_temporary = false;
         self.unseen.used_temporary |= checked.pins.any(Pins::TEMPORARY);
         let reported = self.restarting.take_reported();
-        self.unseen.reset_parameters = checked.settings.as_ref().map_or(0, |listed| reported & !tracked.bits(listed));
+        self.unseen.reset_parameters = checked.settings.as_ref().map_or(ParameterSet::NONE, |listed| {
+            reported.without(tracked.set_of(listed.iter().map(|(name, _)| name.as_slice())))
+        });
         let unsuspected = !(checked.pins & !suspected).is_empty();
         self.pinning.replace(Pins::CHECKABLE, checked.pins);
         let mut state = State::clone(self.state());

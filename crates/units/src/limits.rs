@@ -46,6 +46,9 @@ pub const SHOWN_NAME_LEN_MAX: usize = 63;
 /// A tracked parameter's value.
 pub const PARAMETER_LEN_MAX: usize = 4096;
 
+/// Tracked parameters: a set of them is one word. PostgreSQL 18 reports 17 parameters. `track_extra_parameters` beyond these are not followed.
+pub const TRACKED_MAX: usize = 32;
+
 /// So long PostgreSQL waits for a database to be without anybody, and we keep no free servers there.
 pub const VACATING: Duration = Duration::from_secs(5);
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use connections::{Origin, Permits};
 use queueing::classes::{ClassId, Standing};
+use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Parameters;
 use session_state::prepared::StatementNames;
 use session_state::unnamed::Unnamed;
@@ -22,30 +23,30 @@ pub struct Incoming {
     pub skipping: bool,
 }
 
-/// Which of its parameters it has set itself, as bits by their numbers. What others are follows its pool's servers.
+/// Which of its parameters it has set itself. What others are follows its pool's servers.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct OwnParameters {
-    pub now: u32,
+    pub now: ParameterSet,
     /// In its startup packet.
-    pub at_login: u32,
+    pub at_login: ParameterSet,
     /// The edition of what it was told last that servers begin with; `None`: it comes from another process.
     pub edition: Option<NonZeroU32>,
 }
 
 impl OwnParameters {
     #[must_use]
-    pub fn begun(at_login: u32, edition: NonZeroU32) -> OwnParameters {
+    pub fn begun(at_login: ParameterSet, edition: NonZeroU32) -> OwnParameters {
         OwnParameters { now: at_login, at_login, edition: Some(edition) }
     }
 
     /// It has set one.
     pub fn set(&mut self, index: usize) {
-        self.now |= 1 << (index & 31);
+        self.now.insert(index);
     }
 
     /// It has reset these, and set those.
-    pub fn change(&mut self, (reset, set): (u32, u32)) {
-        self.now = self.now & !reset | self.at_login & reset | set;
+    pub fn change(&mut self, (reset, set): (ParameterSet, ParameterSet)) {
+        self.now = self.now.without(reset) | self.at_login & reset | set;
     }
 }
 

@@ -1,78 +1,71 @@
 //! Tracked parameters that the statements being answered have reset, by index: the server has its own values, and the session what
 //! it began with; but what a statement has set after that is as it was set.
 
+use crate::parameter_set::ParameterSet;
+
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Restarting {
-    reset: u64,
+    reset: ParameterSet,
     /// Reset, and set after that.
-    set: u64,
+    set: ParameterSet,
     /// Both, as far as an error undoes nothing of it.
-    committed: (u64, u64),
+    committed: (ParameterSet, ParameterSet),
     /// Parameters that were reset, and set, since the last `take_own`.
-    own: (u32, u32),
+    own: (ParameterSet, ParameterSet),
     /// Parameters that were reported since the session's statements were last settled, by what the session has run.
-    reported: u32,
+    reported: ParameterSet,
     /// Since the last ReadyForQuery something has run that may have changed parameters which servers report.
     pub(super) may_report: bool,
     /// Some have been, before the last ReadyForQuery: the server may have other values than the session.
     is_done: bool,
 }
 
-fn bit(index: usize) -> u64 {
-    1 << (index & 63)
-}
-
-/// The bit of a parameter in a session's own parameters.
-fn own_bit(index: usize) -> u32 {
-    1 << (index & 31)
-}
-
 impl Restarting {
     pub(super) fn reset(&mut self, index: usize) {
-        self.reset |= bit(index);
-        self.set &= !bit(index);
-        self.own = (self.own.0 | own_bit(index), self.own.1 & !own_bit(index));
+        let one = ParameterSet::one(index);
+        (self.reset, self.set) = (self.reset | one, self.set.without(one));
+        self.own = (self.own.0 | one, self.own.1.without(one));
     }
 
     pub(super) fn reset_all(&mut self) {
-        (self.reset, self.set) = (u64::MAX, 0);
-        self.own = (u32::MAX, 0);
+        (self.reset, self.set) = (ParameterSet::ALL, ParameterSet::NONE);
+        self.own = (ParameterSet::ALL, ParameterSet::NONE);
     }
 
     pub(super) fn set(&mut self, index: usize) {
-        let was_reset = self.reset & bit(index);
-        self.reset &= !was_reset;
+        let was_reset = self.reset & ParameterSet::one(index);
+        self.reset = self.reset.without(was_reset);
         self.set |= was_reset;
-        self.own.1 |= own_bit(index);
+        self.own.1.insert(index);
     }
 
     /// A parameter was reported, and the session may be why.
     pub fn note_reported(&mut self, index: usize) {
-        self.reported |= own_bit(index);
+        self.reported.insert(index);
     }
 
     /// Those that were reported since this was last asked.
-    pub(super) fn take_reported(&mut self) -> u32 {
+    pub(super) fn take_reported(&mut self) -> ParameterSet {
         std::mem::take(&mut self.reported)
     }
 
     /// The parameters that statements have reset, and those that they have set, since the last call.
-    pub fn take_own(&mut self) -> (u32, u32) {
+    pub fn take_own(&mut self) -> (ParameterSet, ParameterSet) {
         std::mem::take(&mut self.own)
     }
 
     pub fn is_any(&self) -> bool {
-        self.reset | self.set != 0
+        !(self.reset | self.set).is_empty()
     }
 
     /// Whether a parameter that is reported now is so because the client has reset it.
     pub fn is_reset(&self, index: usize) -> bool {
-        self.reset & bit(index) != 0
+        self.reset.contains(index)
     }
 
     /// Whether the client has set it after that. A server before PostgreSQL 14 may have reported it when it was still taken for reset.
     pub fn is_set(&self, index: usize) -> bool {
-        self.set & bit(index) != 0
+        self.set.contains(index)
     }
 
     /// The client's ReadyForQuery.

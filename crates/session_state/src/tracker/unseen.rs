@@ -1,5 +1,6 @@
 //! What texts that run code have done, or may have done, that no effect of theirs tells.
 
+use crate::parameter_set::ParameterSet;
 use crate::state::State;
 use crate::state::check::Pair;
 
@@ -19,8 +20,8 @@ pub struct Unseen {
     pub(super) makes_temporary: bool,
     /// The session has had something temporary on its server.
     pub(super) used_temporary: bool,
-    /// Parameters that code has reset, as bits by their numbers: the server has reported them, and does not list them as set.
-    pub(super) reset_parameters: u32,
+    /// Parameters that code has reset: the server has reported them, and does not list them as set.
+    pub(super) reset_parameters: ParameterSet,
     /// Words of the texts that no check has covered yet.
     said: Words,
     /// Words of the texts that the check under way covers.
@@ -73,7 +74,7 @@ impl Unseen {
         self.used_temporary
     }
 
-    pub fn take_reset_parameters(&mut self) -> u32 {
+    pub fn take_reset_parameters(&mut self) -> ParameterSet {
         std::mem::take(&mut self.reset_parameters)
     }
 
