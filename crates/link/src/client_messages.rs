@@ -15,8 +15,8 @@ use crate::ending::{Ending, checked_header};
 use crate::requests::{Renamed, Requests};
 use crate::session::Rest;
 use crate::{
-    attribution, copying, following, large_statements, listening, matching, plain_messages, queries, renaming,
-    reserving, slow,
+    attribution, copying, following, large_statements, listening, malformed, matching, plain_messages, queries,
+    renaming, reserving, slow,
 };
 
 /// How much of a message must be at hand before anything of it is sent.
@@ -52,8 +52,15 @@ pub fn read(requests: &mut Requests<'_>) -> Result<(), Ending> {
         if requests.stream.left() == 0 {
             return Ok(());
         }
-        let goes_on =
-            if requests.session.incoming.inbox.is_empty() { next(requests)? } else { next_from_inbox(requests)? };
+        let dealt_with =
+            if requests.session.incoming.inbox.is_empty() { next(requests) } else { next_from_inbox(requests) };
+        let goes_on = match dealt_with {
+            Err(Ending::Refuse(..)) if answers_come_first(requests) => {
+                requests.stash_rest();
+                false
+            }
+            dealt_with => dealt_with?,
+        };
         if !goes_on {
             return Ok(());
         }
@@ -67,14 +74,7 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     if rest.is_empty() {
         return Ok(true);
     }
-    let header = match checked_header(rest) {
-        Err(_) if answers_come_first(requests) => {
-            requests.stash_rest();
-            return Ok(false);
-        }
-        header => header?,
-    };
-    let goes_on = match header {
+    let goes_on = match checked_header(rest)? {
         Some(header) if is_enough(requests, header, rest)? => {
             let dealt_with = message(requests, header, rest, true)?;
             requests.server.hold.set(!dealt_with || std::mem::take(&mut requests.holds));
@@ -91,21 +91,17 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
 /// Deals with the next message, which began in an earlier read. False: not enough of it is there, or it has to wait.
 fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     loop {
-        let header = match checked_header(&requests.session.incoming.inbox) {
-            Err(_) if answers_come_first(requests) => {
-                requests.stash_rest();
-                return Ok(false);
-            }
-            header => header?,
-        };
+        let header = checked_header(&requests.session.incoming.inbox)?;
         let enough = match header {
             Some(header) => is_enough(requests, header, &requests.session.incoming.inbox)?,
             None => false,
         };
         if let (Some(header), true) = (header, enough) {
             let inbox = std::mem::take(&mut requests.session.incoming.inbox);
-            if !message(requests, header, &inbox, false)? {
+            let dealt_with = message(requests, header, &inbox, false);
+            if !matches!(dealt_with, Ok(true)) {
                 requests.session.incoming.inbox = inbox;
+                dealt_with?;
                 requests.server.hold.begin();
                 requests.stash_rest();
                 return Ok(false);
@@ -130,19 +126,31 @@ fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     }
 }
 
-/// A message is none that PostgreSQL knows, and its client is refused. What it has sent before may have been committed, so that is answered
-/// first: the message waits. A COPY waits for the client instead.
+/// The message at hand ends its session. The messages before it may have been committed, so they are answered first, and
+/// this one waits. Inside COPY IN the server answers nothing before the COPY ends, so the COPY is stopped.
 #[cold]
 fn answers_come_first(requests: &mut Requests<'_>) -> bool {
-    let waits = requests.server.ledger.depth() > 0 && !requests.server.ledger.copying().is_open();
-    if waits {
+    let ledger = &requests.server.ledger;
+    let (copying, depth) = (ledger.copying(), ledger.depth());
+    let in_doubt = copying.is_guarded() && !ledger.is_skipping();
+    if copying.is_open() {
+        copying::stop(requests);
+    } else if depth > 0 || in_doubt {
         requests.call_for_answers();
         requests.server.hold.begin();
+    } else {
+        return false;
     }
-    waits
+    true
 }
 
 fn extent(requests: &Requests<'_>, header: Header) -> Extent {
+    if malformed::has_surplus(header) {
+        return Extent::Whole;
+    }
+    if requests.is_passed_over() {
+        return Extent::Header;
+    }
     let follows = requests.pool.rules.follows();
     match header.tag {
         tag::QUERY | tag::FUNCTION_CALL if follows => Extent::Text,
@@ -168,7 +176,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
         }
         Extent::Text => Ok(whole || at_hand.len() >= limits::CHUNK_LEN_MAX),
         Extent::Whole if whole => Ok(true),
-        Extent::Whole if header.tag == tag::EXECUTE => Ok(false),
+        Extent::Whole if matches!(header.tag, tag::EXECUTE | tag::SYNC | tag::FLUSH) => Ok(false),
         Extent::Whole => {
             // A long unnamed statement passes by length, whatever its size.
             let named = at_hand.get(HEADER_LEN).map(|&first| first != 0);
@@ -199,9 +207,12 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
 fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
     let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
     if requests.server.ledger.copying().is_guarded()
-        && let Some(dealt_with) = copying::guard(requests, header.tag)?
+        && let Some(dealt_with) = copying::guard(requests, header)?
     {
         return Ok(dealt_with);
+    }
+    if malformed::has_surplus(header) && malformed::waits(requests) {
+        return Ok(false);
     }
     if following::waits_for_answers(requests, header.tag, at_hand) {
         requests.call_for_answers();
@@ -238,8 +249,13 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
         tag::EXECUTE if !following::execute(requests, at_hand) => return Ok(false),
         tag::EXECUTE => requests.queries += 1,
         tag::SYNC => requests.ended(Expect::Sync),
+        tag::FLUSH if malformed::has_surplus(header) => requests.sent(Expect::Malformed),
         tag::FUNCTION_CALL => queries::function_call(requests, at_hand),
         tag::COPY_DONE | tag::COPY_FAIL => requests.sent(Expect::CopyEnd),
+        tag::PARSE if requests.is_passed_over() => {
+            requests.pool.counts.totals.client_parses += 1;
+            requests.sent(Expect::Parse(None));
+        }
         tag::PARSE if reserving::refuses_names(requests, &at_hand[HEADER_LEN..]) => requests.sent(Expect::Parse(None)),
         tag::PARSE if whole && listening::calls_listener(requests, &at_hand[HEADER_LEN..]) => return Ok(false),
         tag::PARSE => {
@@ -254,7 +270,7 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
             }
             let goes_on = renamed == Renamed::Yes
                 || if mapped && !named {
-                    renaming::parse_unnamed(requests, at_hand, whole)?
+                    renaming::parse_unnamed(requests, at_hand, whole)
                 } else {
                     parse_unmapped(requests, at_hand, whole, mapped)
                 };

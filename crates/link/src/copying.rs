@@ -9,11 +9,12 @@
 
 use wire::backend::Fields;
 use wire::frontend::{CopyFail, tag};
-use wire::sqlstate;
+use wire::{Header, SqlState, sqlstate};
 
 use crate::answers::Answers;
-use crate::ending::Ending;
+use crate::ending::{Ending, checked_header};
 use crate::findings::Astray;
+use crate::malformed;
 use crate::requests::Requests;
 
 /// PostgreSQL's words when it has lost track of where messages begin.
@@ -25,15 +26,16 @@ const STOPPED: &[u8] = b"stopped by pgweir for a message that is not of a copy";
 /// Deals with a message while it is not known whether the server is in COPY IN. `None`: it is sent like any other.
 /// `Some(false)`: it waits until that is known.
 #[cold]
-pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<bool>, Ending> {
-    if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC | tag::TERMINATE) {
+pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Option<bool>, Ending> {
+    let belongs = matches!(
+        header.tag,
+        tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC | tag::TERMINATE
+    );
+    if belongs && !malformed::has_surplus(header) {
         return Ok(None);
     }
     if requests.server.ledger.copying().is_open() {
-        requests.stream.flush(requests.server_id, requests.actions);
-        requests.server.ledger.stop_copy();
-        requests.server.hold.flush();
-        requests.actions.send_new(requests.server_id, |out| CopyFail { message: STOPPED }.encode(out));
+        stop(requests);
     } else if requests.server.ledger.is_skipping() {
         // Whether the server skips this depends on whether it has answered a Sync, and a skipping server answers no
         // query that would show it.
@@ -44,6 +46,26 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
         requests.call_for_answers();
     }
     Ok(Some(false))
+}
+
+/// Stops the COPY, so that its error shows whether it had failed before. The client's messages wait for that error.
+#[cold]
+pub(crate) fn stop(requests: &mut Requests<'_>) {
+    requests.stream.flush(requests.server_id, requests.actions);
+    requests.server.ledger.stop_copy();
+    requests.server.hold.flush();
+    requests.actions.send_new(requests.server_id, |out| CopyFail { message: STOPPED }.encode(out));
+}
+
+/// PostgreSQL's error for this message of a client inside COPY IN.
+pub fn error_within(message: &[u8]) -> (SqlState, String) {
+    let tag = message.first().copied().unwrap_or_default();
+    let belongs = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC);
+    if belongs && checked_header(message).is_err() {
+        let text = "unexpected EOF on client connection with an open transaction";
+        return (sqlstate::CONNECTION_FAILURE, text.to_owned());
+    }
+    (sqlstate::PROTOCOL_VIOLATION, format!("unexpected message type 0x{tag:02X} during COPY from stdin"))
 }
 
 /// Whether an error ends the session because of a COPY. `Some`: it does; the value says whether the error is passed on.

@@ -20,7 +20,7 @@
 //! | messages | |
 //! |---|---|
 //! | `server_login` | the login at a server |
-//! | `client_messages`, `requests`, `stream`, `ending` | walking over a client's messages, and sending them |
+//! | `client_messages`, `requests`, `stream`, `ending`, `malformed` | walking over a client's messages, and sending them |
 //! | `lone_query`, `plain_messages` | the commonest of them |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
@@ -55,6 +55,7 @@ pub mod listener;
 pub mod listening;
 pub mod lone_answer;
 pub mod lone_query;
+mod malformed;
 pub mod matching;
 pub mod moving;
 pub mod naming;
@@ -89,8 +90,8 @@ pub mod standings;
 pub mod statistics;
 
 pub mod stream;
-pub mod texts;
 mod synonyms;
+pub mod texts;
 mod tracing;
 pub mod unlinked;
 mod vacating;

@@ -8,8 +8,8 @@ use connections::server::Expect;
 use wire::frontend::{Describe, Target, tag};
 use wire::{HEADER_LEN, Header};
 
-use crate::attribution;
 use crate::requests::Requests;
+use crate::{attribution, malformed};
 
 /// Longer messages are rare.
 const LEN_MAX: usize = 256;
@@ -31,7 +31,7 @@ pub(crate) fn pass(requests: &mut Requests<'_>) {
                 requests.queries += 1;
                 requests.sent(Expect::Execute);
             }
-            tag::SYNC => requests.ended(Expect::Sync),
+            tag::SYNC if !malformed::has_surplus(header) => requests.ended(Expect::Sync),
             tag::DESCRIBE if is_of_portal(&message[HEADER_LEN..]) => requests.sent(Expect::Describe),
             _ => return,
         }

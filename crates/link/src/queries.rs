@@ -28,6 +28,12 @@ pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in
         return Renamed::No;
     }
     let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
+    if text.is_none() {
+        // The server refuses it, since it has no end.
+        attribution::unfollowed(requests, None);
+        requests.ended(Expect::Query);
+        return Renamed::No;
+    }
     let reading = texts::read_text(requests, text);
     requests.server.ledger.speaks_of(requests.caches.said);
     if requests.session.tracker.is_some() || reading.is_active() || reading.names_statements() {

@@ -10,23 +10,23 @@ use session_state::state::State;
 use session_state::unnamed::Unnamed;
 use session_state::{prepared, unnamed};
 use units::limits;
-use wire::frontend::{BindNames, Close, Describe, Parse, Target};
+use wire::frontend::{BindNames, Close, Describe, Parse, Target, tag};
 use wire::{HEADER_LEN, Header, backend, frontend};
 
 use crate::ending::Ending;
 use crate::matching::Match;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
-use crate::{attribution, following, large_statements, matching, pacing, remedies, server_statements, synonyms, texts};
+use crate::{
+    attribution, following, large_statements, malformed, matching, pacing, remedies, server_statements, synonyms, texts,
+};
 
 pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
-    let parse = Parse::decode(body)?;
-    let total = HEADER_LEN + body.len();
     if requests.is_passed_over() {
-        requests.sent(Expect::Parse(None));
-        requests.replace(total, in_stream, |out| parse.encode(out));
-        return Ok(Renamed::Yes);
+        return Ok(Renamed::No);
     }
+    let Ok(parse) = Parse::decode(body) else { return Ok(malformed::send(requests, tag::PARSE, body, in_stream)) };
+    let total = HEADER_LEN + body.len();
     let initial = State::default();
     let tracker = requests.session.tracker.as_ref();
     let state = tracker.map_or(&initial, |tracker| tracker.state());
@@ -141,10 +141,12 @@ pub(crate) fn bind(
     in_stream: bool,
 ) -> Result<Renamed, Ending> {
     let body = &at_hand[HEADER_LEN..];
-    let Some(names) = BindNames::decode(body) else { return Err(Ending::violation("invalid Bind message")) };
     if requests.is_passed_over() {
         return Ok(Renamed::No);
     }
+    let Some(names) = BindNames::decode(body) else {
+        return Ok(malformed::send(requests, tag::BIND, body, in_stream));
+    };
     if names.statement.is_empty() {
         attribution::bound_by_name(requests, &names);
         let recalled = recall_unnamed(requests);
@@ -193,9 +195,9 @@ pub(crate) fn bind(
         following::bind_followed(requests, &names, Some((&statement, reading)), &body[names.len..]);
     }
     requests.sent(if matched == Match::Trial { Expect::TrialBind } else { Expect::Bind });
+    synonyms::sent(requests, names.statement);
     let mut prefix = Ok(());
     requests.replace(HEADER_LEN + names.len, in_stream, |out| {
-    synonyms::sent(requests, names.statement);
         prefix = frontend::encode_bind_prefix(out, names.portal, &statement.name, rest_len);
     });
     prefix?;
@@ -210,8 +212,13 @@ pub(crate) fn bind(
 }
 
 pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
-    let describe = Describe::decode(body)?;
-    if describe.target != Target::Statement || requests.is_passed_over() {
+    if requests.is_passed_over() {
+        return Ok(Renamed::No);
+    }
+    let Ok(describe) = Describe::decode(body) else {
+        return Ok(malformed::send(requests, tag::DESCRIBE, body, in_stream));
+    };
+    if describe.target != Target::Statement {
         return Ok(Renamed::No);
     }
     if describe.name.is_empty() {
@@ -246,15 +253,18 @@ pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool
             return Ok(Renamed::Yes);
         }
     }
+    synonyms::sent(requests, describe.name);
     let renamed = Describe { target: Target::Statement, name: &statement.name };
     requests.replace(total, in_stream, |out| renamed.encode(out));
     Ok(Renamed::Yes)
 }
 
 pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
-    let close = Close::decode(body)?;
-    synonyms::sent(requests, describe.name);
-    if close.target != Target::Statement || close.name.is_empty() || requests.is_passed_over() {
+    if requests.is_passed_over() {
+        return Ok(Renamed::No);
+    }
+    let Ok(close) = Close::decode(body) else { return Ok(malformed::send(requests, tag::CLOSE, body, in_stream)) };
+    if close.target != Target::Statement || close.name.is_empty() {
         return Ok(Renamed::No);
     }
     if server_statements::must_wait(requests.server, requests.session, requests.pool, close.name, None) {
@@ -283,14 +293,20 @@ pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
 }
 
 /// An unnamed Parse is sent unchanged. False: it waits for answers under way.
-pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool) -> Result<bool, Ending> {
+pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool) -> bool {
     if requests.is_passed_over() {
         requests.sent(Expect::Parse(None));
-        return Ok(true);
+        return true;
     }
-    let parse = if whole { Some(Parse::decode(&at_hand[HEADER_LEN..])?) } else { None };
+    let parse = whole.then(|| Parse::decode(&at_hand[HEADER_LEN..]));
+    if let Some(Err(_)) = parse {
+        // PostgreSQL refuses it before it drops the unnamed statement.
+        requests.sent(Expect::Malformed);
+        return true;
+    }
+    let parse = parse.and_then(Result::ok);
     if whole && !following::parse_followed(requests, parse.as_ref(), true) {
-        return Ok(false);
+        return false;
     }
     if !whole {
         attribution::unfollowed(requests, None);
@@ -305,7 +321,7 @@ pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: 
     let version = requests.caches.catalog.next_version();
     requests.session.statements.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
     requests.sent(Expect::Unnamed);
-    Ok(true)
+    true
 }
 
 /// A Close of the unnamed statement is sent.

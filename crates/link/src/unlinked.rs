@@ -3,10 +3,12 @@
 
 use machine::action::Actions;
 use units::{ConnId, limits};
+use wire::backend::ErrorResponse;
 use wire::frontend::{BindNames, Close, Target, tag};
-use wire::{HEADER_LEN, Header, backend};
+use wire::{HEADER_LEN, Header, backend, sqlstate};
 
 use crate::ending::{Ending, checked_header};
+use crate::malformed;
 use crate::session::{Rest, Session};
 
 /// Where the messages of a session without a server begin to need one.
@@ -61,7 +63,7 @@ impl Unlinked<'_> {
                     at += HEADER_LEN;
                     continue;
                 }
-                tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
+                tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH if !malformed::has_surplus(header) => {
                     // PostgreSQL ignores these outside COPY. They may be left over from a COPY that has failed.
                     (self.session.incoming.skip, self.session.incoming.rest) =
                         (header.body_len() as u32, Rest::Discard);
@@ -85,7 +87,7 @@ impl Unlinked<'_> {
         (self.session.incoming.skip, self.session.incoming.rest) = (header.body_len() as u32, Rest::Discard);
         if header.tag == tag::SYNC {
             self.session.incoming.skipping = false;
-            self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
+            self.answer_sync(header);
         }
     }
 
@@ -113,15 +115,28 @@ impl Unlinked<'_> {
         Ok(Begun::Needs(at))
     }
 
+    /// Answers a Sync outside of a transaction: with PostgreSQL's error first if it has a body.
+    fn answer_sync(&mut self, header: Header) {
+        let (code, message) = (sqlstate::PROTOCOL_VIOLATION, "invalid message format");
+        let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+        self.actions.send_new(self.conn, |out| {
+            if malformed::has_surplus(header) {
+                error.encode(out);
+            }
+            backend::encode_ready(out, backend::Status::Idle);
+        });
+    }
+
     /// Answers a message that needs no server. False: it needs one.
     fn answer(&mut self, header: Header, body: &[u8]) -> Result<bool, Ending> {
         match header.tag {
             tag::SYNC => {
-                self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
+                self.answer_sync(header);
                 Ok(true)
             }
             tag::CLOSE if self.mapped => {
-                let close = Close::decode(body)?;
+                // A server refuses it.
+                let Ok(close) = Close::decode(body) else { return Ok(false) };
                 // If SQL has prepared a statement of that name, a server must close it.
                 let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(close.name));
                 if close.target != Target::Statement || close.name.is_empty() || of_sql {

@@ -72,6 +72,8 @@ pub enum Expect {
     Refusal,
     /// An error, for a statement that is too large to be kept.
     TooLarge,
+    /// An error of the server: the body of a message of the extended protocol is bad.
+    Malformed,
     /// CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute,
     /// CloseComplete; the statement is this one, if it is tracked.
@@ -130,8 +132,6 @@ pub struct Entry {
     pub statement: StatementRow,
 }
 
-// One is written and read for each message of a client, so it is small.
-const _: () = assert!(size_of::<Entry>() == 28);
 impl Entry {
     /// Whether it prepares or closes the unnamed statement on the client's behalf.
     fn brings_unnamed(self) -> bool {
@@ -139,6 +139,8 @@ impl Entry {
     }
 }
 
+// One is written and read for each message of a client, so it is small.
+const _: () = assert!(size_of::<Entry>() == 28);
 
 /// The server sent a message that is not part of any answer it owes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -250,8 +252,6 @@ impl Ledger {
         self.owed.front().map(|entry| entry.owner)
     }
 
-    /// The client's next messages are about this statement.
-    #[inline]
     /// The message that was sent last has this one of the client's names of a statement.
     pub fn name_last(&mut self, statement: StatementId, name: Arc<[u8]>) {
         self.owed.name_newest(statement, name);
@@ -263,6 +263,8 @@ impl Ledger {
         self.owed.name_of(statement)
     }
 
+    /// The client's next messages are about this statement.
+    #[inline]
     pub fn speaks_of(&mut self, said: Said) {
         self.next = said;
     }

@@ -200,6 +200,14 @@ impl Backend {
                 self.function_call(body, out);
                 Progress::Done
             }
+            tag::SYNC | tag::FLUSH if !body.is_empty() => {
+                if message == tag::SYNC {
+                    self.skipping = false;
+                    self.running = Running::ALONE;
+                }
+                self.error(&refusal("08P01", "invalid message format"), out);
+                Progress::Done
+            }
             tag::SYNC => {
                 self.skipping = false;
                 self.end_implicit();

@@ -24,7 +24,7 @@ pub(super) fn rubbish(random: &mut Random, mark: &Mark) -> Vec<u8> {
         }
         // A message whose body does not fit its type.
         2 => {
-            let tag = *random.pick(b"PBEDCF");
+            let tag = *random.pick(b"PBEDCFSH");
             let len = random.skewed(0, 300) as usize;
             wire::message(&mut out, tag, |out| out.resize(out.len() + len, b'x'));
             frontend::encode_sync(&mut out);

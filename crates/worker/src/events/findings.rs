@@ -1,6 +1,6 @@
 //! What the worker does about a server's messages.
 
-use link::copying::SYNC_LOST;
+use link::copying::{SYNC_LOST, error_within};
 use link::findings::{Astray, Words};
 use link::replaying;
 use machine::Step;
@@ -22,10 +22,8 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
-        let message = session.incoming.inbox.first().copied().unwrap_or_default();
-        let text = format!("unexpected message type 0x{message:02X} during COPY from stdin");
-        let (severity, code) = ("ERROR", sqlstate::PROTOCOL_VIOLATION);
-        let error = ErrorResponse { severity, code, message: &text, detail: None, hint: None };
+        let (code, text) = error_within(&session.incoming.inbox);
+        let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }
     tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
