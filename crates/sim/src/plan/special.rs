@@ -31,6 +31,7 @@ impl Plan {
     pub(super) fn crowd(&mut self, wishes: &Wishes) {
         let mut random = Random::new(self.seed ^ 0x0063_726f_7764);
         self.databases.retain(|database| database.name != ANY_NAME);
+        self.begin_with_nothing();
         let old = &self.settings;
         let entries = old.databases.iter().map(|(name, database)| {
             let plain = Database::new(name, database.hosts.clone());
@@ -101,6 +102,11 @@ impl Plan {
         self.purpose.contest = Some(contest);
     }
 
+    /// Its databases lose their connect_query.
+    fn begin_with_nothing(&mut self) {
+        self.databases.iter_mut().for_each(|database| database.begins = &[]);
+    }
+
     /// Makes it a world with one pool of this size, whose clients always have work.
     pub(super) fn find_size(&mut self, size: PoolSize, wishes: &Wishes) {
         let mut random = Random::new(self.seed ^ 0x7369_7a65);
@@ -108,6 +114,7 @@ impl Plan {
         self.databases.retain(|database| self.settings.databases.contains_key(&*database.name));
         self.databases.truncate(1);
         self.users.truncate(1);
+        self.begin_with_nothing();
         let old = &self.settings;
         let name = self.databases[0].name.clone();
         let hosts = old.databases[&*name].hosts.clone();
