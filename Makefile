@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build shipped check test test-full test-regress fuzz worlds bench ab lint toolchain image
+.PHONY: help run build shipped check test test-full test-regress fuzz programs worlds bench ab lint toolchain image
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo '  make test-full everything: all drivers and suites, fresh worlds, fuzzing, measurements, the packaged program: two hours'
 	@echo '  make worlds    simulate worlds that nobody has tried (make worlds TIME=600 ARGS="--promises --fidelity strict")'
 	@echo '  make fuzz      search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
+	@echo '  make programs  random programs of COPY, errors, pipelines and illegal messages: is each answered as by PostgreSQL? (make programs TIME=600)'
 	@echo '  make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
 	@echo '  make bench     measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
 	@echo '  make ab BEFORE=PROGRAM'
@@ -67,6 +68,10 @@ test-full: toolchain
 # Each target for TIME seconds; needs a C++ compiler.
 fuzz: toolchain
 	@TIME=$(or $(TIME),60) tools/fuzz $(ARGS)
+
+# For TIME seconds, with PostgreSQL as the judge.
+programs: toolchain
+	@TIME=$(or $(TIME),60) tools/programs
 
 # Every world that fails prints a line; `--seed N --verbose` shows one of them.
 worlds: toolchain

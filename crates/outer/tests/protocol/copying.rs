@@ -1,31 +1,30 @@
 //! A client that sends the same bytes to PostgreSQL and through pgweir gets the same answers, whatever becomes of its COPY.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use outer::{Client, Message, Stage, Wishes, frontend};
 
 /// What a client does: sends a packet, or waits for a message of this type.
-enum Step {
+pub(crate) enum Step {
     Send(Vec<u8>),
     Await(u8),
 }
 
 use Step::{Await, Send};
 
-fn data(row: &str) -> Vec<u8> {
+pub(crate) fn data(row: &str) -> Vec<u8> {
     frontend::frame(b'd', row.as_bytes())
 }
 
-fn done() -> Vec<u8> {
+pub(crate) fn done() -> Vec<u8> {
     frontend::frame(b'c', b"")
 }
 
-fn fail() -> Vec<u8> {
+pub(crate) fn fail() -> Vec<u8> {
     frontend::frame(b'f', b"enough\0")
 }
 
-fn flush() -> Vec<u8> {
+pub(crate) fn flush() -> Vec<u8> {
     frontend::frame(b'H', b"")
 }
 
@@ -50,10 +49,10 @@ fn sent(parts: &[Vec<u8>]) -> Step {
     Send(parts.concat())
 }
 
-const COPY: &str = "copy copied from stdin";
+pub(crate) const COPY: &str = "copy copied from stdin";
 /// Fails when the copy has begun and nothing of it has been read.
-const COPY_GUARDED: &str = "copy guarded from stdin";
-const INSERT: &str = "insert into copied values (100)";
+pub(crate) const COPY_GUARDED: &str = "copy guarded from stdin";
+pub(crate) const INSERT: &str = "insert into copied values (100)";
 
 // tidy: a table, a row a sequence.
 /// The simple protocol.
@@ -337,7 +336,7 @@ fn words(message: &Message) -> String {
 }
 
 /// PostgreSQL with tables to copy into, and a pooler with these settings.
-fn stage(settings: Vec<(&'static str, String)>) -> Stage {
+pub(crate) fn stage(settings: Vec<(&'static str, String)>) -> Stage {
     let stage = Stage::set(&Wishes { pool: 2, settings, ..Wishes::default() });
     let _ = stage.direct(
         "do $$ begin execute format('copy (values (''local all all trust''), (''host all all 127.0.0.1/32 trust'')) to %L',
@@ -352,7 +351,7 @@ fn stage(settings: Vec<(&'static str, String)>) -> Stage {
 }
 
 /// What is told by whoever listens there, and which rows are there afterwards.
-fn play(stage: &Stage, address: SocketAddr, steps: &[Step]) -> Vec<String> {
+pub(crate) fn play(stage: &Stage, address: SocketAddr, steps: &[Step]) -> Vec<String> {
     let _ = stage.direct("truncate copied");
     let mut client = Client::login(address, "postgres", "postgres").unwrap_or_else(|gone| panic!("login: {gone}"));
     let mut told = told(&mut client, steps);
@@ -360,7 +359,7 @@ fn play(stage: &Stage, address: SocketAddr, steps: &[Step]) -> Vec<String> {
     told
 }
 
-fn direct(stage: &Stage) -> SocketAddr {
+pub(crate) fn direct(stage: &Stage) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], stage.cluster.port()))
 }
 
@@ -398,159 +397,4 @@ fn a_copy_ends_as_in_postgres_where_sessions_are_not_followed() {
 #[test]
 fn a_copy_ends_as_in_postgres_in_session_mode() {
     compare(vec![("pool_mode", "session".to_owned())]);
-}
-
-/// Draws programs: the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        // xorshift64*, by Vigna.
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
-    }
-
-    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.below(words.len() as u64) as usize]
-    }
-
-    /// CopyData messages and what ends them, or nothing.
-    fn copied(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for _ in 0..self.below(3) {
-            bytes.extend(data(self.pick(&["1\n", "2\n", "x\n", "3\n4\n", "5"])));
-            match self.below(12) {
-                0 => bytes.extend(flush()),
-                1 => bytes.extend(frontend::sync()),
-                _ => {}
-            }
-        }
-        match self.below(8) {
-            0 => {}
-            1 | 2 => bytes.extend(fail()),
-            _ => bytes.extend(done()),
-        }
-        bytes
-    }
-
-    fn simple(&mut self) -> Vec<u8> {
-        const TEXTS: [&str; 10] = [
-            "select 7",
-            "insert into copied values (100)",
-            "select 1/0",
-            "begin",
-            "commit",
-            "rollback",
-            "select 8; select 1/0; select 9",
-            "copy (select 1) to stdout",
-            "set work_mem = '7MB'; show work_mem",
-            "",
-        ];
-        match self.below(3) {
-            0 => [frontend::query(self.pick(&[COPY, COPY, COPY_GUARDED])), self.copied()].concat(),
-            _ => frontend::query(self.pick(&TEXTS)),
-        }
-    }
-
-    fn batch(&mut self) -> Vec<u8> {
-        const TEXTS: [&str; 6] =
-            ["select 7", INSERT, "select 1/0", "copy (select 1) to stdout", "select no_such", "set work_mem = '8MB'"];
-        let mut bytes = Vec::new();
-        for part in 0..1 + self.below(3) {
-            // Every statement has a name of its own: this test does not prepare one name twice.
-            let name = if self.below(2) == 0 { String::new() } else { format!("n{}_{part}", self.0) };
-            let (sql, copied) = match self.below(3) {
-                0 => (self.pick(&[COPY, COPY, COPY_GUARDED]), self.copied()),
-                _ => (self.pick(&TEXTS), Vec::new()),
-            };
-            bytes.extend(
-                [frontend::parse(&name, sql), frontend::bind(&name, &[]), frontend::execute(), copied].concat(),
-            );
-            if self.below(5) == 0 {
-                bytes.extend(flush());
-            }
-        }
-        if self.below(10) > 0 {
-            bytes.extend(frontend::sync());
-        }
-        bytes
-    }
-
-    /// Some requests, each in a packet of its own or with the next.
-    fn program(&mut self) -> Vec<Step> {
-        let (mut steps, mut packet) = (Vec::new(), Vec::new());
-        for _ in 0..1 + self.below(5) {
-            packet.extend(match self.below(10) {
-                0..=3 => self.simple(),
-                4..=7 => self.batch(),
-                8 => [done(), data("9\n"), fail()].concat(),
-                _ => [flush(), frontend::sync()].concat(),
-            });
-            if self.below(3) == 0 {
-                steps.push(Send(std::mem::take(&mut packet)));
-            }
-        }
-        steps.push(Send(packet));
-        steps
-    }
-}
-
-/// Where PostgreSQL closes a connection of which it has not read all, the reset that follows takes away what it had said last.
-fn is_same(postgres: &[String], pgweir: &[String]) -> bool {
-    let before = |told: &[String]| told.iter().position(|words| words == "it was closed");
-    let (Some(theirs), Some(ours)) = (before(postgres), before(pgweir)) else { return postgres == pgweir };
-    let shared = theirs.min(ours);
-    postgres[..shared] == pgweir[..shared] && postgres.last() == pgweir.last()
-}
-
-/// Whether the pooler has ended a session of which it cannot know what PostgreSQL skips: that is its right behind a COPY by the extended
-/// protocol with a Sync behind its data.
-fn gives_up(steps: &[Step], postgres: &[String], pgweir: &[String]) -> bool {
-    let sent: Vec<u8> =
-        steps.iter().flat_map(|step| if let Send(bytes) = step { bytes.clone() } else { Vec::new() }).collect();
-    let has = |part: &[u8]| sent.windows(part.len()).any(|window| window == part);
-    let copies = has(b"copy copied from stdin\0\0\0") || has(b"copy guarded from stdin\0\0\0");
-    let lost = pgweir.iter().position(|words| words.starts_with("E FATAL 08P01"));
-    copies && lost.is_some_and(|lost| postgres.iter().zip(&pgweir[..lost]).all(|(theirs, ours)| theirs == ours))
-}
-
-/// So many programs, or as many as go into RANDOM_PROGRAMS_SECONDS, from RANDOM_PROGRAMS_SEED on.
-#[test]
-fn random_programs_are_answered_as_by_postgres() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let until = number("RANDOM_PROGRAMS_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let first = number("RANDOM_PROGRAMS_SEED").unwrap_or(1);
-    let stages = [stage(Vec::new()), stage(vec![("pool_fidelity", "classic".to_owned())])];
-    let (mut seed, mut given_up, mut differences) = (first, 0, String::new());
-    while until.map_or(seed < first + 150, |until| Instant::now() < until) {
-        let steps = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).program();
-        for (stage, fidelity) in stages.iter().zip(["transparent", "classic"]) {
-            let [postgres, pgweir] =
-                [direct(stage), stage.pooler.address()].map(|address| play(stage, address, &steps));
-            assert!(!postgres.iter().any(|words| words == "silence"), "seed {seed}: {postgres:#?}");
-            if is_same(&postgres, &pgweir) {
-                continue;
-            }
-            if gives_up(&steps, &postgres, &pgweir) {
-                given_up += 1;
-                continue;
-            }
-            let shown = steps
-                .iter()
-                .map(|step| if let Send(bytes) = step { bytes.escape_ascii().to_string() } else { String::new() });
-            let sent: Vec<String> = shown.collect();
-            differences +=
-                &format!("\nseed {seed}, {fidelity}: {sent:#?}\n  PostgreSQL {postgres:?}\n  pgweir     {pgweir:?}");
-        }
-        if differences.len() > 20_000 {
-            break;
-        }
-        seed += 1;
-    }
-    println!("{} programs; {given_up} times the session was given up", seed - first);
-    assert!(differences.is_empty(), "{differences}");
-    // How often nothing tells depends on how fast the server is; most are compared to their ends.
-    assert!(given_up < seed - first, "{given_up} of {} runs were given up", 2 * (seed - first));
 }

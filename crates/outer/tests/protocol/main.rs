@@ -7,6 +7,7 @@ mod cves;
 mod messages;
 mod names;
 mod parameters;
+mod programs;
 mod protocol_versions;
 mod queries;
 mod replication;
