@@ -46,6 +46,16 @@ fn eight_workers() {
     run_all(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
 }
 
+/// Worlds that failed by a fault of a check: a session waited while SUSPEND was in force (I6), and the pooler closed the connection of a slow
+/// client that had sent Terminate (I8).
+#[test]
+fn worlds_that_failed_by_a_fault_of_a_check() {
+    for (seed, fidelity) in [(700_090, Fidelity::Transparent), (704_068, Fidelity::Strict)] {
+        let steps = Some(5_000);
+        run_all(seed..seed + 1, |seed| Wishes { seed, fidelity: Some(fidelity), steps, ..Wishes::default() });
+    }
+}
+
 /// Pools that share a cap, each with more clients than tokens, get their shares (I13).
 #[test]
 fn pools_share_a_cap() {

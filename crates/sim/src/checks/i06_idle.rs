@@ -1,7 +1,8 @@
 //! I6: no eligible session waits while a server of its pool is idle. Within a worker this holds at once; between
 //! workers after 1 ms, a mean service time and one exchange of mailboxes, or several exchanges in worlds where
 //! exchanges fail because a worker's view of the board is late or a mailbox is full. A pool's first clients wait until
-//! side effects have been read from one of its servers.
+//! side effects have been read from one of its servers. While SUSPEND is in force nobody is served, and a second after RESUME everybody is
+//! again (I16): a wait before that does not count.
 
 use std::collections::BTreeMap;
 
@@ -185,6 +186,10 @@ impl Beside {
     /// another worker.
     fn lonely(&self, view: &WorldView<'_>) -> Option<String> {
         let (now, pools) = (view.now, &self.pools);
+        if view.plan.is_spared(now) {
+            return None;
+        }
+        let resumed = view.plan.promises.orders.spared_until;
         let (tries, exchange) = (tries(view.plan), exchange_us(view.plan));
         pools.iter().find_map(|(&(pool, waiting), seen)| {
             let since = seen.waiting_since?;
@@ -192,7 +197,7 @@ impl Beside {
             let works = |at: u16| view.machines.worker_node(at).is_some_and(|node| !node.finished);
             let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != waiting && works(*at));
             let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
-                let both = other.idle_since?.max(since);
+                let both = other.idle_since?.max(since).max(resumed);
                 let limit = tries * (2 * seen.patience.max(other.patience) + exchange);
                 (now.saturating_sub(both) > limit).then_some((at, both))
             })?;

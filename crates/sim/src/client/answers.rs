@@ -304,6 +304,10 @@ impl Client {
     /// # Errors
     /// There was no message with the reason.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
+        // The pooler closes the connection of a client that has sent Terminate. A slow client reads what came before that until then.
+        if self.talk.socket.has_sent_goodbye() {
+            return Ok(());
+        }
         if self.fatal_error.is_some() || self.cut_off || matches!(self.phase, ClientPhase::Hostile { .. }) {
             return Ok(());
         }

@@ -36,9 +36,14 @@ impl Socket {
         self.sent
     }
 
+    /// The pooler may have read the client's Terminate.
+    pub(super) fn has_sent_goodbye(&self) -> bool {
+        self.said_goodbye && self.is_all_sent()
+    }
+
     /// Ends the connection with Terminate, or by closing it.
     pub(super) fn say_goodbye(&mut self, habits: &Habits, wants: &mut Wants) {
-        if habits.impolite || self.is_all_sent() && self.said_goodbye {
+        if habits.impolite || self.has_sent_goodbye() {
             wants.leave = Some(Leaving::Orderly);
         } else if !self.said_goodbye {
             self.said_goodbye = true;
