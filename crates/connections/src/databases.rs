@@ -91,6 +91,18 @@ impl Database {
         self.dbname.as_deref().unwrap_or(&self.name)
     }
 
+    /// Whether servers that were opened for the entry `old` cannot serve this one.
+    #[must_use]
+    pub fn needs_other_servers(&self, old: &Database) -> bool {
+        self.hosts != old.hosts
+            || self.dbname != old.dbname
+            || self.forced_user != old.forced_user
+            || self.password != old.password
+            || self.connect_query != old.connect_query
+            || self.startup != old.startup
+            || self.settings.channel_binding != old.settings.channel_binding
+    }
+
     /// A database with default settings.
     #[must_use]
     pub fn new(name: &str, hosts: Vec<Address>) -> Database {

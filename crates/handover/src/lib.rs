@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 /// Changes with everything that makes an older or newer process read what is handed over as something else: a golden file holds what is
 /// written for one session and its server.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// Where a process that listens in `dir` with this port can be asked to hand over. `None`: an abstract name has no directory.
 #[must_use]

@@ -19,7 +19,7 @@ use units::ConnId;
 use wire::frontend::Query;
 
 use crate::answers::Answers;
-use crate::confirming;
+use crate::parameter_reports;
 use crate::pinned::count_pinned;
 use crate::pool::Pool;
 use crate::session::Session;
@@ -46,7 +46,11 @@ pub fn may_leave(
     pool: &mut Pool,
 ) -> Leaves {
     let is_strict = pool.rules.fidelity == Fidelity::Strict;
+    let is_doubtful = parameter_reports::is_doubtful(session, server);
     let tracker = session.tracker.get_or_insert_default();
+    if is_doubtful {
+        tracker.pinning.doubt_parameters();
+    }
     match tracker.settle(step.now, is_strict, &server.kept.base) {
         Settled::MustCheck(check) => {
             pool.counts.fidelity.checks += 1;
@@ -93,9 +97,9 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
     if tracker.pinning.stays(answers.now) {
         count_pinned(tracker, answers.pool);
     }
-    let reset = tracker.unseen.take_reset_parameters();
-    if !reset.is_empty() {
-        confirming::begin_again(answers, reset);
+    let checked = tracker.unseen.take_checked_parameters();
+    if !checked.is_none() {
+        parameter_reports::checked(answers, checked);
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use connections::Verdict;
-use connections::server::{Answerer, Chore, Entry, Expect, State};
+use connections::server::{Answerer, Entry, Expect};
+use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
-use session_state::parameters::Tracked;
 use session_state::shape::Described;
 use session_state::state::{Defines, Effects, Pins, Reading};
 use session_state::tracker::{Marked, Places};
@@ -16,7 +16,7 @@ use wire::backend::{ParameterStatus, Status};
 use crate::answers::Answers;
 use crate::caches::Caches;
 use crate::session::Session;
-use crate::{announcing, fakes, matching, replaying};
+use crate::{announcing, fakes, matching};
 
 /// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.
 pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
@@ -45,6 +45,7 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
     }
     answers.server.kept.on_server.clear();
     if body == b"DISCARD ALL\0" {
+        answers.server.kept.owners.change(OwnChanges::of_reset(ParameterSet::ALL));
         answers.server.kept.sequences.discarded();
         // If the client has a tracker, that notes the same. If it has gone, more may follow.
         answers.server.kept.session_state = None;
@@ -85,114 +86,6 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
         local_rights: answers.server.transaction.local_rights,
     };
     tracker.confirmed(tag, places);
-    session.own.change(tracker.restarting.take_own());
-}
-
-/// Notes a ParameterStatus for the server and its session. Returns whether the client gets it.
-pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>, clients: bool) -> bool {
-    if let Some(begins) = &mut answers.server.kept.begins {
-        begins.note(status.name, status.value);
-    }
-    let Some(index) = answers.caches.tracked.index(status.name) else {
-        if let Some(report) = &answers.pool.welcome.report {
-            answers.server.reports(status.name, status.value, &report.reported);
-        }
-        return clients;
-    };
-    // PostgreSQL has the name that it was told: the client is to see its own.
-    let shown = answers.server.kept.shown_name.as_mut().filter(|_| index == Tracked::APPLICATION_NAME);
-    let own = shown.and_then(|name| name.is_reported(status.value).then(|| name.own.clone()));
-    let value = own.as_deref().unwrap_or(status.value);
-    // It is too long to be kept.
-    let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
-    let before = Arc::clone(&answers.server.kept.parameters);
-    if is_configured(answers, index, value) {
-        learn_configured(answers, index, value);
-        if answers.server.ledger.owner() == Some(Answerer::Replay) {
-            answers.server.kept.parameters = answers.caches.interned.intern(changed);
-            return is_told(answers, index, value);
-        }
-    }
-    answers.server.kept.parameters = answers.caches.interned.intern(changed);
-    // It came with the pooler's own query: no client has set it.
-    let Some((_, session)) = answers.session.as_mut().filter(|_| clients) else { return clients };
-    let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting.is_reset(index));
-    if is_restarting && session.reset_to.is_some() {
-        // The server has gone back to its own value, not to the client's: `restart` sends the right one.
-        return false;
-    }
-    let may_have_set = session.tracker.as_ref().map_or(!answers.pool.rules.follows(), |tracker| tracker.may_have_set());
-    if may_have_set && !is_restarting {
-        session.own.set(index);
-        if let Some(tracker) = &mut session.tracker {
-            tracker.restarting.note_reported(index);
-        }
-    }
-    if Arc::ptr_eq(&session.parameters, &before) {
-        session.parameters = Arc::clone(&answers.server.kept.parameters);
-    } else if let Some(changed) = session.parameters.with(index, value) {
-        session.parameters = answers.caches.interned.intern(changed);
-    }
-    let Some(own) = own else { return true };
-    let mut message = Vec::new();
-    ParameterStatus { name: status.name, value: &own }.encode(&mut message);
-    answers.send_apart(&message, true);
-    false
-}
-
-/// RESET gives the server this value from now on. If it is not what the pool knows, all its servers will report it, and sessions that have set
-/// nothing else are to have it.
-#[cold]
-fn learn_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
-    if let Some(at_reset) = answers.server.kept.at_reset.with(index, value) {
-        answers.server.kept.at_reset = answers.caches.interned.intern(at_reset);
-    }
-    // The pool knows it already.
-    let Some(report) =
-        answers.pool.welcome.report.as_ref().filter(|report| report.parameters.get(index) != Some(value))
-    else {
-        return;
-    };
-    // It is too long to be kept.
-    let Some(parameters) = report.parameters.with(index, value) else { return };
-    let report = report.with(answers.caches.interned.intern(parameters), &answers.caches.tracked);
-    answers.pool.welcome.take(report, true);
-}
-
-/// The session of a server that was reset has the new value at once. Returns whether its client is told: it is.
-fn is_told(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
-    let Some((_, session)) = &mut answers.session else { return false };
-    // It is too long to be kept.
-    let Some(parameters) = session.parameters.with(index, value) else { return false };
-    session.parameters = answers.caches.interned.intern(parameters);
-    true
-}
-
-/// Whether a server reports another value of a parameter than it had by itself, and nobody has set it there: PostgreSQL's configuration has
-/// changed.
-fn is_configured(answers: &Answers<'_>, index: usize, value: &[u8]) -> bool {
-    let (kept, owner) = (&answers.server.kept, answers.server.ledger.owner());
-    let own = kept.at_reset.get(index).filter(|_| index != Tracked::APPLICATION_NAME);
-    // A replay resets what another session has set.
-    let is_as_begun = own == kept.parameters.get(index) || owner == Some(Answerer::Replay);
-    if own.is_none() || !is_as_begun || own == Some(value) || kept.begins.is_some() {
-        return false;
-    }
-    match owner {
-        None | Some(Answerer::Check) => true,
-        Some(Answerer::Client) => answers.session.as_ref().is_some_and(|(_, session)| {
-            let may_have_set = session.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
-            // A rollback brings back what was set before.
-            let is_alone = answers.server.transaction.status == Status::Idle;
-            answers.pool.rules.follows() && is_alone && !may_have_set
-        }),
-        Some(Answerer::Replay) => answers
-            .session
-            .as_ref()
-            .is_some_and(|(_, session)| replaying::resets(session, answers.server).contains(index)),
-        Some(Answerer::Chore) => matches!(answers.server.state(), State::Busy(Chore::WaitEvents | Chore::Unlisten)),
-        _ => false,
-    }
 }
 
 /// Whether the client keeps this server until one of them ends.
@@ -298,24 +191,13 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
     report(answers, conn, &statuses);
 }
 
-/// Code has reset these parameters: of those that the session began with, it has the values again, and its client is told.
-pub(crate) fn begin_again(answers: &mut Answers<'_>, reset: ParameterSet) {
-    // The client is gone, or it began with no values of its own.
-    let Some((conn, session)) = &mut answers.session else { return };
-    let reset = reset & session.own.at_login;
-    let Some(first) = session.reset_to.clone().filter(|_| !reset.is_empty()) else { return };
-    session.own.change((reset, ParameterSet::NONE));
-    if let Some(tracker) = &mut session.tracker {
-        tracker.restarting.be_done();
-    }
-    let conn = *conn;
-    let statuses = take_over(session, answers.caches, |index| first.get(index).filter(|_| reset.contains(index)));
-    report(answers, conn, &statuses);
-}
-
 /// Gives the session the values that `value_of` has for its parameters' numbers. The messages that report those that
 /// have changed.
-fn take_over<'a>(session: &mut Session, caches: &mut Caches, value_of: impl Fn(usize) -> Option<&'a [u8]>) -> Vec<u8> {
+pub(crate) fn take_over<'a>(
+    session: &mut Session,
+    caches: &mut Caches,
+    value_of: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Vec<u8> {
     let mut statuses = Vec::new();
     for (index, name) in caches.tracked.names().enumerate() {
         let value = value_of(index).filter(|value| session.parameters.get(index) != Some(value));
@@ -329,7 +211,7 @@ fn take_over<'a>(session: &mut Session, caches: &mut Caches, value_of: impl Fn(u
 }
 
 /// Sends the client these messages behind what it has got so far.
-fn report(answers: &mut Answers<'_>, conn: ConnId, statuses: &[u8]) {
+pub(crate) fn report(answers: &mut Answers<'_>, conn: ConnId, statuses: &[u8]) {
     if !statuses.is_empty() {
         answers.flush();
         answers.actions.send_new(conn, |out| out.extend_from_slice(statuses));

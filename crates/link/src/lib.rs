@@ -62,6 +62,7 @@ pub mod naming;
 pub mod other_workers;
 pub mod overdue;
 mod pacing;
+pub mod parameter_reports;
 pub mod pinned;
 mod plain_messages;
 pub mod pool;

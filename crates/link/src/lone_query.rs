@@ -96,14 +96,17 @@ impl<'a> LoneQuery<'a> {
     }
 
     /// Whether a session and a server that are not linked yet may be linked without further work: they have the same
-    /// parameters and nothing else to replay, reading is paused on neither, and no earlier state matters.
+    /// parameters, which no other session has set and no report of the pool's servers changes, and nothing else to replay, reading is paused
+    /// on neither, and no earlier state matters.
     #[inline(always)]
     pub fn may_be_linked_as_is(&self) -> bool {
-        let LoneQuery { session, server, .. } = self;
+        let LoneQuery { session, server, pool, .. } = self;
         let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
+        let is_current = pool.welcome.edition() == session.own.edition;
+        let has_others = !server.kept.owners.of_sessions().without(session.own.now).is_empty();
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
         let is_replayed = server.kept.session_state.is_some() || session.claim.permits.is_some();
-        is_alike && flows && !is_replayed && self.is_free_of_state()
+        is_alike && is_current && !has_others && flows && !is_replayed && self.is_free_of_state()
     }
 
     /// Whether no earlier state of the session or server matters for sending the query.

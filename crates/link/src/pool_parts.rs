@@ -1,6 +1,7 @@
 //! The parts of a pool: fields that change together.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use queueing::sizing::SizingSnapshot;
 use queueing::wait_events::WaitSampling;
 use session_state::catalogue::Known;
 use session_state::login_report::LoginReport;
+use session_state::parameter_set::ParameterSet;
 use session_state::spelling::Learnt;
 use session_state::state::Base;
 use units::{ConnId, Time, WorkerId};
@@ -125,6 +127,9 @@ pub struct Welcome {
     pub reported_by: Option<(u32, Arc<Database>)>,
     /// The base of the last new server. Most servers have the same.
     base: Arc<Base>,
+    /// Parameters whose values PostgreSQL's configuration has changed since the servers of the newest order and entry have logged in: each of these
+    /// servers has the new value by RESET.
+    pub configured: ParameterSet,
     /// Its servers are being replaced: new clients wait for the first new server, unless its login fails.
     pub is_stale: bool,
     /// How servers report the settings that clients begin with.
@@ -135,6 +140,12 @@ impl Welcome {
     /// Whether a client can be sent the login report now. `fails`: no server can log in at the moment.
     pub fn is_known(&self, fails: bool) -> bool {
         self.report.is_some() && (!self.is_stale || fails)
+    }
+
+    /// The edition of the report, if there is one.
+    #[inline]
+    pub fn edition(&self) -> Option<NonZeroU32> {
+        self.report.as_ref().map(|report| report.edition)
     }
 
     /// One copy of equal bases.
@@ -149,6 +160,9 @@ impl Welcome {
     pub fn learn(&mut self, report: LoginReport, (reconnects, database): (u32, &Arc<Database>), is_alone: bool) {
         let is_newer = |(before, entry): &(u32, Arc<Database>)| *before < reconnects || **entry != **database;
         let is_news = is_alone || self.reported_by.as_ref().is_some_and(is_newer);
+        if is_news {
+            self.configured = ParameterSet::NONE;
+        }
         self.take(report, is_news);
         self.reported_by = Some((reconnects, Arc::clone(database)));
     }

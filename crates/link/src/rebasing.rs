@@ -6,7 +6,7 @@
 //!                                                                     a server reports it            ParameterStatus TimeZone
 //! ```
 //!
-//! Does not do: noticing that they do ([`crate::confirming`], [`crate::server_login`]).
+//! Does not do: noticing that they do ([`crate::parameter_reports`], [`crate::server_login`]).
 //!
 //! //= pg18 protocol-flow#PROTOCOL-ASYNC
 
@@ -22,7 +22,7 @@ use crate::session::Session;
 /// client.
 pub fn rebase(session: &mut Session, pool: &Pool, caches: &mut Caches) -> Option<Vec<u8>> {
     let report = pool.welcome.report.as_ref()?;
-    if session.own.edition.replace(report.edition)? == report.edition {
+    if session.own.edition.replace(report.edition) == Some(report.edition) {
         return None;
     }
     let mut news = Vec::new();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
+use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::{Parameters, Replayed, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
@@ -20,18 +21,21 @@ use crate::server_names::Renaming;
 use crate::session::Session;
 
 /// Sends the SETs that give a server its session's parameters and settings. If a failure would matter, the session's
-/// messages wait for the answer. `renaming`: PostgreSQL is told another application_name. False: there was nothing to send.
+/// messages wait for the answer. `configured`: parameters that RESET gives the server the right value of ([`crate::parameter_reports::configured`]).
+/// `renaming`: PostgreSQL is sent another application_name. False: there was nothing to send.
 pub fn replay(
     step: &mut Step<'_>,
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
     tracked: &Tracked,
+    configured: ParameterSet,
     renaming: Option<&Renaming>,
 ) -> bool {
     let mut text = Vec::new();
     let application = renaming.map(|renaming| (&*renaming.to, &*renaming.from));
-    let replayed = Replayed { application, resets: resets(session, server) };
+    let changes = changes(session, server, configured);
+    let replayed = Replayed { application, resets: changes.reset };
     session.parameters.write_changes(&server.kept.parameters, replayed, tracked, &mut text);
     let initial = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
@@ -51,6 +55,7 @@ pub fn replay(
         false if is_same => Risk::None,
         false => to.write_difference(from, base, &mut text),
     };
+    server.kept.owners.send(changes, session.own.now);
     // Until the answer comes, the server's state is not known.
     server.traces.needs_reset |= risk != Risk::None;
     server.kept.session_state = wanted.filter(|state| !state.is_initial()).map(Arc::clone);
@@ -68,9 +73,15 @@ pub fn replay(
     true
 }
 
-/// The tracked parameters to which the session's server is reset: the session has not set them, and RESET gives the server their values.
-pub(crate) fn resets(session: &Session, server: &Server) -> ParameterSet {
-    session.parameters.resettable(&server.kept.at_reset).without(session.own.now)
+/// What gives the server its session's parameters. A parameter that the session has not set is reset where RESET gives the server its value, also if
+/// the server has the same value since another session has set it.
+fn changes(session: &Session, server: &Server, configured: ParameterSet) -> OwnChanges {
+    let kept = &server.kept;
+    let differs = session.parameters.difference(&kept.parameters);
+    let resettable = session.parameters.resettable(&kept.at_reset) | configured & Tracked::ever_reset();
+    let resettable = resettable.without(session.own.now | kept.owners.of_base());
+    let reset = resettable & (differs | kept.owners.of_sessions());
+    OwnChanges { reset, set: differs.without(reset) }
 }
 
 /// A server has refused the session's role, which is no more, or no more its login's to assume. Whether the session's first request, a simple
@@ -89,7 +100,8 @@ pub fn forgets_role(session: &mut Session, caches: &mut Caches) -> bool {
     session.tracker.as_mut().is_some_and(|tracker| tracker.journal.forget_role(reset))
 }
 
-/// The server has accepted its session's parameters. They now have the values that the server reports.
+/// The server has accepted its session's parameters. They now have the values that the server reports, but for the session's own that were not
+/// set there: PostgreSQL's configuration may have changed meanwhile.
 pub fn accepted(
     step: &mut Step<'_>,
     conn: ConnId,
@@ -100,8 +112,14 @@ pub fn accepted(
 ) {
     let first = !std::mem::replace(&mut session.confirmed, true);
     if first {
-        let begun_with = std::mem::replace(&mut session.parameters, Arc::clone(&server.kept.parameters));
-        session.reset_to = Some(Arc::clone(&server.kept.parameters));
+        let own = session.own.now.without(server.kept.owners.sent().set);
+        let own = own & session.parameters.difference(&server.kept.parameters);
+        let taken = match own.is_empty() {
+            true => Arc::clone(&server.kept.parameters),
+            false => Arc::new(session.parameters.rebased(&server.kept.parameters, own)),
+        };
+        let begun_with = std::mem::replace(&mut session.parameters, taken);
+        session.reset_to = Some(Arc::clone(&session.parameters));
         confirm(step, (conn, session), server, pool, tracked, &begun_with);
     }
 }
@@ -119,7 +137,7 @@ pub fn confirm(
     let report = pool.welcome.report.as_ref().expect("a server of its pool has logged in");
     let mut news = Vec::new();
     for (index, name) in tracked.names().enumerate() {
-        let value = server.kept.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
+        let value = session.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
         if let Some(value) = value {
             ParameterStatus { name: name.as_bytes(), value }.encode(&mut news);
         }
@@ -140,7 +158,7 @@ pub fn confirm(
     let others = Arc::new(server.kept.reported.clone());
     let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
     if let Some(key) = Learnt::key(begun_with, state, report, tracked) {
-        pool.welcome.learnt.learn(key, ReportedParameters { parameters: Arc::clone(&server.kept.parameters), others });
+        pool.welcome.learnt.learn(key, ReportedParameters { parameters: Arc::clone(&session.parameters), others });
     }
 }
 
@@ -160,6 +178,8 @@ pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, se
     }
     let found = tracker.take_reverted(&server.kept.base, in_transaction).expect("it is reverted");
     let mut text = Vec::new();
+    let set = session.parameters.difference(&server.kept.parameters);
+    server.kept.owners.send(OwnChanges::of_set(set), session.own.now);
     session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
     let risk = tracker.state().write_difference(&found, &server.kept.base, &mut text);
     if text.is_empty() {

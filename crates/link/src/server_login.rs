@@ -14,14 +14,16 @@ use machine::action::Action;
 use machine::work::Job;
 use machine::{Settings, Step};
 use session_state::login_report::LoginReport;
+use session_state::parameter_set::ParameterSet;
 use session_state::state::check::Check;
-use session_state::state::{self, Base, Effects};
+use session_state::state::{self, Base, Effect, Effects};
 use sql::Text;
 use units::ConnId;
 use units::random::Random;
 
 use crate::caches::Caches;
 use crate::findings::Broken;
+use crate::parameter_reports::speaks_for_pool;
 use crate::pool::Pool;
 
 pub use server_login::WRONG_PASSWORD_TYPE;
@@ -151,14 +153,23 @@ pub fn note_begun(server: &mut Server, pool: &mut Pool, settings: &Settings, cac
     let is_asked = question.is_some() || effects.is_some();
     let base = base.or_else(|| is_asked.then(|| Base::unasked(effects.is_some())));
     server.kept.base = base.map_or_else(Arc::default, |base| pool.welcome.shared(base));
+    server.kept.owners.begin(set_by_query(server, effects.as_ref()));
     let [parameters, at_login] = [&server.kept.parameters, &server.kept.at_reset].map(Arc::clone);
     let report = LoginReport::new(reported, parameters, at_login, &caches.tracked);
     let Identity { reconnects, opened_for, .. } = &server.identity;
-    let is_replaced = *reconnects != pool.rules.orders.reconnects || server.end.close_needed.is_some();
-    if pool.welcome.report.is_none() || !is_replaced {
+    if pool.welcome.report.is_none() || speaks_for_pool(server, pool) {
         let is_alone = pool.servers.open() + pool.servers.opening() <= 1;
         pool.welcome.learn(report, (*reconnects, opened_for), is_alone);
     }
+}
+
+/// The tracked parameters that a new server's `connect_query` has set: those that its text names, and those that have other values since.
+fn set_by_query(server: &Server, effects: Option<&Effects>) -> ParameterSet {
+    let named = effects.into_iter().flat_map(Effects::iter).filter_map(|effect| match effect {
+        Effect::Parameter { index, is_local: false, .. } => Some(*index),
+        _ => None,
+    });
+    named.collect::<ParameterSet>() | server.kept.parameters.difference(&server.kept.at_reset)
 }
 
 /// The secret that this pool logs in to PostgreSQL with, and whether it is a client's.

@@ -15,7 +15,10 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use crate::answers::Answers;
 use crate::findings::{Astray, Broken};
 use crate::lone_answer::{can_pass, passed};
-use crate::{announcing, checking, confirming, copying, counting, listening, matching, naming, overdue, splitting};
+use crate::{
+    announcing, checking, confirming, copying, counting, listening, matching, naming, overdue, parameter_reports,
+    splitting,
+};
 
 pub fn read(answers: &mut Answers<'_>) -> Result<(), Broken> {
     loop {
@@ -218,7 +221,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
         }
         tag::PARAMETER_STATUS => {
             let status = ParameterStatus::decode(body)?;
-            Ok(confirming::parameter(answers, &status, clients))
+            Ok(parameter_reports::parameter(answers, &status, clients))
         }
         tag::COMMAND_COMPLETE => {
             counting::completed(answers, body);
@@ -288,6 +291,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         }
         Some(Answerer::Replay | Answerer::Restore) => {
             answers.findings.words().replay_error = Some(body.to_vec());
+            answers.server.kept.owners.refused();
             false
         }
         Some(Answerer::Chore) => {
@@ -333,6 +337,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
                 answers.pool.counts.fidelity.count_transaction(tracker.pinning.pins());
             }
         }
+        parameter_reports::settle_own(answers);
         answers.server.cancel.is_requested = false;
         if status == Status::Idle {
             confirming::renew_statements(answers);
@@ -381,6 +386,9 @@ fn completed(answers: &mut Answers<'_>, entry: Entry) {
             // At once, since a later failure may set the mark again.
             let refused = answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
             answers.server.traces.needs_reset &= answers.session.is_none() || refused;
+            if !refused && answers.session.is_some() {
+                parameter_reports::replayed(answers);
+            }
         }
         // Other reasons for a reset remain.
         (Answerer::Restore, Expect::Query) => {

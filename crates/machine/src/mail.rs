@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use connections::databases::Address;
+use connections::databases::{Address, Database};
 use connections::server::Lent;
 use queueing::classes::{ClassId, ClassSet};
 use queueing::limiting::{Allowance, CallBack, Limit};
@@ -283,6 +283,17 @@ pub struct CancelTicket {
     pub number: u32,
 }
 
+/// A pool's login report, from one worker to another.
+#[derive(Clone, Debug)]
+pub struct SharedReport {
+    pub pool: PoolId,
+    pub report: Arc<LoginReport>,
+    /// The order and the entry that the reporting server was opened by, if that is known: the count of RECONNECTs, and the database.
+    pub reported_by: Option<(u32, Arc<Database>)>,
+    /// It differs from the one before, and sessions have to follow it.
+    pub is_news: bool,
+}
+
 /// What a worker is sent.
 #[derive(Debug)]
 pub enum ToWorker {
@@ -348,12 +359,8 @@ pub enum ToWorker {
         pool: PoolId,
         with: WorkerId,
     },
-    /// From another worker: the pool's login report. `is_news`: it differs from the one before, and sessions have to follow it.
-    Report {
-        pool: PoolId,
-        report: Arc<LoginReport>,
-        is_news: bool,
-    },
+    /// From another worker: the pool's login report.
+    Report(Box<SharedReport>),
 
     // From the coordinator: limits.
     /// The answer to `RequestAllowance`, or a part of it.
@@ -470,7 +477,7 @@ impl ToWorker {
             | ToWorker::Defines { .. }
             | ToWorker::Noted { .. }
             | ToWorker::Settled { .. }
-            | ToWorker::Report { .. }
+            | ToWorker::Report(_)
             | ToWorker::HandOver
             | ToWorker::EndWhatStays
             | ToWorker::GoOn

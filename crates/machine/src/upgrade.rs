@@ -39,9 +39,17 @@ pub struct Luggage {
     pub session: Option<MovedSession>,
     pub server: Option<MovedServer>,
     /// What the pool's servers report at login.
-    pub report: Option<Reported>,
+    pub report: Option<MovedReport>,
     /// What a client of the pool has proved last.
     pub proved: Proved,
+}
+
+/// What a pool's servers report at login.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MovedReport {
+    pub reported: Reported,
+    /// The tracked parameters before `connect_query`: RESET brings them back.
+    pub at_login: Vec<(String, Box<[u8]>)>,
 }
 
 impl Luggage {

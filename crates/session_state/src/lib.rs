@@ -8,6 +8,7 @@
 pub mod access;
 pub mod catalogue;
 pub mod login_report;
+pub mod own_changes;
 pub mod own_settings;
 pub mod parameter_set;
 pub mod parameters;

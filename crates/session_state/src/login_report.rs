@@ -49,17 +49,14 @@ impl LoginReport {
         LoginReport { reported, parameters, at_login, edition: NonZeroU32::MIN, counts_changes, encoded, places }
     }
 
-    /// The same with other values of the tracked parameters.
-    pub fn with(&self, parameters: Arc<Parameters>, tracked: &Tracked) -> LoginReport {
+    /// The same with other values of the tracked parameters, and of those before `connect_query`.
+    pub fn with(&self, parameters: Arc<Parameters>, at_login: Arc<Parameters>, tracked: &Tracked) -> LoginReport {
         let mut reported = self.reported.clone();
         for (name, known) in &mut reported {
             if let Some(value) = tracked.index(name).and_then(|index| parameters.get(index)) {
                 *known = value.into();
             }
         }
-        // What a connect_query sets does not follow PostgreSQL's configuration.
-        let at_login = if self.sets_reported() { &self.at_login } else { &parameters };
-        let at_login = Arc::clone(at_login);
         LoginReport::new(reported, parameters, at_login, tracked)
     }
 

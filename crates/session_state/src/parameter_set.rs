@@ -35,6 +35,11 @@ impl ParameterSet {
         *self |= ParameterSet::one(index);
     }
 
+    /// The numbers of its parameters.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..limits::TRACKED_MAX).filter(move |index| self.contains(*index))
+    }
+
     /// The parameters of this set that are not in `other`.
     #[must_use]
     pub fn without(self, other: ParameterSet) -> ParameterSet {

@@ -62,9 +62,11 @@ impl Tracked {
     pub(crate) const STANDARD_STRINGS: usize = 3;
     pub const APPLICATION_NAME: usize = 4;
 
-    /// Whether a server is ever given this parameter by RESET. Never one that a text is read by: RESET may give another value by now.
-    pub fn is_ever_reset(index: usize) -> bool {
-        !Tracked::decides_meaning(index) && index != Tracked::APPLICATION_NAME
+    /// The parameters that servers are given by RESET. Never one that a text is read by: RESET may give another value by now.
+    #[must_use]
+    pub fn ever_reset() -> ParameterSet {
+        let never = [Tracked::CLIENT_ENCODING, Tracked::STANDARD_STRINGS, Tracked::APPLICATION_NAME];
+        !never.into_iter().collect::<ParameterSet>()
     }
 
     /// Whether a text is read in another way by it.
@@ -108,7 +110,12 @@ impl Parameters {
 
     /// The parameters that a server gets by RESET. `at_reset`: the values that RESET gives it.
     pub fn resettable(&self, at_reset: &Parameters) -> ParameterSet {
-        self.those(|index, value| value.is_some() && value == at_reset.get(index) && Tracked::is_ever_reset(index))
+        self.those(|index, value| value.is_some() && value == at_reset.get(index)) & Tracked::ever_reset()
+    }
+
+    /// The parameters that are known here and there, with other values.
+    pub fn difference(&self, other: &Parameters) -> ParameterSet {
+        self.those(|index, value| value.is_some() && other.get(index).is_some_and(|other| value != Some(other)))
     }
 
     /// The parameters of which this holds, by their numbers and values.
@@ -200,7 +207,7 @@ impl Parameters {
             let known = || self.get(index).zip(server.get(index));
             let pair = if index == Tracked::APPLICATION_NAME { replayed.application.or_else(known) } else { known() };
             let Some((wanted, found)) = pair else { continue };
-            if wanted == found {
+            if wanted == found && !replayed.resets.contains(index) {
                 continue;
             }
             if replayed.resets.contains(index) {
@@ -227,8 +234,8 @@ impl Parameters {
 pub struct Replayed<'a> {
     /// Where another application_name than the client's is wanted: it, and the one that the server has.
     pub application: Option<(&'a [u8], &'a [u8])>,
-    /// The parameters that RESET gives the wanted value. A parameter that is reset follows PostgreSQL's configuration, one that is set does
-    /// not.
+    /// The parameters that are given by RESET, also where the server has the value that is wanted: a parameter that is reset follows PostgreSQL's
+    /// configuration, one that is set does not.
     pub resets: ParameterSet,
 }
 

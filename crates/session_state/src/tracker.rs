@@ -47,6 +47,7 @@ use sql::Marks;
 use units::{Time, limits};
 
 use crate::catalogue::{Announcement, Known, SideEffects};
+use crate::own_changes::OwnChanges;
 use crate::parameter_set::ParameterSet;
 use crate::parameters::{Reported, Tracked};
 use crate::state::check::{Check, Pair};
@@ -137,8 +138,7 @@ impl Tracker {
         self.under_way.any(reverts)
     }
 
-    /// Whether a parameter that is reported now may be so because of what the session has run. Otherwise PostgreSQL's configuration has
-    /// changed.
+    /// Whether a parameter that is reported now may be so because of what the session has run, as far as its texts show.
     pub fn may_have_set(&self) -> bool {
         self.restarting.may_report || !self.under_way.is_empty() || !self.pinning.suspects().is_empty()
     }
@@ -279,8 +279,8 @@ impl Tracker {
         match effect {
             Effect::Nothing | Effect::Execute(_) => {}
             Effect::Unknown => self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC),
-            Effect::Parameter { index, value } => {
-                self.restarting.set(index);
+            Effect::Parameter { index, value, is_local } => {
+                set_parameter(self, index, is_local);
                 self.meaning.set(index, value.as_deref(), places.reported);
             }
             Effect::End if tag == b"ROLLBACK\0" => {
@@ -327,7 +327,7 @@ impl Tracker {
                 self.forget_all_prepared(places);
                 self.meaning.reset(places.first);
                 self.unseen.ran_text |= self.journal.change(&SettingChange::DiscardAll, places.base);
-                self.restarting.reset_all();
+                reset_parameters(self);
                 self.pinning.end(Pins::SEQUENCE);
             }
             Effect::QueryAgain { names, parameters, others } => {
@@ -336,7 +336,7 @@ impl Tracker {
             Effect::Restart(name) => {
                 let Some(index) = places.tracked.index(&name) else { return };
                 self.meaning.set(index, places.first.and_then(|first| first.get(index)), places.reported);
-                self.restarting.reset(index);
+                reset_parameter(self, index);
             }
             Effect::Pin(pins) => self.pinning.add(pins),
             Effect::Listen(_) | Effect::ListenAlone | Effect::Unlisten(_) => self.listen(effect, places.listens),
@@ -348,7 +348,7 @@ impl Tracker {
     fn change(&mut self, changes: &[SettingChange], places: &mut Places<'_>) {
         if changes.contains(&SettingChange::ResetAll) {
             self.meaning.reset(places.first);
-            self.restarting.reset_all();
+            reset_parameters(self);
         }
         for change in changes {
             self.unseen.ran_text |= self.journal.change(change, places.base);
@@ -457,6 +457,8 @@ impl Tracker {
         };
         let Some(checked) = row.and_then(|row| check.read(&row)) else {
             self.unseen.ask_again();
+            // Rather the session's own than a stranger's: nothing tells which it is.
+            self.unseen.checked_parameters = OwnChanges::of_set(self.restarting.take_reported());
             if !circumstances.is_readable {
                 // Kept is what a text says that it makes, and nothing for not being understood.
                 let is_said = !suspected.any(Pins::UNKNOWN);
@@ -472,8 +474,9 @@ impl Tracker {
         self.unseen.makes_temporary = false;
         self.unseen.used_temporary |= checked.pins.any(Pins::TEMPORARY);
         let reported = self.restarting.take_reported();
-        self.unseen.reset_parameters = checked.settings.as_ref().map_or(ParameterSet::NONE, |listed| {
-            reported.without(tracked.set_of(listed.iter().map(|(name, _)| name.as_slice())))
+        self.unseen.checked_parameters = checked.settings.as_ref().map_or(OwnChanges::default(), |listed| {
+            let listed = tracked.set_of(listed.iter().map(|(name, _)| name.as_slice()));
+            OwnChanges { reset: reported.without(listed), set: reported & listed }
         });
         let unsuspected = !(checked.pins & !suspected).is_empty();
         self.pinning.replace(Pins::CHECKABLE, checked.pins);
@@ -544,4 +547,24 @@ impl Tracker {
         self.journal.rolled_back();
         self.notifications.lost();
     }
+}
+
+/// SET of a tracked parameter has run.
+fn set_parameter(tracker: &mut Tracker, index: usize, is_local: bool) {
+    tracker.restarting.set(index);
+    if !is_local {
+        tracker.journal.change_own(OwnChanges::of_set(ParameterSet::one(index)));
+    }
+}
+
+/// RESET of a tracked parameter has run.
+fn reset_parameter(tracker: &mut Tracker, index: usize) {
+    tracker.restarting.reset(index);
+    tracker.journal.change_own(OwnChanges::of_reset(ParameterSet::one(index)));
+}
+
+/// RESET ALL, or DISCARD ALL, has run.
+fn reset_parameters(tracker: &mut Tracker) {
+    tracker.restarting.reset_all();
+    tracker.journal.change_own(OwnChanges::of_reset(ParameterSet::ALL));
 }

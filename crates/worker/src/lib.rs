@@ -28,6 +28,7 @@ mod traffic;
 use std::sync::Arc;
 
 use connections::flow::Flow;
+use link::server_login;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
@@ -244,7 +245,7 @@ impl Worker {
             ToWorker::Inquire { pool } => capacity::inquired(&self.tables, step, pool),
             ToWorker::Dropped { pool, count, reserve } => capacity::dropped(&mut self.tables, pool, count, reserve),
             ToWorker::ShareReport { pool, with } => reports::share(&self.tables, step, pool, with),
-            ToWorker::Report { pool, report, is_news } => reports::told(&mut self.tables, step, pool, &report, is_news),
+            ToWorker::Report(told) => reports::told(&mut self.tables, step, &told),
             ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.tables, step, pool),
             ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.tables, step, pool),
             ToWorker::OtherPassword { pool, proved } => reloads::take_password(&mut self.tables, step, pool, proved),
@@ -356,7 +357,7 @@ impl Worker {
             if other_password {
                 pool.opening.proved = Arc::default();
             }
-            let ordered = pool.rules.orders;
+            let (ordered, asked_for_base) = (pool.rules.orders, server_login::asks_for_base(pool, &before));
             let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
             let changed = concerned || other_password;
             if let Some(found) = found {
@@ -378,7 +379,7 @@ impl Worker {
                 };
                 closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
             } else {
-                reloads::retire_outdated(&mut self.tables, step, id, own, &before);
+                reloads::retire_outdated(&mut self.tables, step, id, own, (&before, asked_for_base));
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);

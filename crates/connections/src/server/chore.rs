@@ -39,6 +39,17 @@ impl Chore {
         matches!(self, Chore::Poll | Chore::Catalogue | Chore::First)
     }
 
+    /// Whether it may set parameters, or bring back what a transaction has set. What the configuration's own queries do
+    /// ([`Chore::Check`], [`Chore::Reset`]) is read from their texts.
+    pub fn may_set(self) -> bool {
+        match self {
+            Chore::Setup | Chore::Restore | Chore::Rollback | Chore::Poison | Chore::Compare => true,
+            Chore::Check | Chore::Reset => true,
+            Chore::Base | Chore::Clear | Chore::Unlisten | Chore::WaitEvents => false,
+            Chore::Poll | Chore::Catalogue | Chore::First => false,
+        }
+    }
+
     /// Whether its answer's rows are read.
     pub fn reads_rows(self) -> bool {
         self.is_of_names() || matches!(self, Chore::WaitEvents | Chore::Base)

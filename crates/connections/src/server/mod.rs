@@ -6,6 +6,7 @@ mod asked;
 mod chore;
 pub mod ledger;
 mod moving;
+mod parameter_owners;
 mod parts;
 mod sequences;
 mod spoken;
@@ -31,6 +32,7 @@ pub use asked::{Asked, AskedText, TraceOrigin};
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
+pub use parameter_owners::{Owner, ParameterOwners};
 pub use parts::{
     Bare, Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces,
     Transaction, Work,
@@ -97,6 +99,7 @@ impl Server {
                 parameters,
                 reported: Vec::new(),
                 begins: None,
+                owners: ParameterOwners::default(),
                 base: Arc::default(),
                 session_state: None,
                 on_server: OnServer::default(),

@@ -12,6 +12,7 @@ use session_state::state::{Base, OnServer, State as SessionState};
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Serial, Time};
 
+use super::parameter_owners::{MovedOwners, ParameterOwners};
 use super::sequences::Drawn;
 use super::{
     Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, Sequences, Server, Spoken, State, Statements, Traces,
@@ -78,6 +79,7 @@ struct MovedKept {
     base: Base,
     parameters: Vec<(String, Box<[u8]>)>,
     at_reset: Vec<(String, Box<[u8]>)>,
+    owners: MovedOwners,
     reported: Reported,
     session_state: Option<SessionState>,
     on_server: OnServer,
@@ -150,6 +152,7 @@ impl Server {
                 base: Base::clone(&self.kept.base),
                 parameters: self.parameters_at_postgresql().by_name(tracked),
                 at_reset: self.kept.at_reset.by_name(tracked),
+                owners: self.kept.owners.moved(tracked),
                 reported: self.kept.reported.clone(),
                 session_state: self.kept.session_state.as_deref().cloned(),
                 on_server: self.kept.on_server.clone(),
@@ -211,6 +214,7 @@ impl Server {
                 base: Arc::new(moved.kept.base),
                 parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),
                 at_reset: Arc::new(Parameters::of_names(&moved.kept.at_reset, tracked)),
+                owners: ParameterOwners::of_moved(&moved.kept.owners, tracked),
                 reported: moved.kept.reported,
                 session_state: moved.kept.session_state.map(Arc::new),
                 on_server: moved.kept.on_server,

@@ -12,7 +12,7 @@ use session_state::unnamed::Version;
 use units::{ConnId, Serial, Time};
 use wire::backend::Status;
 
-use super::{Asked, Overdue, Sequences, Spoken, Tally};
+use super::{Asked, Overdue, ParameterOwners, Sequences, Spoken, Tally};
 use crate::charge::Charge;
 use crate::databases::{Address, Database};
 use crate::encryption::Encryption;
@@ -100,6 +100,7 @@ pub struct Kept {
     pub parameters: Arc<Parameters>,
     /// The values that RESET gives it: those of its login, or of PostgreSQL's configuration where that has changed since.
     pub at_reset: Arc<Parameters>,
+    pub owners: ParameterOwners,
     /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
     pub reported: Reported,
     /// What sessions have set on it; `None`: nothing.
@@ -164,6 +165,8 @@ pub struct Traces {
     pub needs_reset: bool,
     /// A reset is removing its base, which is set again after it.
     pub bare: Option<Bare>,
+    /// The query of the configuration's own that it is answering may set parameters.
+    pub query_sets: bool,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.
     pub tainted: bool,

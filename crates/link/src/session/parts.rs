@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use connections::{Origin, Permits};
 use queueing::classes::{ClassId, Standing};
+use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Parameters;
 use session_state::prepared::StatementNames;
@@ -29,7 +30,8 @@ pub struct OwnParameters {
     pub now: ParameterSet,
     /// In its startup packet.
     pub at_login: ParameterSet,
-    /// The edition of what it was told last that servers begin with; `None`: it comes from another process.
+    /// The edition of the values that its pool's servers begin with, as far as it has followed them; `None`: it comes from another process, or
+    /// follows a server that is being replaced.
     pub edition: Option<NonZeroU32>,
 }
 
@@ -39,14 +41,9 @@ impl OwnParameters {
         OwnParameters { now: at_login, at_login, edition: Some(edition) }
     }
 
-    /// It has set one.
-    pub fn set(&mut self, index: usize) {
-        self.now.insert(index);
-    }
-
-    /// It has reset these, and set those.
-    pub fn change(&mut self, (reset, set): (ParameterSet, ParameterSet)) {
-        self.now = self.now.without(reset) | self.at_login & reset | set;
+    /// Its statements have done this.
+    pub fn change(&mut self, changes: OwnChanges) {
+        self.now = changes.over(self.now, self.at_login);
     }
 }
 

@@ -79,10 +79,11 @@ pub enum Effect {
     ListenAlone,
     /// `None`: all.
     Unlisten(Option<Box<[u8]>>),
-    /// A tracked parameter is another: as it is reported, if that is known.
+    /// A tracked parameter is another: as it is reported, if that is known. `is_local`: for its transaction only.
     Parameter {
         index: usize,
         value: Option<Box<[u8]>>,
+        is_local: bool,
     },
 }
 
@@ -358,6 +359,16 @@ impl Effects {
         Some(state)
     }
 
+    /// Whether a text with these does nothing but reset, so that parameters have the values of PostgreSQL's configuration or stay as they were.
+    pub fn only_reset(&self) -> bool {
+        self.iter().all(|effect| match effect {
+            Effect::Change(changes) => changes.iter().all(SettingChange::is_reset),
+            Effect::DiscardAll | Effect::DeallocateAll | Effect::Restart(_) | Effect::Committed => true,
+            Effect::Unlisten(_) | Effect::Unpin(_) => true,
+            _ => false,
+        })
+    }
+
     /// How many statements have them.
     pub fn statements(&self) -> usize {
         self.all.iter().filter(|(_, is_last)| *is_last).count()
@@ -388,10 +399,11 @@ pub(crate) fn is_identity(name: &[u8]) -> bool {
 fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
     let name: Box<[u8]> = setting_key(assignment.name.bytes()).into();
     if let Some(index) = tracked.index(&name) {
+        let is_local = assignment.scope == Scope::Local;
         return match assignment.value {
-            Value::Default if assignment.scope == Scope::Local => Effect::Parameter { index, value: None },
+            Value::Default if is_local => Effect::Parameter { index, value: None, is_local },
             Value::Default => Effect::Restart(name),
-            Value::Given(value) => Effect::Parameter { index, value: reported(index, value) },
+            Value::Given(value) => Effect::Parameter { index, value: reported(index, value), is_local },
             Value::Current => Effect::Nothing,
         };
     }
@@ -470,7 +482,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     }
     let is_certain = statement.only_sets_config(text);
     let (mut changes, mut names, mut parameters, mut others) = (Vec::new(), Vec::new(), Vec::new(), false);
-    let mut restarts = Vec::new();
+    let (mut restarts, mut tracked_sets) = (Vec::new(), Vec::new());
     for call in statement.set_config_calls(text) {
         let Some(name) = call.name else {
             match call.name_parameter {
@@ -488,7 +500,11 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
                     true => restarts.push(name),
                     // It may be NULL.
                     false if call.value.is_none() => names.push(name),
-                    false => {}
+                    false => {
+                        let index = tracked.index(&name).expect("it was just found");
+                        let value = call.value.as_deref().and_then(|value| reported(index, value));
+                        tracked_sets.push(Effect::Parameter { index, value, is_local: false });
+                    }
                 }
             }
             continue;
@@ -508,6 +524,8 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     }
     if names.is_empty() && parameters.is_empty() && !others {
         match (changes.is_empty(), restarts.len()) {
+            // Of more than one the server is asked which it lists as set.
+            (true, 0) if is_certain && tracked_sets.len() == 1 => return tracked_sets.remove(0),
             (true, 0) => return Effect::Nothing,
             (true, 1) => return Effect::Restart(restarts.remove(0)),
             (false, 0) => return Effect::Change(changes.into()),

@@ -35,12 +35,16 @@ fn reset(name: &str) -> Effect {
     Effect::Change([SettingChange::Reset(name.as_bytes().into())].into())
 }
 
+fn tracked_parameter(index: usize, value: Option<&str>, is_local: bool) -> Effect {
+    Effect::Parameter { index, value: value.map(|value| value.as_bytes().into()), is_local }
+}
+
 #[test]
 fn each_statement_has_its_effect() {
     let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-    let parameter =
-        |index, value: Option<&str>| Effect::Parameter { index, value: value.map(|value| value.as_bytes().into()) };
-    let table: [(&str, Effect); 50] = [
+    let parameter = |index, value| tracked_parameter(index, value, false);
+    let local = |index, value| tracked_parameter(index, value, true);
+    let table: [(&str, Effect); 51] = [
         ("select 1", Effect::Nothing),
         ("begin", Effect::Nothing),
         ("commit and chain", Effect::End),
@@ -59,10 +63,11 @@ fn each_statement_has_its_effect() {
         ("set work_mem from current", asked("work_mem", false)),
         ("set time zone 'UTC'", parameter(2, Some("'UTC'"))),
         ("set names 'latin-1'", parameter(Tracked::CLIENT_ENCODING, Some("latin1"))),
-        ("set local standard_conforming_strings to no", parameter(Tracked::STANDARD_STRINGS, Some("off"))),
+        ("set local standard_conforming_strings to no", local(Tracked::STANDARD_STRINGS, Some("off"))),
         ("set standard_conforming_strings = E'o\\x6e'", parameter(Tracked::STANDARD_STRINGS, None)),
-        ("set local time zone default", parameter(2, None)),
+        ("set local time zone default", local(2, None)),
         ("set time zone default", Effect::Restart(named("timezone"))),
+        ("select set_config('timezone', 'UTC', false)", parameter(2, Some("UTC"))),
         ("select set_config('App.x', '7', false)", config("app.x", "7")),
         ("select set_config('app.x', $1, false)", asked("app.x", false)),
         ("select set_config('app.x', '7', false) from t", asked("app.x", false)),

@@ -13,11 +13,13 @@ use units::limits;
 use super::channels::Channels;
 use super::effects::{RoleReset, is_identity};
 use super::{Base, SettingChange, State};
+use crate::own_changes::OwnChanges;
 
 #[derive(Debug)]
 struct Savepoint {
     name: Box<[u8]>,
     state: Arc<State>,
+    own: OwnChanges,
 }
 
 /// The state now, and as it was.
@@ -33,6 +35,10 @@ pub struct Journal {
     reverted: BTreeSet<Box<[u8]>>,
     /// What was set again in the transaction that is open: its rollback takes that back, and not the reset, which may be older.
     restored: BTreeSet<Box<[u8]>>,
+    /// What the transaction has made the session's own of the tracked parameters.
+    own: OwnChanges,
+    /// The same of earlier transactions, as far as the session does not know it yet.
+    committed_own: OwnChanges,
     savepoints: Vec<Savepoint>,
     /// Not all of them are kept.
     dropped: bool,
@@ -64,7 +70,7 @@ impl Journal {
 
     /// Whether a rollback would change anything.
     pub(crate) fn is_open(&self) -> bool {
-        !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
+        !self.savepoints.is_empty() || !self.own.is_none() || !Arc::ptr_eq(&self.now, &self.before)
     }
 
     /// `base`: what its server began with. Whether that has lost something of it which no name brings back.
@@ -78,6 +84,16 @@ impl Journal {
             self.bind(change);
         }
         base.loses_more(change)
+    }
+
+    /// Tracked parameters were set or reset for the session.
+    pub(crate) fn change_own(&mut self, changes: OwnChanges) {
+        self.own = self.own.then(changes);
+    }
+
+    /// The changes of tracked parameters that are committed, since the last call.
+    pub fn take_own(&mut self) -> OwnChanges {
+        std::mem::take(&mut self.committed_own)
     }
 
     /// With which role's rights this was changed is not known.
@@ -172,6 +188,7 @@ impl Journal {
             self.now = Arc::clone(&self.before);
         }
         self.before = Arc::clone(&self.now);
+        self.committed_own = self.committed_own.then(std::mem::take(&mut self.own));
         self.restored.clear();
         self.savepoints.clear();
         (self.failed, self.dropped) = (false, false);
@@ -180,6 +197,7 @@ impl Journal {
     pub(crate) fn rolled_back(&mut self) {
         self.reverted.append(&mut self.restored);
         self.now = Arc::clone(&self.before);
+        self.own = OwnChanges::default();
         self.savepoints.clear();
         (self.failed, self.dropped) = (false, false);
     }
@@ -209,7 +227,7 @@ impl Journal {
             self.savepoints.remove(self.savepoints.iter().position(|old| *old.name == *name).unwrap_or(0));
             self.dropped = true;
         }
-        self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now) });
+        self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now), own: self.own });
     }
 
     /// It and those since are no more.
@@ -225,11 +243,13 @@ impl Journal {
         match self.place(name) {
             Some(place) => {
                 self.now = Arc::clone(&self.savepoints[place].state);
+                self.own = self.savepoints[place].own;
                 self.savepoints.truncate(place + 1);
             }
             None => {
                 self.lost |= self.dropped;
                 self.now = Arc::clone(&self.before);
+                self.own = OwnChanges::default();
                 self.savepoints.clear();
             }
         }
@@ -257,6 +277,7 @@ pub(super) fn is_reset(name: &[u8], change: &SettingChange) -> bool {
 mod tests {
     use super::super::{Again, base::LOGIN};
     use super::*;
+    use crate::parameter_set::ParameterSet;
 
     fn set(journal: &mut Journal, value: &str) {
         let again = Some(Again::Clause(value.as_bytes().into()));
@@ -314,6 +335,34 @@ mod tests {
         assert_eq!(value(&journal), "1;");
         journal.roll_back_to(b"from before the first change");
         assert_eq!(value(&journal), "");
+    }
+
+    #[test]
+    fn a_parameter_is_the_sessions_own_as_far_as_nothing_takes_that_back() {
+        let zone = OwnChanges::of_set(ParameterSet::one(2));
+        let own = |journal: &mut Journal| journal.take_own().over(ParameterSet::NONE, ParameterSet::NONE);
+        type Way = fn(&mut Journal);
+        let ways: [(&str, Way, bool); 7] = [
+            ("alone", |journal| journal.ready(true), true),
+            ("fails", |journal| (journal.failed(), journal.ready(true)).1, false),
+            ("rolled back", |journal| (journal.ready(false), journal.rolled_back()).1, false),
+            ("committed", |journal| (journal.ready(false), journal.committed()).1, true),
+            ("an earlier savepoint", |journal| (journal.roll_back_to(b"earlier"), journal.committed()).1, false),
+            ("a later one", |journal| (journal.save(b"s"), journal.roll_back_to(b"s"), journal.committed()).2, true),
+            (
+                "reset",
+                |journal| (journal.change_own(OwnChanges::of_reset(ParameterSet::ALL)), journal.ready(true)).1,
+                false,
+            ),
+        ];
+        for (way, happens, expected) in ways {
+            let mut journal = Journal::default();
+            journal.change_own(zone);
+            assert!(journal.is_open() && own(&mut journal).is_empty(), "{way}: it may be taken back");
+            happens(&mut journal);
+            assert_eq!(own(&mut journal).contains(2), expected, "{way}");
+            assert!(own(&mut journal).is_empty() && !journal.is_open(), "{way}");
+        }
     }
 
     #[test]

@@ -99,6 +99,11 @@ impl Pinning {
         self.suspects |= pins;
     }
 
+    /// The server has reported a parameter for a reason that no text of the session shows: it is asked what is set.
+    pub fn doubt_parameters(&mut self) {
+        self.suspect(Pins::LISTED);
+    }
+
     /// What lasts as long as the server is taken to be there.
     pub(super) fn believe_lasting(&mut self) {
         let lasting = self.suspects.lasting();

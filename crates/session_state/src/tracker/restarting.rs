@@ -10,9 +10,7 @@ pub struct Restarting {
     set: ParameterSet,
     /// Both, as far as an error undoes nothing of it.
     committed: (ParameterSet, ParameterSet),
-    /// Parameters that were reset, and set, since the last `take_own`.
-    own: (ParameterSet, ParameterSet),
-    /// Parameters that were reported since the session's statements were last settled, by what the session has run.
+    /// Parameters that were reported since the session's statements were last settled.
     reported: ParameterSet,
     /// Since the last ReadyForQuery something has run that may have changed parameters which servers report.
     pub(super) may_report: bool,
@@ -24,34 +22,31 @@ impl Restarting {
     pub(super) fn reset(&mut self, index: usize) {
         let one = ParameterSet::one(index);
         (self.reset, self.set) = (self.reset | one, self.set.without(one));
-        self.own = (self.own.0 | one, self.own.1.without(one));
     }
 
     pub(super) fn reset_all(&mut self) {
         (self.reset, self.set) = (ParameterSet::ALL, ParameterSet::NONE);
-        self.own = (ParameterSet::ALL, ParameterSet::NONE);
     }
 
     pub(super) fn set(&mut self, index: usize) {
         let was_reset = self.reset & ParameterSet::one(index);
         self.reset = self.reset.without(was_reset);
         self.set |= was_reset;
-        self.own.1.insert(index);
     }
 
-    /// A parameter was reported, and the session may be why.
+    /// A parameter was reported while the session had the server.
     pub fn note_reported(&mut self, index: usize) {
         self.reported.insert(index);
     }
 
-    /// Those that were reported since this was last asked.
-    pub(super) fn take_reported(&mut self) -> ParameterSet {
-        std::mem::take(&mut self.reported)
+    /// The parameters that were reported since this was last asked.
+    pub fn reported(&self) -> ParameterSet {
+        self.reported
     }
 
-    /// The parameters that statements have reset, and those that they have set, since the last call.
-    pub fn take_own(&mut self) -> (ParameterSet, ParameterSet) {
-        std::mem::take(&mut self.own)
+    /// The same. From now on it is asked anew.
+    pub(super) fn take_reported(&mut self) -> ParameterSet {
+        std::mem::take(&mut self.reported)
     }
 
     pub fn is_any(&self) -> bool {
@@ -70,12 +65,7 @@ impl Restarting {
 
     /// The client's ReadyForQuery.
     pub(super) fn ready(&mut self) {
-        *self = Restarting {
-            is_done: self.is_done | self.is_any(),
-            own: self.own,
-            reported: self.reported,
-            ..Restarting::default()
-        };
+        *self = Restarting { is_done: self.is_done | self.is_any(), reported: self.reported, ..Restarting::default() };
     }
 
     /// PostgreSQL has committed all resets so far.

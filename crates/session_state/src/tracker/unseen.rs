@@ -1,6 +1,6 @@
 //! What texts that run code have done, or may have done, that no effect of theirs tells.
 
-use crate::parameter_set::ParameterSet;
+use crate::own_changes::OwnChanges;
 use crate::state::State;
 use crate::state::check::Pair;
 
@@ -20,8 +20,9 @@ pub struct Unseen {
     pub(super) makes_temporary: bool,
     /// The session has had something temporary on its server.
     pub(super) used_temporary: bool,
-    /// Parameters that code has reset: the server has reported them, and does not list them as set.
-    pub(super) reset_parameters: ParameterSet,
+    /// What a check has shown of parameters that the server has reported: it lists those that are set, and does not list those that are as
+    /// after RESET.
+    pub(super) checked_parameters: OwnChanges,
     /// Words of the texts that no check has covered yet.
     said: Words,
     /// Words of the texts that the check under way covers.
@@ -74,8 +75,8 @@ impl Unseen {
         self.used_temporary
     }
 
-    pub fn take_reset_parameters(&mut self) -> ParameterSet {
-        std::mem::take(&mut self.reset_parameters)
+    pub fn take_checked_parameters(&mut self) -> OwnChanges {
+        std::mem::take(&mut self.checked_parameters)
     }
 
     /// Whether code has run RESET ROLE, in a session that began with a role. A text that says NONE may have run SET ROLE NONE, and one that

@@ -10,9 +10,9 @@ use link::session::State;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{TakeIn, ToCoordinator};
-use machine::upgrade::MovedSession;
+use machine::upgrade::{MovedReport, MovedSession};
 use session_state::login_report::LoginReport;
-use session_state::parameters::{Parameters, Reported};
+use session_state::parameters::Parameters;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
@@ -33,8 +33,8 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         if entry.opening.proved.is_empty() && !luggage.proved.is_empty() {
             entry.opening.proved = Arc::new(luggage.proved);
         }
-        if let Some(reported) = luggage.report {
-            learn_report(tables, step, pool, reported);
+        if let Some(report) = luggage.report {
+            learn_report(tables, step, pool, report);
         }
     }
     // KILL was ordered while it was on its way.
@@ -82,19 +82,23 @@ fn has_pool(tables: &mut Tables, definitions: &mut OpenDefinitions, pool: PoolId
 }
 
 /// Its servers report this at login, as the other process has seen.
-fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, reported: Reported) {
+fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: MovedReport) {
     if tables.pools[id].welcome.report.is_some() {
         return;
     }
+    let MovedReport { reported, at_login } = moved;
     let tracked = &tables.caches.tracked;
+    let at_login = Parameters::of_names(&at_login, tracked);
     let mut parameters: Parameters = tracked.empty();
     for (name, value) in &reported {
         if let Some(index) = tracked.index(name) {
             parameters.set(index, value);
         }
     }
-    let parameters = tables.caches.interned.intern(parameters);
-    let report = LoginReport::new(reported, Arc::clone(&parameters), parameters, &tables.caches.tracked);
+    // A parameter that the other process did not track is as `connect_query` has left it, as far as is known.
+    let at_login = at_login.over(&parameters);
+    let [parameters, at_login] = [parameters, at_login].map(|values| tables.caches.interned.intern(values));
+    let report = LoginReport::new(reported, parameters, at_login, &tables.caches.tracked);
     tables.pools[id].welcome.report = Some(Arc::new(report));
     welcome::welcome_all(tables, step, id);
 }

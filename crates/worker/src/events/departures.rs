@@ -12,7 +12,7 @@ use link::session::{State, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
-use machine::upgrade::{Luggage, MovedSession, ToOther, Turn};
+use machine::upgrade::{Luggage, MovedReport, MovedSession, ToOther, Turn};
 use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
@@ -158,7 +158,10 @@ fn luggage(
         kills,
         session,
         server,
-        report: report.map(|report| report.reported.clone()),
+        report: report.map(|report| MovedReport {
+            reported: report.reported.clone(),
+            at_login: report.at_login.by_name(&tables.caches.tracked),
+        }),
         proved: proved.unwrap_or_default(),
     }
 }

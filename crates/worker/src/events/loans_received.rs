@@ -9,7 +9,6 @@ use machine::mail::{Exchange, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
 
-use crate::events::reloads::concerns_servers;
 use crate::servers::idle_servers::is_stale;
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
@@ -42,7 +41,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     }
     let entry = &mut tables.pools[pool];
     let Identity { reconnects, opened_for, .. } = &lent.server.identity;
-    let is_current = *reconnects == entry.rules.orders.reconnects && !concerns_servers(&entry.database, opened_for);
+    let is_current = *reconnects == entry.rules.orders.reconnects && !entry.database.needs_other_servers(opened_for);
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
     }
@@ -85,7 +84,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     let pool = &tables.pools[server.pool];
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
-    } else if concerns_servers(&pool.database, &server.identity.opened_for)
+    } else if pool.database.needs_other_servers(&server.identity.opened_for)
         || server.identity.reconnects != pool.rules.orders.reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);

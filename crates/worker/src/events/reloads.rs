@@ -47,17 +47,6 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     }
 }
 
-/// Whether a change of a database's entry makes its open servers unusable.
-pub(crate) fn concerns_servers(new: &Database, old: &Database) -> bool {
-    new.hosts != old.hosts
-        || new.dbname != old.dbname
-        || new.forced_user != old.forced_user
-        || new.password != old.password
-        || new.connect_query != old.connect_query
-        || new.startup != old.startup
-        || new.settings.channel_binding != old.settings.channel_binding
-}
-
 /// Whether the password of the pool's user, as auth_file has it, is another one now. The database's own goes before it.
 pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) -> bool {
     let user = &*pool.key.user;
@@ -76,17 +65,18 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
 /// Whether a pool's servers have to be replaced: RECONNECT was ordered, or its database's entry is another one, or gone.
 pub(crate) fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> bool {
     let reconnects = settings.orders.of(&pool.key.database).reconnects != pool.rules.orders.reconnects;
-    reconnects || entry.is_none_or(|entry| concerns_servers(entry, &pool.database))
+    reconnects || entry.is_none_or(|entry| entry.needs_other_servers(&pool.database))
 }
 
 /// Of a pool's servers those are closed that would be encrypted in another way now, whose host has left the address that they are connected to,
-/// or that have a name by `server_application_name`, which is off now; or of which it is not known what they began with, and is to be.
+/// or that have a name by `server_application_name`, which is off now; or that were not asked for their base, and would be now. `asked_for_base`:
+/// the pool's servers were.
 pub(crate) fn retire_outdated(
     tables: &mut Tables,
     step: &mut Step<'_>,
     id: PoolId,
     own: Vec<ConnId>,
-    before: &Settings,
+    (before, asked_for_base): (&Settings, bool),
 ) {
     let new = Arc::clone(&tables.settings);
     let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
@@ -97,7 +87,8 @@ pub(crate) fn retire_outdated(
         let is_named = |server: &Server| server.kept.shown_name.is_some();
         closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, NAMES_ARE_OFF);
     }
-    if server_login::asks_for_base(&tables.pools[id], &tables.settings) {
+    // A server that has refused the question before would be replaced by one that does the same.
+    if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.settings) {
         closed_servers::retire_servers(tables, step, own, |server| !server.kept.base.is_read(), DATABASE_CHANGED);
     }
 }

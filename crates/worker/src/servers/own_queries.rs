@@ -35,7 +35,10 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
     let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
     let known = if is_check { &mut unasked } else { &mut pool.names.known };
-    if effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active() {
+    let is_harmless =
+        effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active();
+    server.traces.query_sets = !is_harmless && !effects.only_reset();
+    if is_harmless {
         return;
     }
     server.traces.bare = Bare::Reset.of(server.kept.base.is_login());

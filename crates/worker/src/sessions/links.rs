@@ -38,15 +38,18 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     let class = &tables.settings.classes.class(session.claim.class).name;
     let renaming = tables.caches.server_names.rename(session, class, &mut server.kept, &mut tables.caches.interned);
     let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
+    let has_others = !server.kept.owners.of_sessions().without(session.own.now).is_empty();
     if !same
+        || has_others
         || renaming.is_some()
         || !session.confirmed
         || session.tracker.is_some()
         || server.kept.session_state.is_some()
     {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
-        let replays =
-            link::replaying::replay(step, session, server_id, server, &tables.caches.tracked, renaming.as_ref());
+        let configured = link::parameter_reports::configured(server, pool);
+        let tracked = &tables.caches.tracked;
+        let replays = link::replaying::replay(step, session, server_id, server, tracked, configured, renaming.as_ref());
         pool.counts.fidelity.replays += u64::from(replays);
         begun_with = begun_with.filter(|_| !replays);
     }

@@ -10,10 +10,11 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use connections::databases::Database;
 use link::caches::Caches;
-use link::pool::Pool;
+use link::pool::{Pool, Welcome};
 use machine::Step;
-use machine::mail::ToWorker;
+use machine::mail::{SharedReport, ToWorker};
 use session_state::login_report::LoginReport;
 use session_state::parameters::Parameters;
 use units::{PoolId, WorkerId};
@@ -25,9 +26,8 @@ use crate::tables::Tables;
 pub(crate) fn share(tables: &Tables, step: &mut Step<'_>, pool: PoolId, with: WorkerId) {
     // Its server may still be logging in, and then need not be waited for: the other worker has asked for one, too.
     let entry = tables.pools.get(pool).filter(|entry| entry.welcome.is_known(false) && !entry.is_vacating(step.now));
-    if let Some(report) = entry.and_then(|entry| entry.welcome.report.as_ref()) {
-        let report = Arc::clone(report);
-        step.actions.post_to_worker(with, ToWorker::Report { pool, report, is_news: false });
+    if let Some(shared) = entry.and_then(|entry| shared(entry, false)) {
+        step.actions.post_to_worker(with, ToWorker::Report(Box::new(shared)));
     }
 }
 
@@ -36,21 +36,36 @@ pub(crate) fn spread(tables: &Tables, step: &mut Step<'_>, pool: PoolId, before:
     // It is no other worker's, too.
     let Some(entry) = tables.pools.get(pool).filter(|entry| entry.exchange.homes > 1) else { return };
     // Its server is to be replaced.
-    let Some(report) = &entry.welcome.report else { return };
-    if before.is_some_and(|edition| edition != report.edition) {
-        let report = || ToWorker::Report { pool, report: Arc::clone(report), is_news: true };
-        other_workers(tables).post(step.actions, report);
+    let Some(shared) = shared(entry, true) else { return };
+    if before.is_some_and(|edition| edition != shared.report.edition) {
+        other_workers(tables).post(step.actions, || ToWorker::Report(Box::new(shared.clone())));
     }
 }
 
-/// Another worker says it.
-pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, report: &LoginReport, is_news: bool) {
+fn shared(entry: &Pool, is_news: bool) -> Option<SharedReport> {
+    let Welcome { report, reported_by, .. } = &entry.welcome;
+    let report = Arc::clone(report.as_ref()?);
+    Some(SharedReport { pool: entry.id, report, reported_by: reported_by.clone(), is_news })
+}
+
+/// Another worker has sent its report.
+pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, shared: &SharedReport) {
+    let SharedReport { pool, report, reported_by, is_news } = shared;
+    let (pool, is_news) = (*pool, *is_news);
     // The pool may not exist here.
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
     if entry.welcome.report.is_some() && !is_news {
         return;
     }
+    // It was sent before the other worker knew of a RECONNECT, or of another entry: its servers are to be replaced.
+    let is_older = |(reconnects, database): &(u32, Arc<Database>)| {
+        *reconnects != entry.rules.orders.reconnects || entry.database.needs_other_servers(database)
+    };
+    if entry.welcome.report.is_some() && reported_by.as_ref().is_some_and(is_older) {
+        return;
+    }
     entry.welcome.take(interned(&mut tables.caches, report), is_news);
+    entry.welcome.reported_by.clone_from(reported_by);
     welcome::welcome_all(tables, step, pool);
 }
 

@@ -1,0 +1,287 @@
+//! A server reports a parameter: who has set it, and who gets to know its value.
+//!
+//! ```text
+//!   the pooler's SET, connect_query              nobody: it is what was asked for
+//!   nobody's statement is being answered, or     PostgreSQL's configuration has changed: the pool, and the session unless the parameter is
+//!   one that sets nothing                        its own
+//!   a session's statement that sets parameters   the session; it is its own if the text says so, or a check that follows
+//!   a session's statement that sets none, as     the session, unless the parameter is its own; a check follows
+//!   far as is known
+//!
+//!   the check lists it as set                    code has set it: it is the session's own
+//!   the check does not list it                   PostgreSQL's configuration has changed, or code has reset it
+//! ```
+//!
+//! Where sessions are not followed, all that comes with a session's answers is the session's.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-ASYNC
+
+use std::sync::Arc;
+
+use connections::server::{Answerer, Chore, Owner, Server, State};
+use session_state::own_changes::OwnChanges;
+use session_state::parameter_set::ParameterSet;
+use session_state::parameters::Tracked;
+use wire::backend::ParameterStatus;
+
+use crate::answers::Answers;
+use crate::confirming::{report, take_over};
+use crate::pool::Pool;
+use crate::session::Session;
+
+/// Why a server reports a parameter.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Cause {
+    /// A query of the pooler, or of a client that is gone, has set it.
+    Query,
+    /// PostgreSQL's configuration has changed.
+    Configuration,
+    /// The session's statements, or PostgreSQL's configuration beside them.
+    Session,
+}
+
+/// Notes a ParameterStatus for the server and its session. Returns whether the client gets it.
+pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>, clients: bool) -> bool {
+    if let Some(begins) = &mut answers.server.kept.begins {
+        begins.note(status.name, status.value);
+    }
+    let Some(index) = answers.caches.tracked.index(status.name) else {
+        if let Some(report) = &answers.pool.welcome.report {
+            answers.server.reports(status.name, status.value, &report.reported);
+        }
+        return clients;
+    };
+    // PostgreSQL has another name than the client's: the client is to see its own.
+    let shown = answers.server.kept.shown_name.as_mut().filter(|_| index == Tracked::APPLICATION_NAME);
+    let own = shown.and_then(|name| name.is_reported(status.value).then(|| name.own.clone()));
+    let value = own.as_deref().unwrap_or(status.value);
+    // It is too long to be kept.
+    let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
+    answers.server.kept.parameters = answers.caches.interned.intern(changed);
+    let is_told = match cause(answers, index, value) {
+        Cause::Query => clients,
+        Cause::Configuration => {
+            learn_configured(answers, index, value);
+            follow_configured(answers, index, value)
+        }
+        Cause::Session => clients && follow_session(answers, index, value),
+    };
+    let Some(own) = own.filter(|_| is_told) else { return is_told };
+    let mut message = Vec::new();
+    ParameterStatus { name: status.name, value: &own }.encode(&mut message);
+    answers.send_apart(&message, true);
+    false
+}
+
+fn cause(answers: &Answers<'_>, index: usize, value: &[u8]) -> Cause {
+    let kept = &answers.server.kept;
+    let Some(owner) = answers.server.ledger.owner() else {
+        return if is_news(answers.server, index, value) { Cause::Configuration } else { Cause::Session };
+    };
+    let is_of_nobody = match owner {
+        Answerer::Client => return Cause::Session,
+        Answerer::Nobody => false,
+        Answerer::Check | Answerer::Prepare | Answerer::Prelude => true,
+        Answerer::Replay | Answerer::Restore => !kept.owners.sent().set.contains(index),
+        Answerer::Chore => match answers.server.state() {
+            State::Busy(Chore::Check | Chore::Reset) => !answers.server.traces.query_sets,
+            State::Busy(chore) => !chore.may_set(),
+            // LISTEN and UNLISTEN.
+            _ => true,
+        },
+    };
+    match is_of_nobody && is_news(answers.server, index, value) {
+        true => Cause::Configuration,
+        false => Cause::Query,
+    }
+}
+
+/// Whether RESET would not have given the server this value, as far as is known.
+fn is_news(server: &Server, index: usize, value: &[u8]) -> bool {
+    let before = server.kept.at_reset.get(index).filter(|_| index != Tracked::APPLICATION_NAME);
+    before.is_some_and(|before| before != value)
+}
+
+/// RESET gives the server this value from now on. If it is not what the pool knows, all its servers will report it, and sessions that have set
+/// nothing else are to have it.
+#[cold]
+fn learn_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
+    let (server, pool) = (&mut *answers.server, &mut *answers.pool);
+    // Its length was checked when the server's own was changed.
+    let Some(at_reset) = server.kept.at_reset.with(index, value) else { return };
+    server.kept.at_reset = answers.caches.interned.intern(at_reset);
+    if server.kept.owners.of_base().contains(index) || server.kept.begins.is_some() {
+        return;
+    }
+    // No server has logged in yet, or the pool was told to forget what they began with.
+    let Some(report) = &pool.welcome.report else { return };
+    if report.parameters.get(index) == Some(value) {
+        return;
+    }
+    if !speaks_for_pool(server, pool) {
+        // Its session has the value while it is on this server, and the pool's value on the next one.
+        if let Some((_, session)) = &mut answers.session {
+            session.own.edition = None;
+        }
+        return;
+    }
+    let (parameters, at_login) = (report.parameters.with(index, value), report.at_login.with(index, value));
+    let Some((parameters, at_login)) = parameters.zip(at_login) else { return };
+    let [parameters, at_login] = [parameters, at_login].map(|values| answers.caches.interned.intern(values));
+    let report = report.with(parameters, at_login, &answers.caches.tracked);
+    pool.welcome.take(report, true);
+    pool.welcome.configured.insert(index);
+}
+
+/// The parameters that RESET gives this server the value of PostgreSQL's changed configuration, whether it has reported it or not.
+#[must_use]
+pub fn configured(server: &Server, pool: &Pool) -> ParameterSet {
+    if speaks_for_pool(server, pool) { pool.welcome.configured } else { ParameterSet::NONE }
+}
+
+/// Whether what a server reports holds for its pool: not if it is to be closed or replaced.
+pub(crate) fn speaks_for_pool(server: &Server, pool: &Pool) -> bool {
+    server.identity.reconnects == pool.rules.orders.reconnects && server.end.close_needed.is_none()
+}
+
+/// PostgreSQL's configuration has changed on a session's server. The session has the new value at once, unless it has set its own: then the
+/// server gets that again. Returns whether the client is told.
+fn follow_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
+    let follows = answers.pool.rules.follows();
+    let Some((_, session)) = &mut answers.session else { return false };
+    if follows && session.own.now.contains(index) {
+        session.tracker.get_or_insert_default().restarting.be_done();
+        return false;
+    }
+    // It is too long to be kept.
+    let Some(parameters) = session.parameters.with(index, value) else { return false };
+    session.parameters = answers.caches.interned.intern(parameters);
+    true
+}
+
+/// A parameter was reported with an answer to a session. Returns whether the client gets it.
+fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
+    let follows = answers.pool.rules.follows();
+    let Some((_, session)) = &mut answers.session else { return false };
+    let may_have_set = session.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
+    if !follows {
+        own_by_value(session, answers.server, index, value);
+    } else if may_have_set || index != Tracked::APPLICATION_NAME {
+        let tracker = session.tracker.get_or_insert_default();
+        if tracker.restarting.is_reset(index) && session.reset_to.is_some() {
+            // The server has gone back to its own value, not to the client's: `restart` sends the right one.
+            return false;
+        }
+        tracker.restarting.note_reported(index);
+        if !may_have_set && session.own.now.contains(index) {
+            // A check will tell whether code has set it.
+            return false;
+        }
+    }
+    if session.parameters.get(index) != Some(value)
+        && let Some(changed) = session.parameters.with(index, value)
+    {
+        session.parameters = answers.caches.interned.intern(changed);
+    }
+    true
+}
+
+/// Where texts are not read, a parameter is the session's own while it has another value than RESET gives.
+fn own_by_value(session: &mut Session, server: &mut Server, index: usize, value: &[u8]) {
+    let one = ParameterSet::one(index);
+    let changes = match server.kept.at_reset.get(index) == Some(value) {
+        true => OwnChanges::of_reset(one),
+        false => OwnChanges::of_set(one),
+    };
+    session.own.change(changes);
+    server.kept.owners.change(changes);
+}
+
+/// The session's statements are over as far as their changes of parameters are committed.
+pub(crate) fn settle_own(answers: &mut Answers<'_>) {
+    let Some((_, session)) = &mut answers.session else { return };
+    let Some(tracker) = &mut session.tracker else { return };
+    let changes = tracker.journal.take_own();
+    if !changes.is_none() {
+        session.own.change(changes);
+        answers.server.kept.owners.change(changes);
+    }
+}
+
+/// Whether a parameter that was reported since the server was asked last has a value for which the session's texts are no reason.
+pub(crate) fn is_doubtful(session: &Session, server: &Server) -> bool {
+    let reported = session.tracker.as_ref().map_or(ParameterSet::NONE, |tracker| tracker.restarting.reported());
+    if reported.is_empty() {
+        return false;
+    }
+    let kept = &server.kept;
+    let withheld = session.own.now & session.parameters.difference(&kept.parameters);
+    let unexplained = kept.parameters.difference(&kept.at_reset).without(session.own.now | kept.owners.of_base());
+    !(reported & (withheld | unexplained)).is_empty()
+}
+
+/// A check has shown which of the reported parameters are set.
+pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
+    // The client has disconnected meanwhile.
+    let Some((conn, session)) = &mut answers.session else { return };
+    let kept = &mut answers.server.kept;
+    let changed = kept.parameters.difference(&kept.at_reset);
+    let set = OwnChanges::of_set(checked.set & (changed | session.own.now));
+    session.own.change(set);
+    kept.owners.change(set);
+    let (conn, parameters) = (*conn, Arc::clone(&kept.parameters));
+    begin_again(answers, checked.reset);
+    let Some((_, session)) = &mut answers.session else { return };
+    let taken = set.set | checked.reset.without(session.own.now);
+    let statuses = take_over(session, answers.caches, |index| parameters.get(index).filter(|_| taken.contains(index)));
+    report(answers, conn, &statuses);
+    for index in checked.reset.iter() {
+        let value = parameters.get(index).filter(|value| is_news(answers.server, index, value));
+        if let Some(value) = value {
+            learn_configured(answers, index, value);
+            // The client has it already.
+            follow_configured(answers, index, value);
+        }
+    }
+}
+
+/// Code has reset these parameters: of those that the session began with, it has the values again, and its client is told. Others follow its
+/// server.
+fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet) {
+    // The client is gone.
+    let Some((conn, session)) = &mut answers.session else { return };
+    let owners = &answers.server.kept.owners;
+    // A parameter that the server never had set has another value by PostgreSQL's configuration.
+    let was_set = unset.iter().filter(|index| owners.of(*index) == Owner::Session);
+    let mut reset: ParameterSet = was_set.collect();
+    let Some(first) = session.reset_to.clone() else { return session.own.change(OwnChanges::of_reset(reset)) };
+    reset |= unset & session.own.at_login.without(Tracked::ever_reset());
+    if reset.is_empty() {
+        return;
+    }
+    session.own.change(OwnChanges::of_reset(reset));
+    if let Some(tracker) = &mut session.tracker {
+        tracker.restarting.be_done();
+    }
+    let (conn, reset) = (*conn, reset & session.own.at_login);
+    let statuses = take_over(session, answers.caches, |index| first.get(index).filter(|_| reset.contains(index)));
+    report(answers, conn, &statuses);
+}
+
+/// The server has accepted what the pooler has set and reset for its session. After RESET it has the value of PostgreSQL's configuration, also where
+/// it reports none since it had that before. The session has the same.
+pub(crate) fn replayed(answers: &mut Answers<'_>) {
+    answers.server.kept.owners.accepted();
+    let parameters = Arc::clone(&answers.server.kept.parameters);
+    for index in answers.server.kept.owners.sent().reset.iter() {
+        // It was too long to be kept.
+        let Some(value) = parameters.get(index) else { continue };
+        if is_news(answers.server, index, value) {
+            learn_configured(answers, index, value);
+        }
+        let Some((conn, session)) = &mut answers.session else { continue };
+        let conn = *conn;
+        let statuses = take_over(session, answers.caches, |other| (other == index).then_some(value));
+        report(answers, conn, &statuses);
+    }
+}
