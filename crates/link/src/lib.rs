@@ -76,6 +76,7 @@ mod renaming;
 pub mod replaying;
 pub mod requests;
 mod reserving;
+pub mod role_resets;
 mod sampling;
 pub mod screening;
 pub mod server_login;

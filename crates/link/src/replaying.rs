@@ -8,14 +8,11 @@ use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::{Parameters, Replayed, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
-use session_state::state::{Effects, Risk, State};
-use sql::Text;
+use session_state::state::{Risk, State};
 use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
-use wire::frontend::{Query, tag};
-use wire::{HEADER_LEN, Header};
+use wire::frontend::Query;
 
-use crate::caches::Caches;
 use crate::pool::Pool;
 use crate::server_names::Renaming;
 use crate::session::Session;
@@ -82,22 +79,6 @@ fn changes(session: &Session, server: &Server, configured: ParameterSet) -> OwnC
     let resettable = resettable.without(session.own.now | kept.owners.of_base());
     let reset = resettable & (differs | kept.owners.of_sessions());
     OwnChanges { reset, set: differs.without(reset) }
-}
-
-/// A server has refused the session's role, which is no more, or no more its login's to assume. Whether the session's first request, a simple
-/// query, does nothing but take that role away: then it can be sent to a server without the role.
-pub fn forgets_role(session: &mut Session, caches: &mut Caches) -> bool {
-    let inbox = &session.incoming.inbox;
-    let Ok(Some(header)) = Header::parse(inbox) else { return false };
-    let is_whole = header.tag == tag::QUERY && inbox.len() >= header.total_len();
-    let Some(query) = is_whole.then(|| Query::decode(&inbox[HEADER_LEN..header.total_len()]).ok()).flatten() else {
-        return false;
-    };
-    let Some(rules) = caches.reader.rules(&session.parameters) else { return false };
-    let Some(reset) = Effects::read(&Text::new(query.text, rules), &caches.tracked).only_reset_role() else {
-        return false;
-    };
-    session.tracker.as_mut().is_some_and(|tracker| tracker.journal.forget_role(reset))
 }
 
 /// The server has accepted its session's parameters. They now have the values that the server reports, but for the session's own that were not

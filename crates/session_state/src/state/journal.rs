@@ -46,6 +46,8 @@ pub struct Journal {
     lost: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
+    /// The text that takes the session's role away has not been answered yet, and its server was not given the role.
+    has_forgotten_role: bool,
 }
 
 impl Journal {
@@ -108,18 +110,27 @@ impl Journal {
         Journal { now: Arc::clone(&first), before: Arc::clone(&first), first, ..Journal::default() }
     }
 
-    /// A text is about to be sent that takes the session's role away, and no server takes the role any more: the next one is not given it. If
-    /// the text fails, the session has it still. Whether it had one.
-    pub fn forget_role(&mut self, reset: RoleReset) -> bool {
-        let had_role = match reset {
-            RoleReset::Role => self.now.has_role(),
-            RoleReset::All => self.now.has_role() || self.now.has_authorization(),
-        };
-        if had_role {
-            let name: &[u8] = if reset == RoleReset::All { b"session_authorization" } else { b"role" };
-            Arc::make_mut(&mut self.now).forget(name);
+    /// Whether the session has what a text takes away.
+    pub fn has_role_of(&self, reset: RoleReset) -> bool {
+        self.now.has_role() || reset == RoleReset::All && self.now.has_authorization()
+    }
+
+    /// The session's next text takes its role away, and no server accepts the role any more: the next server is not given it. If the text
+    /// fails, the session has the role still.
+    pub fn forget_role(&mut self, reset: RoleReset) {
+        debug_assert!(!self.is_open(), "a session without a server has no transaction");
+        let name: &[u8] = if reset == RoleReset::All { b"session_authorization" } else { b"role" };
+        Arc::make_mut(&mut self.now).forget(name);
+        self.has_forgotten_role = true;
+    }
+
+    /// The text was not sent: the session has its role again. Whether it had forgotten it.
+    pub(crate) fn remember_role(&mut self) -> bool {
+        let had_forgotten = self.has_forgotten_role;
+        if had_forgotten {
+            self.rolled_back();
         }
-        had_role
+        had_forgotten
     }
 
     /// What it says between two transactions, for another process.
@@ -191,7 +202,7 @@ impl Journal {
         self.committed_own = self.committed_own.then(std::mem::take(&mut self.own));
         self.restored.clear();
         self.savepoints.clear();
-        (self.failed, self.dropped) = (false, false);
+        (self.failed, self.dropped, self.has_forgotten_role) = (false, false, false);
     }
 
     pub(crate) fn rolled_back(&mut self) {
@@ -199,7 +210,7 @@ impl Journal {
         self.now = Arc::clone(&self.before);
         self.own = OwnChanges::default();
         self.savepoints.clear();
-        (self.failed, self.dropped) = (false, false);
+        (self.failed, self.dropped, self.has_forgotten_role) = (false, false, false);
     }
 
     /// Whether, since this was asked last, something was taken back of which nobody knows how far.

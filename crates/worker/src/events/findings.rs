@@ -2,7 +2,7 @@
 
 use link::copying::{SYNC_LOST, error_within};
 use link::findings::{Astray, Words};
-use link::replaying;
+use link::role_resets;
 use machine::Step;
 use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
@@ -66,6 +66,7 @@ pub(crate) fn act_on_words(
 
 /// The server does not accept the session's parameters, settings or role. PostgreSQL would have refused the login with those that it
 /// began with, so the session ends then. Later its request gets the error, and it may go on: a role may have been renamed or revoked since.
+/// The server stays: PostgreSQL has rolled all of the settings back, and the server is cleared before another session has it.
 fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId, error: &[u8]) {
     // A client that has disconnected gets no error.
     let Some(conn) = tables.servers[server_id].session() else { return };
@@ -76,8 +77,14 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let is_held = tables.sessions[conn].confirmed && server.hold.is_on();
     if is_held && tables.view().outlives(server, conn) == Some(0) {
         let session = &mut tables.sessions[conn];
-        if replaying::forgets_role(session, &mut tables.caches) || refuse_first(step, conn, session, (code, &words)) {
-            return lost_servers::server_lost(tables, limiters, step, server_id, code, &words);
+        let reset = role_resets::role_reset(session, &mut tables.caches);
+        if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
+            lost_servers::leave_server(tables, limiters, step, server_id);
+            let tracker = tables.sessions[conn].tracker.as_mut();
+            if let Some((reset, tracker)) = reset.zip(tracker) {
+                tracker.journal.forget_role(reset);
+            }
+            return;
         }
     }
     tables.agenda.refuse(conn, code, &words);

@@ -24,7 +24,7 @@ use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
-use crate::servers::{closed_servers, listener};
+use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
@@ -112,6 +112,14 @@ pub(crate) fn server_lost(
     } else {
         tables.agenda.refuse(session, code, why);
     }
+}
+
+/// A session without a request under way leaves its server, which is drained and cleared.
+pub(crate) fn leave_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(session) = tables.servers[server_id].session() else { return };
+    outlive_server(tables, limiters, step, session, 0, None);
+    tables.servers[server_id].traces.needs_reset = true;
+    drains::detach(tables, step, server_id, false);
 }
 
 /// `error`: for the request under way, if its client has had none yet.
