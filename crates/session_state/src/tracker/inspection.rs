@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use units::limits;
 
 use crate::state::check::Check;
+use crate::state::effects::is_identity;
 use crate::state::{Base, Pins};
 
 /// What is to be asked, and was.
@@ -75,8 +76,10 @@ impl Inspection {
         if is_listed {
             names.extend(base.dotted().map(Box::from));
         }
-        let names = names.into_iter().collect();
-        let check = Check { with_settings: is_listed, with_identity: is_listed, is_hasty, names };
+        // PostgreSQL shows `none`, and the login's name, where nothing is set.
+        let (identity, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_identity(name));
+        let with_identity = is_listed || !identity.is_empty();
+        let check = Check { with_settings: is_listed, with_identity, is_hasty, names };
         self.stage = Stage::UnderWay(CheckUnderWay { check: check.clone(), checked: wanted, suspected });
         check
     }
@@ -153,6 +156,14 @@ mod tests {
         assert!(inspection.is_under_way(), "the answer under way is awaited");
         inspection.lost();
         assert!(inspection.is_due());
+    }
+
+    #[test]
+    fn a_role_is_not_asked_for_as_a_setting() {
+        let mut inspection = Inspection::default();
+        assert!(inspection.query_setting(b"role") && inspection.query_setting(b"work_mem"));
+        let check = inspection.begin(Pins::SETTINGS, Pins::SETTINGS, false, &LOGIN);
+        assert!(check.with_identity && check.names == [Box::from(&b"work_mem"[..])]);
     }
 
     #[test]
