@@ -205,8 +205,14 @@ impl Ledger {
                 Expect::Sync => {
                     self.owed.remove(index);
                     self.copying.syncs += 1;
-                    let closed_later = self.owed.iter().skip(index).any(|entry| entry.expect.is_ready());
-                    self.open |= is_extended && !closed_later;
+                    let end = self.owed.iter().skip(index).position(|entry| entry.expect.is_ready());
+                    self.open |= is_extended && end.is_none();
+                    // The next Sync ends the batch of the COPY, and commits it.
+                    let access = Some(entry.access).filter(|_| is_extended);
+                    match end {
+                        Some(behind) => self.owed.commit_more(index + behind, access),
+                        None => self.batch = self.batch.max(access),
+                    }
                 }
                 Expect::FakeParse | Expect::FakeClose => index += 1,
                 _ => {

@@ -210,6 +210,17 @@ impl Owed {
         self.named.iter_mut().filter(|named| named.position > gone).for_each(|named| named.position -= 1);
     }
 
+    /// The answer at this place ends a batch with more in it than was known when it was sent.
+    pub(super) fn commit_more(&mut self, index: usize, access: Option<Access>) {
+        let entry = match index.checked_sub(1) {
+            None => self.front.as_mut(),
+            Some(index) => self.later.get_mut(index),
+        };
+        if let (Some(entry), Some(access)) = (entry, access) {
+            entry.access = entry.access.max(access);
+        }
+    }
+
     /// The oldest answer ends a batch that has failed: nothing is committed with it.
     pub(super) fn commit_nothing(&mut self) {
         if let Some(entry) = &mut self.front {
