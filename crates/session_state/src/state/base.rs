@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 use sql::quoted_setting;
 
-use super::check::{Check, Checked};
+use super::check::{Check, Checked, LOCK_TIMEOUT};
 use super::effects::{Effect, is_identity, is_passing};
 use super::journal::is_reset;
 use super::{Again, Effects, Identity, Setting, SettingChange, State, rights};
@@ -67,10 +67,12 @@ impl Base {
                 _ => {}
             }
         }
+        // The value that `connect_query` has set would not be listed.
+        let locks_soon = !names.iter().any(|name| name.eq_ignore_ascii_case(LOCK_TIMEOUT));
         names.retain(|name| is_dotted(name));
         names.sort();
         names.dedup();
-        Check { with_settings: effects.is_some(), with_identity: true, is_hasty: false, names }
+        Check { with_settings: effects.is_some(), with_identity: true, is_hasty: false, locks_soon, names }
     }
 
     /// The row of the answer; `None`: it is none that was expected. `effects`: as in [`Base::question`].

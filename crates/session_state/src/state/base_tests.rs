@@ -68,6 +68,29 @@ fn the_question_asks_for_the_names_that_postgresql_does_not_list() {
     assert!(!question.with_settings && question.with_identity, "ALTER ROLE may have set a role");
 }
 
+/// A lock on a table of PostgreSQL's catalogue would hold back the logins of all new servers.
+#[test]
+fn the_question_waits_a_second_for_a_lock_and_that_is_no_setting_of_the_base() {
+    let text = |question: &Check| {
+        let mut text = Vec::new();
+        question.write_text(&mut text);
+        String::from_utf8(text).expect("ASCII")
+    };
+    let waits_long = |query: &str| {
+        !text(&Base::question(Some(&effects(query)))).starts_with("SET LOCAL lock_timeout = 1000;SELECT ")
+    };
+    assert!(text(&Base::question(None)).starts_with("SET LOCAL lock_timeout = 1000;SELECT "));
+    assert!(!waits_long("set work_mem = '1MB'") && waits_long("set lock_timeout = '5s'"));
+    let listed = "'lock_timeout'='1000','work_mem'='1024'";
+    let identity = "'session_authorization'='','role'=''";
+    assert_eq!(
+        base("set work_mem = '1MB'", listed, identity),
+        base("set work_mem = '1MB'", "'work_mem'='1024'", identity)
+    );
+    let own = base("set lock_timeout = '5s'", "'lock_timeout'='5000'", identity);
+    assert_eq!(difference(&own.state, &State::default(), &Base::default()), "SET SESSION \"lock_timeout\"='5000';");
+}
+
 #[test]
 fn a_server_that_a_session_has_changed_gets_its_base_again() {
     let settings = "'search_path'='app, public','work_mem'='1024'";

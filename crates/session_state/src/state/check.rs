@@ -23,6 +23,10 @@ EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
 EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()), ";
 const FIRST_COLUMNS: [Pins; 3] = [Pins::TEMPORARY, Pins::HOLD, Pins::ADVISORY];
 pub(crate) const UNHURRIED: &str = "SET LOCAL statement_timeout = 0;";
+
+/// A lock on a table of PostgreSQL's catalogue holds back every query that reads the table.
+const LOCKS_SOON: &str = "SET LOCAL lock_timeout = 1000;";
+pub(crate) const LOCK_TIMEOUT: &[u8] = b"lock_timeout";
 pub(crate) const NO_SETTINGS: &str = "NULL";
 pub const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
 pg_catalog.quote_literal(setting), ',' ORDER BY name) FROM pg_catalog.pg_settings WHERE source = 'session')";
@@ -42,6 +46,8 @@ pub struct Check {
     /// Whether the session's own statement_timeout might be too short for it. It stays where settings are listed: what is
     /// set for the question would be listed, too.
     pub is_hasty: bool,
+    /// It fails after a second if a lock on PostgreSQL's catalogue holds it back. The setting for that is not listed.
+    pub(crate) locks_soon: bool,
     /// Settings by name.
     pub names: Vec<Box<[u8]>>,
 }
@@ -103,6 +109,9 @@ impl Check {
         if self.is_hasty && !self.with_settings && self.names.is_empty() {
             out.extend_from_slice(UNHURRIED.as_bytes());
         }
+        if self.locks_soon {
+            out.extend_from_slice(LOCKS_SOON.as_bytes());
+        }
         out.extend_from_slice(QUERY.as_bytes());
         out.extend_from_slice(if self.with_settings { SETTINGS } else { NO_SETTINGS }.as_bytes());
         out.extend_from_slice(b", ");
@@ -137,10 +146,13 @@ impl Check {
                 _ => return None,
             }
         }
-        let settings = match self.with_settings {
+        let mut settings = match self.with_settings {
             true => Some(pairs(settings.unwrap_or_default())?),
             false => None,
         };
+        if let Some(settings) = settings.as_mut().filter(|_| self.locks_soon) {
+            settings.retain(|(name, _)| !name.eq_ignore_ascii_case(LOCK_TIMEOUT));
+        }
         Some(Checked { pins, settings, named: pairs(named?)? })
     }
 }
