@@ -14,7 +14,7 @@ pub(crate) fn says_it_by_name(answers: &mut Answers<'_>, tag: u8, body: &[u8]) -
     let Some((conn, session)) = &answers.session else { return false };
     let ledger = &answers.server.ledger;
     let renamed = session.statements.names.as_deref().and_then(|names| {
-        with_client_name(body, |statement| ledger.name_of(statement).or_else(|| names.of_statement(statement)))
+        with_client_name(body, |statement| ledger.owed().name_of(statement).or_else(|| names.of_statement(statement)))
     });
     let (conn, Some(renamed)) = (*conn, renamed) else { return false };
     answers.flush();

@@ -268,7 +268,7 @@ impl StatementNames {
         self.names.get(name).map(|named| &named.statement)
     }
 
-    /// What the client calls a statement; one of its names if it has several. The message that is being answered came
+    /// The client's name of a statement; one of its names if it has several. The message that is being answered came
     /// before the changes under way: a name that is being closed still counts, and one that is being prepared counts last.
     pub fn of_statement(&self, id: StatementId) -> Option<&[u8]> {
         let closing = |change: &NameChange| change.before.as_ref().is_some_and(|before| before.statement.id == id);
@@ -520,22 +520,6 @@ mod tests {
         assert_ne!(keyed(1, None), with(None), "nobody can tell a name from a text");
         assert_ne!(with(Some(b"ISO, MDY")), with(Some(b"ISO, DMY")));
         assert_ne!(with(None), with(Some(b"")));
-    }
-
-    #[test]
-    fn a_statement_has_the_names_that_stand_for_it() {
-        let (mut names, mut catalog) = (StatementNames::default(), Catalog::default());
-        let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
-        let two = intern(&mut catalog, &parse(b"select 2", b"\0\0"));
-        names.insert(b"a", Arc::clone(&one));
-        names.insert(b"b", Arc::clone(&one));
-        names.insert(b"c", Arc::clone(&two));
-        assert_eq!(names.of_statement(one.id), Some(&b"a"[..]));
-        names.remove(b"a");
-        names.insert(b"c", Arc::clone(&one));
-        assert_eq!((names.of_statement(one.id), names.of_statement(two.id)), (Some(&b"b"[..]), None));
-        names.undo_all();
-        assert_eq!((names.len(), names.synonyms.len()), (0, 0));
     }
 
     #[test]

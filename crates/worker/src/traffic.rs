@@ -348,7 +348,7 @@ impl Worker {
         }
         let mut requests = query.into_requests(step.now, conn, &mut self.tables.caches, others, step.actions);
         let ledger = &requests.server.ledger;
-        let (was_calm, was_done) = (ledger.is_clear(), ledger.owes_no_client());
+        let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);
         requests.stream.flush(server_id, requests.actions);
         let Requests { definitions, attends, queries, .. } = requests;

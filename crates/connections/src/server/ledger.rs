@@ -198,18 +198,6 @@ impl Ledger {
         self.owed.len()
     }
 
-    /// Nothing is owed but the answer to the pooler's query for the client's state, or to a Sync that the pooler has
-    /// sent for the client.
-    #[inline]
-    pub fn owes_no_client(&self) -> bool {
-        let ours = |entry: Entry| match entry.owner {
-            Answerer::Check => true,
-            Answerer::Prepare => entry.expect == Expect::Sync,
-            _ => false,
-        };
-        self.owed.iter().all(ours)
-    }
-
     /// Whether the server discards messages until the next Sync.
     pub fn is_skipping(&self) -> bool {
         self.skipping
@@ -255,12 +243,6 @@ impl Ledger {
     /// The message that was sent last has this one of the client's names of a statement.
     pub fn name_last(&mut self, statement: StatementId, name: Arc<[u8]>) {
         self.owed.name_newest(statement, name);
-    }
-
-    /// The client's name of this statement in the message that is being answered. `None`: that message names another
-    /// statement, or its client has a single name for this one.
-    pub fn name_of(&self, statement: StatementId) -> Option<&[u8]> {
-        self.owed.name_of(statement)
     }
 
     /// The client's next messages are about this statement.

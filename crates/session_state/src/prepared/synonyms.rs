@@ -48,7 +48,10 @@ impl Synonyms {
 
 #[cfg(test)]
 mod tests {
+    use wire::frontend::Parse;
+
     use super::*;
+    use crate::prepared::{StatementNames, statement_for_tests};
 
     #[test]
     fn a_statement_with_two_names_has_synonyms() {
@@ -66,5 +69,29 @@ mod tests {
         assert_eq!(synonyms.names_of(1.into()).collect::<Vec<_>>(), [b"c"]);
         synonyms.remove(1.into(), &name("c"));
         assert!(!synonyms.has_name(1.into()) && synonyms.has_name(2.into()) && !synonyms.are_any());
+    }
+
+    #[test]
+    fn a_statement_has_the_names_that_stand_for_it() {
+        let mut names = StatementNames::default();
+        let [one, two] = [b"select 1", b"select 2"]
+            .map(|query| statement_for_tests(&Parse { name: b"", query, types: Parse::NO_TYPES }));
+        names.insert(b"a", Arc::clone(&one));
+        names.insert(b"b", Arc::clone(&one));
+        names.insert(b"c", Arc::clone(&two));
+        assert_eq!(names.of_statement(one.id), Some(&b"a"[..]));
+        (0..3).for_each(|_| names.answered());
+        names.remove(b"a");
+        names.insert(b"a0", Arc::clone(&one));
+        names.insert(b"c", Arc::clone(&one));
+        // The message that is being answered came before these.
+        assert_eq!((names.of_statement(one.id), names.of_statement(two.id)), (Some(&b"b"[..]), Some(&b"c"[..])));
+        names.remove(b"b");
+        assert_eq!(names.of_statement(one.id), Some(&b"a"[..]), "it is being closed");
+        (0..4).for_each(|_| names.answered());
+        assert_eq!((names.of_statement(one.id), names.of_statement(two.id)), (Some(&b"a0"[..]), None));
+        assert!(names.remove(b"a0") && names.remove(b"c"));
+        names.undo_all();
+        assert_eq!((names.len(), names.synonyms.len()), (2, 2));
     }
 }

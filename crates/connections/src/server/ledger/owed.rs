@@ -89,8 +89,8 @@ impl Owed {
     }
 
     /// The client's name of this statement in the message that is being answered, or in a message before it in the same
-    /// batch, such as the Bind before an Execute.
-    pub(super) fn name_of(&self, statement: StatementId) -> Option<&[u8]> {
+    /// batch, such as the Bind before an Execute. `None`: its client has a single name for the statement.
+    pub fn name_of(&self, statement: StatementId) -> Option<&[u8]> {
         let answered = self.named.iter().take_while(|named| named.position <= self.first);
         let named = answered.filter(|named| named.statement == statement).last()?;
         Some(&named.name)
@@ -129,6 +129,18 @@ impl Owed {
             }
             _ => false,
         })
+    }
+
+    /// Nothing is owed but the answer to the pooler's query for the client's state, or to a Sync that the pooler has
+    /// sent for the client.
+    #[inline]
+    pub fn owes_no_client(&self) -> bool {
+        let ours = |entry: Entry| match entry.owner {
+            Answerer::Check => true,
+            Answerer::Prepare => entry.expect == Expect::Sync,
+            _ => false,
+        };
+        self.iter().all(ours)
     }
 
     /// Whether a single cancel ends all that it owes, or it is a single answer.
