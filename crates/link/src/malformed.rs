@@ -6,7 +6,7 @@
 //! CopyData, CopyDone, CopyFail                   a server outside COPY IN does not read their bodies
 //! ```
 //!
-//! The server gets such a message unchanged and sends the error itself, so the session goes on as in PostgreSQL.
+//! The server gets such a message unchanged and sends the error itself. The session lasts, as in PostgreSQL.
 //!
 //! Inside COPY IN the server ignores Sync and Flush with any body, and outside it does not. So these two wait until the
 //! pooler knows where the server is. Inside, they stop the COPY like a message that does not belong to it.
@@ -33,7 +33,7 @@ pub(crate) fn has_surplus(header: Header) -> bool {
     matches!(header.tag, tag::SYNC | tag::FLUSH) && header.body_len() > 0
 }
 
-/// Whether a Sync or a Flush with a body waits for the answers under way, which tell whether the server is in COPY IN.
+/// Whether a Sync or a Flush with a body waits for the answers under way. They show whether the server is in COPY IN.
 #[cold]
 pub(crate) fn waits(requests: &mut Requests<'_>) -> bool {
     let waits = requests.server.ledger.depth() > 0;

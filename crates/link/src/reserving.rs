@@ -2,7 +2,7 @@
 //!
 //! A client that sees these names in pg_prepared_statements could deallocate one and prepare something else for others
 //! to run. Where session state is followed, a text is read for the names that it prepares and deallocates. In `classic`
-//! it is searched for such names. That is so on every server, since the statement of that name may come to a server later.
+//! it is searched for such names, also on servers without statements, since the pooler may prepare one there later.
 //!
 //! It does not find names after the first 64 kB of a text, names with escapes, and names that a function or a DO block
 //! makes up.

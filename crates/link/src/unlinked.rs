@@ -75,7 +75,7 @@ impl Unlinked<'_> {
             if !is_enough(header, rest, self.mapped)? {
                 return Ok(Begun::Incomplete(at));
             }
-            if rest.len() < header.total_len() || !self.answer(header, &rest[HEADER_LEN..header.total_len()])? {
+            if rest.len() < header.total_len() || !self.answer(header, &rest[HEADER_LEN..header.total_len()]) {
                 return Ok(Begun::Needs(at));
             }
             at += header.total_len();
@@ -128,19 +128,19 @@ impl Unlinked<'_> {
     }
 
     /// Answers a message that needs no server. False: it needs one.
-    fn answer(&mut self, header: Header, body: &[u8]) -> Result<bool, Ending> {
+    fn answer(&mut self, header: Header, body: &[u8]) -> bool {
         match header.tag {
             tag::SYNC => {
                 self.answer_sync(header);
-                Ok(true)
+                true
             }
             tag::CLOSE if self.mapped => {
                 // A server refuses it.
-                let Ok(close) = Close::decode(body) else { return Ok(false) };
+                let Ok(close) = Close::decode(body) else { return false };
                 // If SQL has prepared a statement of that name, a server must close it.
                 let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(close.name));
                 if close.target != Target::Statement || close.name.is_empty() || of_sql {
-                    return Ok(false);
+                    return false;
                 }
                 if let Some(names) = &mut self.session.statements.names {
                     // Nothing is under way, so this succeeds.
@@ -148,9 +148,9 @@ impl Unlinked<'_> {
                     names.answered();
                 }
                 self.actions.send_new(self.conn, backend::encode_close_complete);
-                Ok(true)
+                true
             }
-            _ => Ok(false),
+            _ => false,
         }
     }
 }

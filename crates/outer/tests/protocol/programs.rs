@@ -191,7 +191,7 @@ impl Random {
     }
 }
 
-/// Where PostgreSQL closes a connection of which it has not read all, the reset that follows takes away what it had said last.
+/// If PostgreSQL closes a connection before it has read all of it, the reset that follows may discard its last messages.
 fn is_same(postgres: &[String], pgweir: &[String]) -> bool {
     let before = |told: &[String]| told.iter().position(|words| words == "it was closed");
     let (Some(theirs), Some(ours)) = (before(postgres), before(pgweir)) else { return postgres == pgweir };
@@ -249,7 +249,7 @@ fn random_programs_are_answered_as_by_postgres() {
     }
     println!("{} programs; {given_up} times the session was given up", seed - first);
     assert!(differences.is_empty(), "{differences}");
-    // How often nothing tells depends on how fast the server is; most are compared to their ends.
+    // The number depends on how fast the server is. Most programs are compared to their ends.
     assert!(given_up < seed - first, "{given_up} of {} runs were given up", 2 * (seed - first));
 }
 
