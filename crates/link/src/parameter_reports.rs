@@ -141,7 +141,7 @@ pub fn configured(server: &Server, pool: &Pool) -> ParameterSet {
 
 /// Whether what a server reports holds for its pool: not if it is to be closed or replaced.
 pub(crate) fn speaks_for_pool(server: &Server, pool: &Pool) -> bool {
-    server.identity.reconnects == pool.rules.orders.reconnects && server.end.close_needed.is_none()
+    !pool.is_older((server.identity.reconnects, &server.identity.opened_for)) && server.end.close_needed.is_none()
 }
 
 /// PostgreSQL's configuration has changed on a session's server. The session has the new value at once, unless it has set its own: then the
@@ -226,11 +226,15 @@ pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
     let Some((conn, session)) = &mut answers.session else { return };
     let kept = &mut answers.server.kept;
     let changed = kept.parameters.difference(&kept.at_reset);
-    let set = OwnChanges::of_set(checked.set & (changed | session.own.now));
+    // What the pooler has set for all sessions is listed, too.
+    let begun_with = answers.pool.welcome.report.as_ref().map(|report| report.parameters.difference(&kept.parameters));
+    let poolers = kept.owners.of_pooler().without(begun_with.unwrap_or_default());
+    let set = OwnChanges::of_set(checked.set & (changed.without(poolers) | session.own.now));
     session.own.change(set);
     kept.owners.change(set);
     let (conn, parameters) = (*conn, Arc::clone(&kept.parameters));
     begin_again(answers, checked.reset);
+    answers.server.kept.owners.change(OwnChanges::of_reset(checked.reset));
     let Some((_, session)) = &mut answers.session else { return };
     let taken = set.set | checked.reset.without(session.own.now);
     let statuses = take_over(session, answers.caches, |index| parameters.get(index).filter(|_| taken.contains(index)));
@@ -251,11 +255,9 @@ fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet) {
     // The client is gone.
     let Some((conn, session)) = &mut answers.session else { return };
     let owners = &answers.server.kept.owners;
-    // A parameter that the server never had set has another value by PostgreSQL's configuration.
-    let was_set = unset.iter().filter(|index| owners.of(*index) == Owner::Session);
-    let mut reset: ParameterSet = was_set.collect();
+    // A parameter that was never set on the server has another value by a rollback, or by PostgreSQL's configuration.
+    let reset: ParameterSet = unset.iter().filter(|index| owners.of(*index) == Owner::Session).collect();
     let Some(first) = session.reset_to.clone() else { return session.own.change(OwnChanges::of_reset(reset)) };
-    reset |= unset & session.own.at_login.without(Tracked::ever_reset());
     if reset.is_empty() {
         return;
     }

@@ -130,6 +130,17 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// Whether servers that were opened by this order and entry, the count of RECONNECTs and the database, are to be replaced.
+    pub fn is_older(&self, (reconnects, database): (u32, &Database)) -> bool {
+        let ordered = self.rules.orders.reconnects;
+        reconnects < ordered || reconnects == ordered && self.database.needs_other_servers(database)
+    }
+
+    /// A server of the present order and entry has reported, here or on another worker.
+    pub fn is_reported(&self) -> bool {
+        self.welcome.reported_by.as_ref().is_some_and(|(reconnects, database)| !self.is_older((*reconnects, database)))
+    }
+
     pub fn new(id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) -> Pool {
         let rules = Rules::new(&key, &database, settings);
         let slow_after = slow_after(settings, &database, &key);

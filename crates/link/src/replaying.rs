@@ -75,7 +75,7 @@ pub fn replay(
 fn changes(session: &Session, server: &Server, configured: ParameterSet) -> OwnChanges {
     let kept = &server.kept;
     let differs = session.parameters.difference(&kept.parameters);
-    let resettable = session.parameters.resettable(&kept.at_reset) | configured & Tracked::ever_reset();
+    let resettable = session.parameters.resettable(&kept.at_reset) | configured & Tracked::EVER_RESET;
     let resettable = resettable.without(session.own.now | kept.owners.of_base());
     let reset = resettable & (differs | kept.owners.of_sessions());
     OwnChanges { reset, set: differs.without(reset) }

@@ -22,6 +22,13 @@ impl ParameterSet {
     }
 
     #[must_use]
+    pub const fn all_but(indexes: [usize; 3]) -> ParameterSet {
+        let [first, second, third] = indexes;
+        let but = ParameterSet::one(first).0 | ParameterSet::one(second).0 | ParameterSet::one(third).0;
+        ParameterSet(!but)
+    }
+
+    #[must_use]
     pub const fn contains(self, index: usize) -> bool {
         self.0 & ParameterSet::one(index).0 != 0
     }

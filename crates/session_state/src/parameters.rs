@@ -63,11 +63,8 @@ impl Tracked {
     pub const APPLICATION_NAME: usize = 4;
 
     /// The parameters that servers are given by RESET. Never one that a text is read by: RESET may give another value by now.
-    #[must_use]
-    pub fn ever_reset() -> ParameterSet {
-        let never = [Tracked::CLIENT_ENCODING, Tracked::STANDARD_STRINGS, Tracked::APPLICATION_NAME];
-        !never.into_iter().collect::<ParameterSet>()
-    }
+    pub const EVER_RESET: ParameterSet =
+        ParameterSet::all_but([Tracked::CLIENT_ENCODING, Tracked::STANDARD_STRINGS, Tracked::APPLICATION_NAME]);
 
     /// Whether a text is read in another way by it.
     pub(crate) fn decides_meaning(index: usize) -> bool {
@@ -110,7 +107,7 @@ impl Parameters {
 
     /// The parameters that a server gets by RESET. `at_reset`: the values that RESET gives it.
     pub fn resettable(&self, at_reset: &Parameters) -> ParameterSet {
-        self.those(|index, value| value.is_some() && value == at_reset.get(index)) & Tracked::ever_reset()
+        self.those(|index, value| value.is_some() && value == at_reset.get(index)) & Tracked::EVER_RESET
     }
 
     /// The parameters that are known here and there, with other values.

@@ -364,7 +364,7 @@ impl Worker {
                 pool.database = found;
             }
             pool.configure(&self.tables.settings);
-            pool.welcome.is_stale |= changed;
+            pool.welcome.is_stale |= changed && (other_password || pool.is_removed() || !pool.is_reported());
             let removed = pool.is_removed();
             // Its size may be fixed from now on.
             pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());

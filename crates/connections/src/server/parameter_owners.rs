@@ -9,8 +9,6 @@
 //! Promises: a parameter that a session has set and not reset is the session's, also if its value is the configuration's. Where a
 //! transaction is rolled back, a parameter may be taken for a session's for longer: a RESET too many does no harm.
 //!
-//! Only parameters that are ever reset are told apart ([`Tracked::ever_reset`]); the others are the configuration's here.
-//!
 //! //= pg18 sql-reset
 
 use serde::{Deserialize, Serialize};
@@ -56,11 +54,17 @@ impl ParameterOwners {
         }
     }
 
-    /// The parameters that belong to sessions.
+    /// The parameters that belong to sessions, of those that other sessions are given by RESET.
     #[inline]
     #[must_use]
     pub fn of_sessions(&self) -> ParameterSet {
-        self.by_session
+        self.by_session & Tracked::EVER_RESET
+    }
+
+    /// The parameters that the pooler has set for sessions that have set none.
+    #[must_use]
+    pub fn of_pooler(&self) -> ParameterSet {
+        self.by_pooler
     }
 
     /// The parameters that `connect_query` has set.
@@ -76,7 +80,7 @@ impl ParameterOwners {
 
     /// A session's statements have done this.
     pub fn change(&mut self, changes: OwnChanges) {
-        self.by_session = told_apart(changes.over(self.by_session, ParameterSet::NONE));
+        self.by_session = changes.over(self.by_session, ParameterSet::NONE);
         self.by_pooler = self.by_pooler.without(changes.reset | changes.set);
     }
 
@@ -84,7 +88,7 @@ impl ParameterOwners {
     /// other session's, but for those that are being reset. A RESET counts once it is accepted.
     pub fn send(&mut self, changes: OwnChanges, own: ParameterSet) {
         (self.sent, self.before) = (changes, (self.by_session, self.by_pooler));
-        let set = told_apart(changes.set);
+        let set = changes.set;
         let others = self.by_session.without(own | changes.reset);
         self.by_session = self.by_session.without(set | others) | set & own;
         self.by_pooler = self.by_pooler.without(set) | set.without(own) | others;
@@ -120,10 +124,6 @@ impl ParameterOwners {
     }
 }
 
-fn told_apart(set: ParameterSet) -> ParameterSet {
-    set & Tracked::ever_reset()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,9 +156,9 @@ mod tests {
     fn what_texts_are_read_by_is_never_reset() {
         let mut owners = ParameterOwners::default();
         owners.change(OwnChanges::of_set(ParameterSet::ALL));
-        assert_eq!(owners.of(Tracked::CLIENT_ENCODING), Owner::Configuration);
-        assert_eq!(owners.of(Tracked::APPLICATION_NAME), Owner::Configuration);
-        assert_eq!(owners.of(ZONE), Owner::Session);
+        assert_eq!(owners.of(Tracked::CLIENT_ENCODING), Owner::Session);
+        let of_sessions = owners.of_sessions();
+        assert!(of_sessions.contains(ZONE) && !of_sessions.contains(Tracked::CLIENT_ENCODING));
     }
 
     #[test]

@@ -165,8 +165,6 @@ pub struct Traces {
     pub needs_reset: bool,
     /// A reset is removing its base, which is set again after it.
     pub bare: Option<Bare>,
-    /// The query of the configuration's own that it is answering may set parameters.
-    pub query_sets: bool,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.
     pub tainted: bool,
@@ -185,6 +183,8 @@ pub struct Traces {
     pub last_text: Option<Vec<u8>>,
     /// The statements under way, where slow ones are logged.
     pub asked: Option<Box<Asked>>,
+    /// The query of the configuration's own that it is answering may set parameters.
+    pub query_sets: bool,
 }
 
 /// The transaction of its client, or the last one.

@@ -502,7 +502,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
                     false if call.value.is_none() => names.push(name),
                     false => {
                         let index = tracked.index(&name).expect("it was just found");
-                        let value = call.value.as_deref().and_then(|value| reported(index, value));
+                        let value = call.value.and_then(|value| reported(index, value));
                         tracked_sets.push(Effect::Parameter { index, value, is_local: false });
                     }
                 }

@@ -10,7 +10,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use connections::databases::Database;
 use link::caches::Caches;
 use link::pool::{Pool, Welcome};
 use machine::Step;
@@ -54,14 +53,10 @@ pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, shared: &SharedRepo
     let (pool, is_news) = (*pool, *is_news);
     // The pool may not exist here.
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
-    if entry.welcome.report.is_some() && !is_news {
-        return;
-    }
-    // It was sent before the other worker knew of a RECONNECT, or of another entry: its servers are to be replaced.
-    let is_older = |(reconnects, database): &(u32, Arc<Database>)| {
-        *reconnects != entry.rules.orders.reconnects || entry.database.needs_other_servers(database)
-    };
-    if entry.welcome.report.is_some() && reported_by.as_ref().is_some_and(is_older) {
+    // It may have been sent before the other worker knew of a RECONNECT, or of another entry: then its servers are to be replaced.
+    let is_older = reported_by.as_ref().is_some_and(|(reconnects, database)| entry.is_older((*reconnects, database)));
+    let is_news = is_news || entry.welcome.is_stale;
+    if entry.welcome.report.is_some() && (is_older || !is_news) {
         return;
     }
     entry.welcome.take(interned(&mut tables.caches, report), is_news);
@@ -82,4 +77,52 @@ pub(crate) fn take_along(entry: &mut Pool, caches: &mut Caches, report: &LoginRe
 fn interned(caches: &mut Caches, report: &LoginReport) -> LoginReport {
     let interned = &mut caches.interned;
     report.interned(|values| interned.intern(Parameters::clone(values)), &caches.tracked)
+}
+
+#[cfg(test)]
+mod tests {
+    use session_state::parameters::Tracked;
+
+    use super::*;
+    use crate::tables::scene::{POOL, Scene};
+
+    /// A report of this time zone, from a worker that had seen so many RECONNECTs.
+    fn report(scene: &Scene, zone: &[u8], reconnects: u32, is_news: bool) -> SharedReport {
+        let tracked = Tracked::new(&[]);
+        let index = tracked.index(b"TimeZone").expect("it is always tracked");
+        let values = Arc::new(tracked.empty().with(index, zone).expect("short"));
+        let reported = vec![(b"TimeZone"[..].into(), zone.into())];
+        let report = Arc::new(LoginReport::new(reported, Arc::clone(&values), values, &tracked));
+        let database = Arc::clone(&scene.tables.pools[POOL].database);
+        SharedReport { pool: POOL, report, reported_by: Some((reconnects, database)), is_news }
+    }
+
+    fn known(scene: &Scene) -> (&[u8], bool) {
+        let welcome = &scene.tables.pools[POOL].welcome;
+        let report = welcome.report.as_ref().expect("there is one");
+        (&*report.reported[0].1, welcome.is_stale)
+    }
+
+    #[test]
+    fn a_report_from_before_a_reconnect_does_not_count() {
+        let mut scene = Scene::new(|_| ());
+        let told_of = |scene: &mut Scene, zone: &[u8], reconnects, is_news| {
+            let shared = report(scene, zone, reconnects, is_news);
+            scene.run(|tables, step| told(tables, step, &shared));
+        };
+        told_of(&mut scene, b"UTC", 0, false);
+        assert_eq!(known(&scene), (&b"UTC"[..], false));
+        let pool = &mut scene.tables.pools[POOL];
+        (pool.rules.orders.reconnects, pool.welcome.is_stale) = (1, true);
+        told_of(&mut scene, b"Asia/Tokyo", 0, true);
+        assert_eq!(known(&scene), (&b"UTC"[..], true), "its servers are to be replaced");
+        told_of(&mut scene, b"America/Lima", 1, false);
+        assert_eq!(known(&scene), (&b"America/Lima"[..], false), "clients that log in wait for this");
+        told_of(&mut scene, b"Asia/Tokyo", 1, false);
+        assert_eq!(known(&scene), (&b"America/Lima"[..], false), "it is no news");
+        // This worker does not know of the second RECONNECT yet.
+        told_of(&mut scene, b"Africa/Cairo", 2, true);
+        assert_eq!(known(&scene), (&b"Africa/Cairo"[..], false));
+        assert!(scene.tables.pools[POOL].is_reported());
+    }
 }
