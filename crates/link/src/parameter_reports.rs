@@ -1,18 +1,18 @@
-//! A server reports a parameter: who has set it, and who gets to know its value.
+//! The server sends ParameterStatus: finds the reason for it, and gives the value to the session, the client and the pool.
 //!
 //! ```text
-//!   the pooler's SET, connect_query              nobody: it is what was asked for
-//!   nobody's statement is being answered, or     PostgreSQL's configuration has changed: the pool, and the session unless the parameter is
-//!   one that sets nothing                        its own
-//!   a session's statement that sets parameters   the session; it is its own if the text says so, or a check that follows
-//!   a session's statement that sets none, as     the session, unless the parameter is its own; a check follows
-//!   far as is known
-//!
-//!   the check lists it as set                    code has set it: it is the session's own
-//!   the check does not list it                   PostgreSQL's configuration has changed, or code has reset it
+//!   The server is answering                      Reason, and what follows
+//!   the pooler's SET, or connect_query           the query itself: nothing
+//!   nothing, or a query that sets nothing        PostgreSQL's configuration has changed: the pool gets the value, and the session unless it
+//!                                                has set its own
+//!   a statement that sets the parameter          the session: the parameter is its own if its text or a check shows it
+//!   a statement that sets none, as far as the    unknown: the session gets the value, unless it has set its own, and the server is checked
+//!   pooler knows
+//!     and the check lists the parameter as set   code has set it: the parameter is the session's own
+//!     and the check does not list it             PostgreSQL's configuration has changed, or code has reset the parameter
 //! ```
 //!
-//! Where sessions are not followed, all that comes with a session's answers is the session's.
+//! In pools that do not follow sessions, each report within a session's answers is taken to be the session's.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-ASYNC
 
@@ -32,7 +32,7 @@ use crate::session::Session;
 /// Why a server reports a parameter.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Cause {
-    /// A query of the pooler, or of a client that is gone, has set it.
+    /// A query of the pooler has set the parameter, or a query of a client that is gone.
     Query,
     /// PostgreSQL's configuration has changed.
     Configuration,
@@ -55,7 +55,7 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     let shown = answers.server.kept.shown_name.as_mut().filter(|_| index == Tracked::APPLICATION_NAME);
     let own = shown.and_then(|name| name.is_reported(status.value).then(|| name.own.clone()));
     let value = own.as_deref().unwrap_or(status.value);
-    // It is too long to be kept.
+    // The value is too long to be kept.
     let Some(changed) = answers.server.kept.parameters.with(index, value) else { return clients };
     answers.server.kept.parameters = answers.caches.interned.intern(changed);
     let is_told = match cause(answers, index, value) {
@@ -113,7 +113,7 @@ fn learn_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) {
     if server.kept.owners.of_base().contains(index) || server.kept.begins.is_some() {
         return;
     }
-    // No server has logged in yet, or the pool was told to forget what they began with.
+    // No server has logged in yet, or the pool has forgotten its report since its database is to be dropped.
     let Some(report) = &pool.welcome.report else { return };
     if report.parameters.get(index) == Some(value) {
         return;
@@ -145,7 +145,7 @@ pub(crate) fn speaks_for_pool(server: &Server, pool: &Pool) -> bool {
 }
 
 /// PostgreSQL's configuration has changed on a session's server. The session has the new value at once, unless it has set its own: then the
-/// server gets that again. Returns whether the client is told.
+/// server gets that again. Returns whether the client gets the report.
 fn follow_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
     let follows = answers.pool.rules.follows();
     let Some((_, session)) = &mut answers.session else { return false };
@@ -153,7 +153,7 @@ fn follow_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> b
         session.tracker.get_or_insert_default().restarting.be_done();
         return false;
     }
-    // It is too long to be kept.
+    // The value is too long to be kept.
     let Some(parameters) = session.parameters.with(index, value) else { return false };
     session.parameters = answers.caches.interned.intern(parameters);
     true
@@ -174,7 +174,7 @@ fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool
         }
         tracker.restarting.note_reported(index);
         if !may_have_set && session.own.now.contains(index) {
-            // A check will tell whether code has set it.
+            // The client gets it if a check shows that code has set it.
             return false;
         }
     }
@@ -186,7 +186,7 @@ fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool
     true
 }
 
-/// Where texts are not read, a parameter is the session's own while it has another value than RESET gives.
+/// In a pool that does not read texts, a parameter is the session's own while it has another value than RESET gives.
 fn own_by_value(session: &mut Session, server: &mut Server, index: usize, value: &[u8]) {
     let one = ParameterSet::one(index);
     let changes = match server.kept.at_reset.get(index) == Some(value) {
@@ -226,7 +226,7 @@ pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
     let Some((conn, session)) = &mut answers.session else { return };
     let kept = &mut answers.server.kept;
     let changed = kept.parameters.difference(&kept.at_reset);
-    // What the pooler has set for all sessions is listed, too.
+    // The check also lists parameters that the pooler has set for all sessions.
     let begun_with = answers.pool.welcome.report.as_ref().map(|report| report.parameters.difference(&kept.parameters));
     let poolers = kept.owners.of_pooler().without(begun_with.unwrap_or_default());
     let set = OwnChanges::of_set(checked.set & (changed.without(poolers) | session.own.now));
@@ -249,8 +249,8 @@ pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
     }
 }
 
-/// Code has reset these parameters: of those that the session began with, it has the values again, and its client is told. Others follow its
-/// server.
+/// A check has not listed these parameters. If they were set on the server, code has reset them: the session has the values of its startup packet
+/// again, and its client gets them. Its other parameters follow the server.
 fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet) {
     // The client is gone.
     let Some((conn, session)) = &mut answers.session else { return };
@@ -276,7 +276,7 @@ pub(crate) fn replayed(answers: &mut Answers<'_>) {
     answers.server.kept.owners.accepted();
     let parameters = Arc::clone(&answers.server.kept.parameters);
     for index in answers.server.kept.owners.sent().reset.iter() {
-        // It was too long to be kept.
+        // The value was too long to be kept.
         let Some(value) = parameters.get(index) else { continue };
         if is_news(answers.server, index, value) {
             learn_configured(answers, index, value);

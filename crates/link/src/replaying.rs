@@ -70,7 +70,7 @@ pub fn replay(
     true
 }
 
-/// What gives the server its session's parameters. A parameter that the session has not set is reset where RESET gives the server its value, also if
+/// The SETs and RESETs that give the server its session's parameters. A parameter that the session has not set is reset where RESET gives the server its value, also if
 /// the server has the same value since another session has set it.
 fn changes(session: &Session, server: &Server, configured: ParameterSet) -> OwnChanges {
     let kept = &server.kept;

@@ -44,7 +44,7 @@ pub struct Luggage {
     pub proved: Proved,
 }
 
-/// What a pool's servers report at login.
+/// The login report of a pool's servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MovedReport {
     pub reported: Reported,

@@ -49,7 +49,7 @@ impl LoginReport {
         LoginReport { reported, parameters, at_login, edition: NonZeroU32::MIN, counts_changes, encoded, places }
     }
 
-    /// The same with other values of the tracked parameters, and of those before `connect_query`.
+    /// A copy with other values of the tracked parameters, and other ones before `connect_query`.
     pub fn with(&self, parameters: Arc<Parameters>, at_login: Arc<Parameters>, tracked: &Tracked) -> LoginReport {
         let mut reported = self.reported.clone();
         for (name, known) in &mut reported {

@@ -1,4 +1,4 @@
-//! Which tracked parameters a session's statements have made its own, and which they have given back to its servers.
+//! The tracked parameters that a session's statements set for the session, and those that they reset.
 //!
 //! ```text
 //!   SET TimeZone = 'UTC'       set     the session's own, also where its server has the same value by itself

@@ -457,7 +457,7 @@ impl Tracker {
         };
         let Some(checked) = row.and_then(|row| check.read(&row)) else {
             self.unseen.ask_again();
-            // Rather the session's own than a stranger's: nothing tells which it is.
+            // If it is the session's own, no other session must get it; if it is not, only this session keeps it.
             self.unseen.checked_parameters = OwnChanges::of_set(self.restarting.take_reported());
             if !circumstances.is_readable {
                 // Kept is what a text says that it makes, and nothing for not being understood.

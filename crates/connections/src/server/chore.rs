@@ -39,8 +39,8 @@ impl Chore {
         matches!(self, Chore::Poll | Chore::Catalogue | Chore::First)
     }
 
-    /// Whether it may set parameters, or bring back what a transaction has set. What the configuration's own queries do
-    /// ([`Chore::Check`], [`Chore::Reset`]) is read from their texts.
+    /// Whether the query may set parameters, or bring back values from before a transaction. The texts of [`Chore::Check`] and [`Chore::Reset`],
+    /// which the configuration file has, are read for that.
     pub fn may_set(self) -> bool {
         match self {
             Chore::Setup | Chore::Restore | Chore::Rollback | Chore::Poison | Chore::Compare => true,

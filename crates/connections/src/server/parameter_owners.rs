@@ -6,8 +6,7 @@
 //!   pooler           connect_query has set it, or the pooler has for sessions that have set none, where RESET would give another value
 //! ```
 //!
-//! Promises: a parameter that a session has set and not reset is the session's, also if its value is the configuration's. Where a
-//! transaction is rolled back, a parameter may be taken for a session's for longer: a RESET too many does no harm.
+//! Promises: a parameter that a session has set and not reset is the session's, also if its value is the configuration's.
 //!
 //! //= pg18 sql-reset
 
@@ -30,13 +29,13 @@ pub struct ParameterOwners {
     by_pooler: ParameterSet,
     /// Set by `connect_query`: RESET does not give them the value that sessions begin with.
     base: ParameterSet,
-    /// What the pooler's last query sets and resets.
+    /// The changes that the pooler's last query makes.
     sent: OwnChanges,
     /// The parameters of sessions, and of the pooler, before that query.
     before: (ParameterSet, ParameterSet),
 }
 
-/// The same for another process, which may track other parameters.
+/// The owners by the parameters' names, for another process, which may track other parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct MovedOwners {
     by_session: Vec<String>,
@@ -105,7 +104,7 @@ impl ParameterOwners {
         (self.by_session, self.by_pooler) = self.before;
     }
 
-    /// What the pooler's last query sets and resets.
+    /// The changes that the pooler's last query makes.
     #[must_use]
     pub fn sent(&self) -> OwnChanges {
         self.sent

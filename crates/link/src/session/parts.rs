@@ -24,7 +24,7 @@ pub struct Incoming {
     pub skipping: bool,
 }
 
-/// Which of its parameters it has set itself. What others are follows its pool's servers.
+/// The parameters that the session has set itself. All others follow its pool's servers.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct OwnParameters {
     pub now: ParameterSet,

@@ -524,7 +524,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     }
     if names.is_empty() && parameters.is_empty() && !others {
         match (changes.is_empty(), restarts.len()) {
-            // Of more than one the server is asked which it lists as set.
+            // If there are several, a check behind the server's report shows which ones are set.
             (true, 0) if is_certain && tracked_sets.len() == 1 => return tracked_sets.remove(0),
             (true, 0) => return Effect::Nothing,
             (true, 1) => return Effect::Restart(restarts.remove(0)),

@@ -35,9 +35,9 @@ pub struct Journal {
     reverted: BTreeSet<Box<[u8]>>,
     /// What was set again in the transaction that is open: its rollback takes that back, and not the reset, which may be older.
     restored: BTreeSet<Box<[u8]>>,
-    /// What the transaction has made the session's own of the tracked parameters.
+    /// The tracked parameters that the open transaction has set and reset for the session.
     own: OwnChanges,
-    /// The same of earlier transactions, as far as the session does not know it yet.
+    /// The changes of committed transactions that the session has not taken over yet.
     committed_own: OwnChanges,
     savepoints: Vec<Savepoint>,
     /// Not all of them are kept.

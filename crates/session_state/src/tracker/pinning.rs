@@ -99,7 +99,7 @@ impl Pinning {
         self.suspects |= pins;
     }
 
-    /// The server has reported a parameter for a reason that no text of the session shows: it is asked what is set.
+    /// The server has reported a parameter, and no text of the session explains it: a check lists the settings.
     pub fn doubt_parameters(&mut self) {
         self.suspect(Pins::LISTED);
     }

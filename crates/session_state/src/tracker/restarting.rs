@@ -44,7 +44,7 @@ impl Restarting {
         self.reported
     }
 
-    /// The same. From now on it is asked anew.
+    /// Returns these parameters and forgets them.
     pub(super) fn take_reported(&mut self) -> ParameterSet {
         std::mem::take(&mut self.reported)
     }

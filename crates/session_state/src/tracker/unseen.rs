@@ -20,8 +20,7 @@ pub struct Unseen {
     pub(super) makes_temporary: bool,
     /// The session has had something temporary on its server.
     pub(super) used_temporary: bool,
-    /// What a check has shown of parameters that the server has reported: it lists those that are set, and does not list those that are as
-    /// after RESET.
+    /// The reported parameters that a check has listed as set, and those that it has not listed: these have their values by RESET.
     pub(super) checked_parameters: OwnChanges,
     /// Words of the texts that no check has covered yet.
     said: Words,

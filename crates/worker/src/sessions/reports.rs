@@ -53,7 +53,7 @@ pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, shared: &SharedRepo
     let (pool, is_news) = (*pool, *is_news);
     // The pool may not exist here.
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
-    // It may have been sent before the other worker knew of a RECONNECT, or of another entry: then its servers are to be replaced.
+    // The other worker may not have known of a RECONNECT, or of the new entry, when it sent the report: then its servers are to be replaced.
     let is_older = reported_by.as_ref().is_some_and(|(reconnects, database)| entry.is_older((*reconnects, database)));
     let is_news = is_news || entry.welcome.is_stale;
     if entry.welcome.report.is_some() && (is_older || !is_news) {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::tables::scene::{POOL, Scene};
 
-    /// A report of this time zone, from a worker that had seen so many RECONNECTs.
+    /// A report of this time zone, from a worker that had obeyed `reconnects` orders.
     fn report(scene: &Scene, zone: &[u8], reconnects: u32, is_news: bool) -> SharedReport {
         let tracked = Tracked::new(&[]);
         let index = tracked.index(b"TimeZone").expect("it is always tracked");
