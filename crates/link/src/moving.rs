@@ -84,7 +84,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     let reset_to = moved.reset_to.map(|first| Parameters::of_names(&first, &caches.tracked));
     let names = moved.names.map(|names| {
         let (catalog, reader) = (&mut caches.catalog, &mut caches.reader);
-        Box::new(StatementNames::of_moved(names, catalog, |text| reader.sketch(text, &parameters)))
+        Box::new(StatementNames::of_moved(names, catalog, &parameters, |text| reader.sketch(text, &parameters)))
     });
     let unnamed = moved.unnamed.map(|unnamed| Box::new(Unnamed::of_moved(&unnamed, &mut caches.catalog)));
     let MovedIdentity { serial, database, user, peer, connected_at, cancel_pid: _, cancel_secret } = moved.identity;

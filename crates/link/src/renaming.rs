@@ -30,7 +30,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     let initial = State::default();
     let tracker = requests.session.tracker.as_ref();
     let state = tracker.map_or(&initial, |tracker| tracker.state());
-    let parameters = tracker.and_then(|tracker| tracker.meaning.parameters()).unwrap_or(&requests.session.parameters);
+    let parameters = Arc::clone(texts::parameters(requests.session));
     let meaning = parameters.meaning().chain(state.meaning());
     let identified =
         prepared::identify(requests.caches.catalog.secret(), &parse, meaning, requests.pool.names.generation);
@@ -53,7 +53,8 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     requests.caches.identify(parse.query, &meant, requests.pool.id);
     requests.server.ledger.speaks_of(requests.caches.said);
     let reader = &mut requests.caches.reader;
-    let mut statement = requests.caches.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
+    let catalog = &mut requests.caches.catalog;
+    let mut statement = catalog.intern(identified, &parse, Some(&parameters), || reader.sketch(parse.query, &meant));
     if statement.executes() || statement.is_dated {
         let id = match statement.executes() {
             true => texts::identify_executing(requests, &parse, &statement),
@@ -63,7 +64,8 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
             return Ok(Renamed::Later);
         }
         let reader = &mut requests.caches.reader;
-        statement = requests.caches.catalog.intern(id, &parse, || reader.sketch(parse.query, &meant));
+        let catalog = &mut requests.caches.catalog;
+        statement = catalog.intern(id, &parse, Some(&parameters), || reader.sketch(parse.query, &meant));
     }
     let known = requests.server.statements.prepared.touch(statement.id).is_some();
     let is_ours = known && is_sound(requests.server, requests.pool);

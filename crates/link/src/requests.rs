@@ -5,6 +5,7 @@ use std::sync::Arc;
 use connections::server::{Answerer, Expect, Server};
 use machine::action::Actions;
 use session_state::catalogue::Definition;
+use session_state::parameters::is_local_change;
 use session_state::state::Remedy;
 use session_state::{own_settings, unnamed};
 use units::{ConnId, Time};
@@ -100,7 +101,11 @@ impl Requests<'_> {
     /// Runs statements before the client's next message. They are part of its transaction.
     pub(crate) fn run_prelude(&mut self, remedy: &Remedy) {
         for text in remedy {
-            if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
+            let prepares_nothing = **text == *DISCARD_SEQUENCES
+                || **text == *REFUSE_NAME
+                || own_settings::is_raised(text)
+                || is_local_change(text);
+            if prepares_nothing {
                 self.server.kept.on_server.changes_nothing();
             }
             self.stream.flush(self.server_id, self.actions);

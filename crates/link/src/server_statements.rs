@@ -15,6 +15,7 @@ use crate::caches::Caches;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::session::Session;
+use crate::texts;
 
 /// The statement of a client's name, its shape as the client knows it, and its effects. [`Caches::said`] is that statement
 /// then.
@@ -48,6 +49,9 @@ fn known_row(session: &Session, pool: &Pool, caches: &mut Caches, statement: &St
 /// `is_there`: the server has it already.
 pub(crate) fn prepare_as(requests: &mut Requests<'_>, statement: &Statement, is_there: bool, types: Option<&[u8]>) {
     make_way(requests, statement, is_there);
+    // Other clients share the statement, and PostgreSQL keeps the constants of the moment when it reads the text.
+    let [before, after] = statement.constants.settings(texts::parameters(requests.session), &requests.caches.tracked);
+    requests.run_prelude(&before);
     requests.server.statements.prepared.add(statement.id);
     requests.pool.counts.totals.server_parses += 1;
     requests.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
@@ -56,6 +60,7 @@ pub(crate) fn prepare_as(requests: &mut Requests<'_>, statement: &Statement, is_
         Some(types) => statement.write_parse_as(types, out),
         None => statement.write_parse(out),
     });
+    requests.run_prelude(&after);
 }
 
 /// Makes way for preparing a statement: makes room for it, or, if the server has it already and is to parse it anew,

@@ -65,6 +65,12 @@ pub(crate) fn meant<'a>(server: &'a Server, session: &'a Session) -> &'a Arc<Par
     meant.unwrap_or(&server.kept.parameters)
 }
 
+/// The parameters by which the session's server reads texts once it has them: the SETs may be under way.
+pub(crate) fn parameters(session: &Session) -> &Arc<Parameters> {
+    let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
+    meant.unwrap_or(&session.parameters)
+}
+
 pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Reading {
     if requests.server.traces.last_text.is_some() {
         keep_for_chaos_check(requests.server, text.unwrap_or_default());

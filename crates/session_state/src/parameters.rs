@@ -226,6 +226,32 @@ impl Parameters {
     }
 }
 
+impl Parameters {
+    /// Statements that give a server with the values of `found` these, for a transaction, as far as a text's constants are read by them. Names
+    /// are looked up anew by `search_path` whenever it has changed.
+    pub(crate) fn local_changes(&self, found: &Parameters, tracked: &Tracked) -> Vec<Vec<u8>> {
+        let mut statements = Vec::new();
+        for (index, name) in tracked.names.iter().enumerate() {
+            let Some((wanted, found)) = self.get(index).zip(found.get(index)) else { continue };
+            let is_read_by = index != Tracked::APPLICATION_NAME && !is_list_of_names(name.as_bytes());
+            if is_read_by && wanted != found && wanted.is_ascii() {
+                let mut statement = [SET_LOCAL, name.as_bytes(), b"="].concat();
+                quote_literal(wanted, &mut statement);
+                statements.push(statement);
+            }
+        }
+        statements
+    }
+}
+
+/// How the statements of [`Parameters::local_changes`] begin.
+const SET_LOCAL: &[u8] = b"SET LOCAL ";
+
+/// Whether it is a statement of `local_changes`, among those that are run in front of a client's.
+pub fn is_local_change(statement: &[u8]) -> bool {
+    statement.starts_with(SET_LOCAL)
+}
+
 /// How parameters are given to a server besides by `SET name = value`.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Replayed<'a> {

@@ -7,6 +7,7 @@
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
+mod constants;
 mod dated;
 mod moving;
 mod on_server;
@@ -23,9 +24,11 @@ use units::limits;
 use wire::frontend::Parse;
 
 use crate::catalogue::Known;
+use crate::parameters::Parameters;
 use crate::shape::{self, Fingerprint, Shape};
 use crate::state::{self, Effect, KnownRow, Note, Reader, Reading, Sketch};
 use crate::unnamed::Version;
+use constants::Constants;
 
 pub use moving::{MovedNames, MovedUnnamed};
 pub use on_server::PreparedOnServer;
@@ -59,7 +62,6 @@ impl fmt::Display for StatementId {
 #[derive(Debug)]
 pub struct Statement {
     pub id: StatementId,
-    /// Its name on servers.
     pub name: Box<[u8]>,
     query: Box<[u8]>,
     types: Box<[u8]>,
@@ -68,13 +70,15 @@ pub struct Statement {
     pub varies: bool,
     /// A constant in it has the moment at which it was prepared: it is not shared.
     pub is_dated: bool,
+    pub constants: Constants,
 }
 
 impl Statement {
-    fn new(id: StatementId, parse: &Parse<'_>, sketch: Sketch) -> Statement {
+    fn new(id: StatementId, parse: &Parse<'_>, read_by: Option<&Arc<Parameters>>, sketch: Sketch) -> Statement {
         let name = format!("pgweir_{id}").into_bytes().into();
         let (varies, is_dated) = (shape::varies(parse.query), dated::has_dated_constant(parse.query));
-        Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch, varies, is_dated }
+        let (query, types, constants) = (parse.query.into(), parse.types.into(), Constants::new(parse.query, read_by));
+        Statement { id, name, query, types, sketch, varies, is_dated, constants }
     }
 
     pub fn query(&self) -> &[u8] {
@@ -165,7 +169,14 @@ impl Catalog {
         self.version
     }
 
-    pub fn intern(&mut self, id: StatementId, parse: &Parse<'_>, sketch: impl FnOnce() -> Sketch) -> Arc<Statement> {
+    /// `read_by`: the parameters by which its server reads it.
+    pub fn intern(
+        &mut self,
+        id: StatementId,
+        parse: &Parse<'_>,
+        read_by: Option<&Arc<Parameters>>,
+        sketch: impl FnOnce() -> Sketch,
+    ) -> Arc<Statement> {
         if let Some(known) = self.statements.get(&id) {
             return Arc::clone(known);
         }
@@ -173,7 +184,7 @@ impl Catalog {
             self.statements.retain(|_, statement| Arc::strong_count(statement) > 1);
             self.sweep_at = 256 + 2 * self.statements.len();
         }
-        let statement = Arc::new(Statement::new(id, parse, sketch()));
+        let statement = Arc::new(Statement::new(id, parse, read_by, sketch()));
         self.statements.insert(id, Arc::clone(&statement));
         statement
     }
@@ -487,7 +498,7 @@ pub fn server_name(id: StatementId) -> String {
 #[cfg(test)]
 pub(crate) fn statement_for_tests(parse: &Parse<'_>) -> Arc<Statement> {
     let id = identify(b"", parse, std::iter::empty(), 0);
-    Catalog::default().intern(id, parse, Sketch::default)
+    Catalog::default().intern(id, parse, None, Sketch::default)
 }
 
 #[cfg(test)]
@@ -499,7 +510,7 @@ mod tests {
     }
 
     fn intern(catalog: &mut Catalog, parse: &Parse<'_>) -> Arc<Statement> {
-        catalog.intern(id(parse), parse, Sketch::default)
+        catalog.intern(id(parse), parse, None, Sketch::default)
     }
 
     fn parse(query: &'static [u8], types: &'static [u8]) -> Parse<'static> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use wire::frontend::Parse;
 
 use super::{Catalog, StatementId, StatementNames};
+use crate::parameters::Parameters;
 use crate::shape::Shape;
 use crate::state::Sketch;
 use crate::unnamed::Unnamed;
@@ -49,16 +50,18 @@ impl StatementNames {
         Some(MovedNames { names: moved.collect(), passes: self.passes })
     }
 
-    /// Come from another process, whose statements have the same ids. `sketch` reads what a text does.
+    /// Come from another process, whose statements have the same ids. `read_by`: the session's parameters; if it has changed them since it
+    /// prepared a statement, constants are read by the new ones. `sketch` reads what a text does.
     pub fn of_moved(
         moved: MovedNames,
         catalog: &mut Catalog,
+        read_by: &Arc<Parameters>,
         mut sketch: impl FnMut(&[u8]) -> Sketch,
     ) -> StatementNames {
         let mut names = StatementNames { passes: moved.passes, ..StatementNames::default() };
         for MovedName { name, id, query, types, shape } in moved.names {
             let parse = Parse { name: b"", query: &query, types: &types };
-            let statement = catalog.intern(id, &parse, || sketch(&query));
+            let statement = catalog.intern(id, &parse, Some(read_by), || sketch(&query));
             // It had room for them there.
             if names.insert(&name, Arc::clone(&statement)) {
                 names.answered();
@@ -95,6 +98,7 @@ impl Unnamed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::Tracked;
     use crate::prepared::identify;
 
     #[test]
@@ -104,13 +108,13 @@ mod tests {
         for (name, query) in [(&b"a"[..], &b"select 1"[..]), (b"b", b"select 2"), (b"c", b"select 1")] {
             let parse = Parse { name, query, types: b"\0\0" };
             let id = identify(b"key", &parse, std::iter::empty(), 0);
-            names.insert(name, here.intern(id, &parse, Sketch::default));
+            names.insert(name, here.intern(id, &parse, None, Sketch::default));
         }
         assert!(names.moved().is_none(), "they are not answered yet");
         (0..3).for_each(|_| names.answered());
         let moved = names.moved().expect("nothing is under way");
         let mut texts = Vec::new();
-        let arrived = StatementNames::of_moved(moved, &mut there, |text| {
+        let arrived = StatementNames::of_moved(moved, &mut there, &Arc::new(Tracked::new(&[]).empty()), |text| {
             texts.push(text.to_vec());
             Sketch::default()
         });

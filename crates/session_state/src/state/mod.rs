@@ -21,6 +21,7 @@ pub(crate) mod effects;
 mod expectation;
 mod haste;
 pub(crate) mod journal;
+mod meaning;
 pub(crate) mod prepared;
 mod reading;
 mod rights;
@@ -142,7 +143,7 @@ pub enum Risk {
 }
 
 impl State {
-    /// Nothing was set. What it listens to is not asked: that is no server's.
+    /// Nothing was set. Channels do not count: they are no server's.
     pub fn is_initial(&self) -> bool {
         self.settings.is_empty() && self.identity.is_login() && !self.overflowed
     }
@@ -164,8 +165,8 @@ impl State {
 
     /// What decides, besides the reported parameters, which tables a text's names mean and what its constants are.
     pub fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        let settings = [&b"search_path"[..], b"default_text_search_config"].into_iter();
-        let settings = settings.map(|name| self.settings.get(name)?.again.as_ref().map(Again::bytes));
+        let settings =
+            meaning::SETTINGS.into_iter().map(|name| self.settings.get(name)?.again.as_ref().map(Again::bytes));
         settings.chain([self.identity.authorization.as_deref(), self.identity.role.as_deref()])
     }
 
@@ -212,7 +213,6 @@ impl State {
         }
     }
 
-    /// As its session's startup packet says it.
     pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
         match self.settings.get(&setting_key(name.iter().copied())[..])?.again.as_ref()? {
             Again::Value(value) => Some(value),
