@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
+use session_state::parameters::Parameters;
+use session_state::prepared::StatementId;
 use session_state::state::State;
 use session_state::unnamed::Unnamed;
 use session_state::{prepared, unnamed};
@@ -18,7 +20,8 @@ use crate::matching::Match;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
 use crate::{
-    attribution, following, large_statements, malformed, matching, pacing, remedies, server_statements, synonyms, texts,
+    attribution, following, large_statements, listening, malformed, matching, pacing, remedies, server_statements,
+    synonyms, texts,
 };
 
 pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
@@ -27,13 +30,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     }
     let Ok(parse) = Parse::decode(body) else { return Ok(malformed::send(requests, tag::PARSE, body, in_stream)) };
     let total = HEADER_LEN + body.len();
-    let initial = State::default();
-    let tracker = requests.session.tracker.as_ref();
-    let state = tracker.map_or(&initial, |tracker| tracker.state());
-    let parameters = Arc::clone(texts::parameters(requests.session));
-    let meaning = parameters.meaning().chain(state.meaning());
-    let identified =
-        prepared::identify(requests.caches.catalog.secret(), &parse, meaning, requests.pool.names.generation);
+    let (identified, parameters) = identify(requests, &parse);
     // If the name is in use, the statement that has it decides.
     let id = server_statements::id_of(requests.session, parse.name).unwrap_or(identified);
     if server_statements::must_wait(requests.server, requests.session, requests.pool, parse.name, Some(id)) {
@@ -82,6 +79,8 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         requests.answer_fakes();
         return Ok(Renamed::Yes);
     }
+    // Behind the Parse, the server could not be given the session's channels any more.
+    listening::bring_channels(requests, statement.reading(&requests.pool.names.known));
     server_statements::make_way(requests, &statement, known);
     requests.server.statements.prepared.add(statement.id);
     requests.sent(Expect::Parse(Some(statement.id)));
@@ -89,6 +88,16 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     requests.replace(total, in_stream, |out| statement.write_parse(out));
     matching::describe_for(requests, parse.name, &statement);
     Ok(Renamed::Yes)
+}
+
+/// The statement that a Parse means, by the settings that the session's texts are read by, and its parameters among these.
+fn identify(requests: &Requests<'_>, parse: &Parse<'_>) -> (StatementId, Arc<Parameters>) {
+    let (initial, parameters) = (State::default(), texts::parameters(requests.session));
+    let state = requests.session.tracker.as_ref().map_or(&initial, |tracker| tracker.state());
+    let meaning = parameters.meaning().chain(state.meaning());
+    let secret = requests.caches.catalog.secret();
+    let id = prepared::identify(secret, parse, meaning, requests.pool.names.generation);
+    (id, Arc::clone(parameters))
 }
 
 /// A Parse with a name that the session has already, prepared by SQL or by the protocol. `None`: it is a new name.

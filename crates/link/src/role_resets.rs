@@ -27,27 +27,30 @@ pub fn role_reset(session: &Session, caches: &mut Caches) -> Option<RoleReset> {
     reset.filter(|reset| tracker.journal.has_role_of(*reset))
 }
 
+/// A statement that a batch has parsed: its name and its text.
+type Parsed<'s> = (&'s [u8], &'s [u8]);
+
 /// The texts of the first request, in order. `None`: it is not complete, or may fail before it has run them.
 fn request_texts(session: &Session) -> Option<Vec<&[u8]>> {
     let mut rest = &*session.incoming.inbox;
-    let (mut texts, mut unnamed, mut bound) = (Vec::new(), None, None);
+    let (mut texts, mut parsed, mut bound) = (Vec::new(), Vec::<Parsed<'_>>::new(), None);
     loop {
         let header = Header::parse(rest).ok()??;
         let body = rest.get(HEADER_LEN..header.total_len())?;
         rest = &rest[header.total_len()..];
         match header.tag {
-            tag::QUERY if texts.is_empty() && unnamed.is_none() && bound.is_none() => {
+            tag::QUERY if texts.is_empty() && parsed.is_empty() && bound.is_none() => {
                 return Some(vec![Query::decode(body).ok()?.text]);
             }
             tag::PARSE => {
                 let parse = Parse::decode(body).ok()?;
-                // A name may be taken.
-                if !parse.name.is_empty() {
+                let is_taken = parsed.iter().any(|(name, _)| *name == parse.name) || is_prepared(session, parse.name);
+                if is_taken && !parse.name.is_empty() {
                     return None;
                 }
-                unnamed = Some(parse.query);
+                parsed.push((parse.name, parse.query));
             }
-            tag::BIND => bound = Some(bound_text(session, body, unnamed)?),
+            tag::BIND => bound = Some(bound_text(session, body, &parsed)?),
             tag::DESCRIBE => is_of_unnamed_portal(Describe::decode(body).ok()?.name, bound)?,
             tag::EXECUTE => {
                 is_of_unnamed_portal(Execute::decode(body).ok()?.portal, bound)?;
@@ -59,15 +62,21 @@ fn request_texts(session: &Session) -> Option<Vec<&[u8]>> {
     }
 }
 
+/// Whether the session has prepared a statement of this name, by the protocol or by SQL.
+fn is_prepared(session: &Session, name: &[u8]) -> bool {
+    let by_protocol = session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
+    by_protocol || session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(name))
+}
+
 /// The text that a Bind without parameters binds to the unnamed portal.
-fn bound_text<'s>(session: &'s Session, body: &'s [u8], unnamed: Option<&'s [u8]>) -> Option<&'s [u8]> {
+fn bound_text<'s>(session: &'s Session, body: &'s [u8], parsed: &[Parsed<'s>]) -> Option<&'s [u8]> {
     let names = BindNames::decode(body)?;
     if !names.portal.is_empty() || BindResults::decode(&body[names.len..]).ok()?.parameters > 0 {
         return None;
     }
-    match names.statement {
-        b"" => unnamed,
-        name => session.statements.names.as_ref()?.get(name).map(|statement| statement.query()),
+    match parsed.iter().rfind(|(name, _)| *name == names.statement) {
+        Some((_, text)) => Some(text),
+        None => session.statements.names.as_ref()?.get(names.statement).map(|statement| statement.query()),
     }
 }
 

@@ -538,12 +538,6 @@ impl Tracker {
         }
     }
 
-    /// The session's first text was refused instead of sent. If it was to take the role away, its server, if it has one, has not the role
-    /// that the session has.
-    pub fn first_refused(&mut self, has_server: bool) {
-        self.unseen.ran_text |= self.journal.remember_role() && has_server;
-    }
-
     /// Its server is gone, and what was not committed with it.
     pub fn lost(&mut self) {
         self.under_way.clear();

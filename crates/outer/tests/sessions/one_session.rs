@@ -1,7 +1,8 @@
 //! Runs the program of one session twice, directly and through a pooler where every transaction has another server, and compares what the
 //! session is sent: rows, tags, errors and notices; of programs in files the reported parameters, too.
 //!
-//! A program is a list of lines. A line is a simple query, unless it begins with one of these words:
+//! A program is a list of lines. A line is a simple query, unless it begins with one of these words; programs in files are run by the extended
+//! protocol, too, by unnamed and by named statements.
 //!
 //! ```text
 //!   unseen: SQL               a simple query whose answer is not compared
@@ -78,10 +79,23 @@ pub(crate) fn stage() -> Stage {
     stage
 }
 
+/// How a simple query of a program is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Simple,
+    /// Parse, Bind, Execute, Sync of the unnamed statement.
+    Unnamed,
+    /// As a named statement, which is parsed before its first use.
+    Named,
+}
+
 /// A client that runs a program, and the parameters that were reported to it.
 struct Runner {
     client: Client,
     name: &'static str,
+    way: Way,
+    /// The texts that were parsed under a name, which is their place here.
+    parsed: Vec<String>,
     reported: BTreeMap<String, String>,
 }
 
@@ -96,7 +110,7 @@ impl Runner {
 
     fn login(address: SocketAddr, database: &str, name: &'static str, begins: &[(&str, &str)]) -> Runner {
         let client = Client::connect(address).expect("somebody listens");
-        let mut runner = Runner { client, name, reported: BTreeMap::new() };
+        let mut runner = Runner { client, name, way: Way::Simple, parsed: Vec::new(), reported: BTreeMap::new() };
         let startup: Vec<(&str, &str)> =
             [("user", "postgres"), ("database", database)].into_iter().chain(begins.iter().copied()).collect();
         runner.client.send(&frontend::startup(&startup)).expect("it is taken");
@@ -136,11 +150,28 @@ impl Runner {
                 let queries: Vec<Vec<u8>> = rest.split(" ;; ").map(frontend::query).collect();
                 (queries.concat(), queries.len())
             }
-            _ => (frontend::query(line), 1),
+            _ => (self.written(line), 1),
         };
         match self.client.send(&bytes).and_then(|()| self.answers(answers)) {
             Ok(seen) => seen,
             Err(gone) => format!("gone: {gone}"),
+        }
+    }
+
+    fn written(&mut self, query: &str) -> Vec<u8> {
+        let used = |name: &str| [frontend::bind(name, &[]), frontend::execute(), frontend::sync()].concat();
+        let name = |place: usize| format!("statement {place}");
+        match self.way {
+            Way::Simple => frontend::query(query),
+            Way::Unnamed => [frontend::parse("", query), used("")].concat(),
+            Way::Named => match self.parsed.iter().position(|parsed| parsed == query) {
+                Some(place) => used(&name(place)),
+                None => {
+                    let name = name(self.parsed.len());
+                    self.parsed.push(query.to_owned());
+                    [frontend::parse(&name, query), used(&name)].concat()
+                }
+            },
         }
     }
 
@@ -198,17 +229,22 @@ pub(crate) fn strangers(pooler: SocketAddr, line: &str) {
 }
 
 pub(crate) fn run(stage: &Stage, programs: &[Program]) {
+    run_by(stage, programs, Way::Simple);
+}
+
+fn run_by(stage: &Stage, programs: &[Program], way: Way) {
     let wanted = std::env::var("PROGRAM").unwrap_or_default();
     let mut wrong = Vec::new();
     for program in programs.iter().filter(|program| program.what.contains(&wanted)) {
-        wrong.extend(first_difference(stage, program));
+        wrong.extend(first_difference(stage, program, way));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{way:?}:\n{}", wrong.join("\n"));
     assert!(stage.pooler.log().lines().all(|line| !line.contains(" FATAL ")), "{}", stage.pooler.log());
 }
 
-fn first_difference(stage: &Stage, program: &Program) -> Option<String> {
+fn first_difference(stage: &Stage, program: &Program, way: Way) -> Option<String> {
     let (mut pooled, mut direct) = (Runner::pooled(stage, &program.begins), Runner::direct(stage, &program.begins));
+    (pooled.way, direct.way) = (way, way);
     let mut difference = None;
     for (number, line) in program.lines.iter().enumerate() {
         if let Some(line) = line.strip_prefix("superuser: ") {
@@ -253,5 +289,7 @@ pub(crate) fn run_file(file: &'static str) {
             None => define(&stage, line),
         }
     }
-    run(&stage, &programs);
+    for way in [Way::Simple, Way::Unnamed, Way::Named] {
+        run_by(&stage, &programs, way);
+    }
 }

@@ -125,7 +125,7 @@ impl Journal {
     }
 
     /// The text was not sent: the session has its role again. Whether it had forgotten it.
-    pub(crate) fn remember_role(&mut self) -> bool {
+    pub fn remember_role(&mut self) -> bool {
         let had_forgotten = self.has_forgotten_role;
         if had_forgotten {
             self.rolled_back();

@@ -74,6 +74,11 @@ impl Unseen {
         self.used_temporary
     }
 
+    /// The server has another role than the session: it is cleared when the session leaves it.
+    pub fn needs_clearing(&mut self) {
+        self.ran_text = true;
+    }
+
     pub fn take_checked_parameters(&mut self) -> OwnChanges {
         std::mem::take(&mut self.checked_parameters)
     }

@@ -172,8 +172,11 @@ pub(crate) fn refuse_first(
     let Some(end) = first_request_len(&session.incoming.inbox) else { return false };
     session.incoming.inbox.drain(..end);
     let has_server = session.server().is_some();
-    if let Some(tracker) = &mut session.tracker {
-        tracker.first_refused(has_server);
+    if let Some(tracker) = &mut session.tracker
+        && tracker.journal.remember_role()
+        && has_server
+    {
+        tracker.unseen.needs_clearing();
     }
     let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
     step.actions.send_new(conn, |out| {
