@@ -260,18 +260,6 @@ impl Coordinator {
         worker
     }
 
-    /// Whether this process has the worker that gets this mail, and the one that the mail names as its next recipient.
-    fn can_deliver(&self, action: &Action) -> bool {
-        let is_here = |worker: WorkerId| worker.0 < self.homes.workers();
-        match action {
-            Action::Post { mail: Mail::ToWorker(worker, ToWorker::ShareReport { with, .. }), .. } => {
-                is_here(*worker) && is_here(*with)
-            }
-            Action::Post { mail: Mail::ToWorker(worker, _), .. } => is_here(*worker),
-            _ => true,
-        }
-    }
-
     fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
         let is_here = worker != self.elsewhere();
         let entry = &mut self.pools[pool];
@@ -498,10 +486,7 @@ impl Coordinator {
                 self.pools[pool].at_work[usize::from(worker.0)] = classes;
                 self.requests.push(ServerRequest::new(pool, worker, reserve, now));
                 self.grant_requests(now, actions);
-                // The workers here have no mailbox of the other process; `balance` gets its sessions a server of their own.
-                if worker != self.elsewhere() {
-                    self.requests.share_report(&self.pools, pool, worker, actions);
-                }
+                self.requests.share_report(&self.pools, pool, (worker, self.homes.workers()), actions);
             }
             ToCoordinator::Opened { pool, worker } => {
                 self.tokens.login_over(pool, worker);
@@ -572,7 +557,8 @@ impl machine::Machine for Coordinator {
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
         self.redirect(now, actions);
-        debug_assert!(actions.as_slice().iter().all(|action| self.can_deliver(action)), "{:?}", actions.as_slice());
+        let workers = self.homes.workers();
+        debug_assert!(actions.as_slice().iter().all(|action| can_deliver(action, workers)), "{:?}", actions.as_slice());
         self.due = self.find_due();
     }
 
@@ -594,6 +580,17 @@ impl machine::Machine for Coordinator {
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}
+}
+
+/// Whether this process, with so many `workers`, has the one that gets this mail, and the one that the mail names as its next recipient.
+fn can_deliver(action: &Action, workers: u16) -> bool {
+    match action {
+        Action::Post { mail: Mail::ToWorker(worker, ToWorker::ShareReport { with, .. }), .. } => {
+            worker.0 < workers && with.0 < workers
+        }
+        Action::Post { mail: Mail::ToWorker(worker, _), .. } => worker.0 < workers,
+        _ => true,
+    }
 }
 
 const _: () = assert!(MAINTENANCE.as_millis() < Duration::from_secs(1).as_millis());

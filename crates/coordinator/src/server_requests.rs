@@ -146,10 +146,17 @@ impl ServerRequests {
     }
 
     /// A cap keeps a worker from getting its first server of the pool. The workers that have one send it their login report, so that
-    /// its clients can log in without a server.
-    pub(crate) fn share_report(&self, pools: &Pools, pool: PoolId, with: WorkerId, actions: &mut Actions) {
+    /// its clients can log in without a server. `workers`: of this process, which have no mailbox of those of another one; `balance` gets
+    /// the sessions there a server of their own.
+    pub(crate) fn share_report(
+        &self,
+        pools: &Pools,
+        pool: PoolId,
+        (with, workers): (WorkerId, u16),
+        actions: &mut Actions,
+    ) {
         let held = &pools[pool].held;
-        if held.of(with) == 0 && self.has_requests(pool) {
+        if with.0 < workers && held.of(with) == 0 && self.has_requests(pool) {
             held.holders().for_each(|holder| actions.post_to_worker(holder, ToWorker::ShareReport { pool, with }));
         }
     }

@@ -2,8 +2,7 @@
 //!
 //! A client's statement is known by a 128-bit digest of its text and parameter types, keyed by a secret of the process; its name on
 //! every server derives from that, so nobody can tell it from a text, and clients that prepare the same text share it, and a server that comes from another worker is understood.
-//! A server that lacks a statement gets it prepared right before it is used; each server keeps the most recently used
-//! `max_prepared_statements`.
+//! A server that lacks a statement gets it prepared right before it is used; each server keeps the most recently used `max_prepared_statements`.
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
