@@ -3,7 +3,7 @@
 //! ```text
 //!   SELECT 1                 nothing
 //!   RESET ALL; RESET ROLE    its state is what they leave, and it gets again what it began with
-//!   DISCARD ALL              the same; its command tag says so
+//!   DISCARD ALL              the same; connect_query runs again if it has set more than has names
 //!   anything else            nobody knows: DISCARD ALL follows
 //! ```
 //!
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use connections::server::{Bare, Chore};
 use machine::Step;
 use session_state::catalogue::Known;
-use session_state::state::{Effects, rules_by};
+use session_state::state::{Effect, Effects, rules_by};
 use sql::Text;
 use units::ConnId;
 
@@ -41,7 +41,9 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     if is_harmless {
         return;
     }
-    server.traces.bare = Bare::Reset.of(server.kept.base.is_login());
+    let is_cleared = effects.iter().any(|effect| *effect == Effect::DiscardAll) && server.kept.base.has_unlisted();
+    let bare = if is_cleared { Bare::Cleared } else { Bare::Reset };
+    server.traces.bare = bare.of(server.kept.base.is_login());
     if !pool.rules.follows() {
         return;
     }
@@ -49,7 +51,7 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     match effects.resets(before) {
         Some(state) => {
             // What it began with is brought back to a server that has nothing of a session's, and only if it can be set by name.
-            let has_more = !state.is_initial() || server.kept.base.has_unlisted();
+            let has_more = !state.is_initial() || server.kept.base.has_unlisted() && !is_cleared;
             server.traces.needs_reset |= server.traces.bare.is_some() && has_more;
             server.kept.session_state = (!state.is_initial()).then(|| Arc::new(state));
         }
