@@ -49,6 +49,8 @@ pub static LOGIN: LazyLock<Base> = LazyLock::new(Base::default);
 
 /// SET ROLE NONE where the base has a role.
 const NO_ROLE: &[u8] = b"role none";
+/// The role that a server logged in with, where `connect_query` has ended it. Never sent: it only differs from [`NO_ROLE`].
+const LOGIN_ROLE: &[u8] = b"role to default";
 /// The login's authorization, where the base has another one.
 const NO_AUTHORIZATION: &[u8] = b"session authorization default";
 
@@ -96,6 +98,11 @@ impl Base {
         let sets =
             |effect: &Effect| matches!(effect, Effect::Change(_) | Effect::Parameter { .. } | Effect::Restart(_));
         let is_partial = effects.is_some_and(|effects| !effects.iter().all(sets));
+        // Without its `connect_query` the server may have the role of ALTER ROLE, which RESET ROLE brings back.
+        let ends_role = is_partial || effects.into_iter().flat_map(Effects::iter).any(changes_role);
+        if ends_role && state.identity.role.is_none() {
+            state.identity.role = Some(NO_ROLE.into());
+        }
         Some(Base { is_read: is_read && !state.overflowed, state, has_query: effects.is_some(), is_partial })
     }
 
@@ -155,6 +162,7 @@ impl Base {
     /// Whether a server reports this as its value, so that no session has set it.
     pub(crate) fn is(&self, name: &[u8], value: &[u8]) -> bool {
         match name {
+            b"role" if value.is_empty() => !self.has_role(),
             b"role" => clause(name, value) == self.identity().role,
             b"session_authorization" => clause(name, value) == self.identity().authorization,
             name => matches!(self.setting(name), Some(Again::Value(known)) if **known == *value),
@@ -171,6 +179,16 @@ impl Base {
         self.state.kept().filter(|name| !rights::may_be_needed(name))
     }
 
+    /// Its sessions begin with a role.
+    pub(super) fn has_role(&self) -> bool {
+        self.identity().role.is_some() && !self.ends_role()
+    }
+
+    /// Its `connect_query` has ended the role of the login, or may have.
+    fn ends_role(&self) -> bool {
+        self.identity().role.as_deref() == Some(NO_ROLE)
+    }
+
     pub(crate) fn has(&self, name: &[u8]) -> bool {
         match name {
             b"role" => self.identity().role.is_some(),
@@ -185,6 +203,16 @@ impl Base {
         let needs_rights = self.has(name) && rights::may_be_needed(name);
         setting.by.is_some() || quoted_setting(name).is_none() || is_unlisted || needs_rights || !self.is_read
     }
+}
+
+/// Whether a statement of a `connect_query` gives the server a role, or ends one.
+fn changes_role(effect: &Effect) -> bool {
+    let changes_role = |change: &SettingChange| match change {
+        SettingChange::Set { name, .. } | SettingChange::Reset(name) => is_identity(name),
+        SettingChange::NoRole | SettingChange::DiscardAll => true,
+        SettingChange::ResetAll | SettingChange::Channels(_) => false,
+    };
+    matches!(effect, Effect::Change(changes) if changes.iter().any(changes_role))
 }
 
 fn clause(name: &[u8], value: &[u8]) -> Option<Box<[u8]>> {
@@ -242,7 +270,7 @@ impl State {
         settings.any(|(name, setting)| base.must_be_cleared(name, setting)) || !base.is_read() && !self.is_initial()
     }
 
-    /// SET ROLE NONE, in a session that began with a role if `has_role`.
+    /// SET ROLE NONE, on servers that begin with a role if `has_role`.
     pub(super) fn end_role(&mut self, has_role: bool) {
         self.identity.role = has_role.then(|| NO_ROLE.into());
     }
@@ -256,6 +284,18 @@ impl State {
             }
             name if base.has(name) => self.put(name, Setting { again: None, by: None }),
             name => self.forget(name),
+        }
+    }
+
+    /// As [`State::lose`], of all that a session has reset.
+    pub(super) fn lose_all<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>, base: &Base) {
+        let mut loses_role = false;
+        for name in names {
+            self.lose(name, base);
+            loses_role |= is_identity(name);
+        }
+        if loses_role && base.ends_role() && self.identity.authorization.is_none() {
+            self.identity.role = Some(LOGIN_ROLE.into());
         }
     }
 

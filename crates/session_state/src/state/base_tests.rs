@@ -271,3 +271,28 @@ fn no_role_is_said_where_a_reset_would_bring_one_back() {
     let without = changed(&base, &["set session authorization ann"]);
     assert_eq!(difference(without.now(), both.now(), &base), "SET SESSION role none;");
 }
+
+#[test]
+fn a_role_that_connect_query_ends_is_ended_for_every_session() {
+    let none = "'session_authorization'='','role'=''";
+    for query in ["set role none", "select app.init()", "set session authorization default", "set role to 'none'"] {
+        let base = base(query, "", none);
+        assert!(base.is(b"role", b"") && !base.is(b"role", b"app_ro"), "{query}");
+        for text in ["discard all", "reset role", "reset session authorization"] {
+            let mut journal = changed(&base, &[text]);
+            assert!(journal.is_reverted() && journal.now().is_initial(), "{query}; {text}");
+            let found = journal.take_reverted(&base, false);
+            assert_eq!(difference(journal.now(), &found, &base), "SET SESSION role none;", "{query}; {text}");
+        }
+        assert!(changed(&base, &["set role none"]).now().is_initial(), "{query}: it is the base's");
+        let journal = changed(&base, &["set role app_rw"]);
+        assert_eq!(difference(&State::default(), journal.now(), &base), "SET SESSION role none;", "{query}");
+        let mut text = Vec::new();
+        base.write(&mut text);
+        assert_eq!(text, b"SET SESSION role none;", "{query}");
+    }
+    let untouched = base("set work_mem = '1MB'", "'work_mem'='1024'", none);
+    assert!(!changed(&untouched, &["reset role"]).is_reverted(), "PostgreSQL has done all of it");
+    let journal = changed(&untouched, &["set role app_rw"]);
+    assert_eq!(difference(&State::default(), journal.now(), &untouched), "RESET ROLE;");
+}

@@ -174,7 +174,7 @@ impl Journal {
     pub(crate) fn take_reverted(&mut self, base: &Base, in_transaction: bool) -> State {
         let mut state = State::clone(&self.now);
         let reverted = std::mem::take(&mut self.reverted);
-        reverted.iter().for_each(|name| state.lose(name, base));
+        state.lose_all(reverted.iter().map(|name| &**name), base);
         if in_transaction {
             self.restored.extend(reverted);
         }

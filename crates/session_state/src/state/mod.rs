@@ -194,7 +194,7 @@ impl State {
     /// brings back.
     fn apply_over(&mut self, first: &State, base: &Base, change: &SettingChange) {
         match change {
-            SettingChange::NoRole => self.end_role(base.has(b"role")),
+            SettingChange::NoRole => self.end_role(base.has_role()),
             SettingChange::Reset(name) if **name == *b"role" => self.identity.role.clone_from(&first.identity.role),
             SettingChange::Reset(name) if **name == *b"session_authorization" => self.identity = first.identity.clone(),
             SettingChange::Reset(name) => match first.settings.get(name) {
