@@ -48,7 +48,8 @@ const SAID_BY_DRIVERS: [usize; 2] = [Tracked::CLIENT_ENCODING, Tracked::APPLICAT
 fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let base = &server.kept.base;
     let begins_otherwise = session.reset_to.is_some() || !base.is_login();
-    let reverts = begins_otherwise && (tracker.is_reverting(base) || tracker.is_reverted());
+    let reverts =
+        begins_otherwise && (tracker.is_reverting(base) || tracker.is_reverted() || tracker.unseen.has_lost_base());
     let has_own =
         tracker.journal.has_first() || !session.own.at_login.without(SAID_BY_DRIVERS.into_iter().collect()).is_empty();
     (reverts || has_own && tracker.inspection.is_listing()) && server.ledger.owed().awaits_ready()

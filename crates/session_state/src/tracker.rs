@@ -326,7 +326,7 @@ impl Tracker {
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
                 self.meaning.reset(places.first);
-                self.unseen.ran_text |= self.journal.change(&SettingChange::DiscardAll, places.base);
+                self.unseen.note_lost_base(self.journal.change(&SettingChange::DiscardAll, places.base));
                 reset_parameters(self);
                 self.pinning.end(Pins::SEQUENCE);
             }
@@ -351,7 +351,7 @@ impl Tracker {
             reset_parameters(self);
         }
         for change in changes {
-            self.unseen.ran_text |= self.journal.change(change, places.base);
+            self.unseen.note_lost_base(self.journal.change(change, places.base));
             if places.local_rights {
                 self.journal.bind(change);
             }
@@ -489,8 +489,14 @@ impl Tracker {
         if self.unseen.has_reset_role(self.journal.first(), self.state(), &checked.named) {
             reset.push(b"role"[..].into());
         }
-        let is_reset =
-            |(name, _): &&Pair| reset.iter().any(|reset| reset.eq_ignore_ascii_case(name)) || checked.is_unlisted(name);
+        // It is the login's role, which the session gets no more: its base is brought back.
+        let is_given_back = |name: &[u8]| {
+            is_identity(name) && self.journal.has_reverted(name) && !suspected.any(Pins::LISTED | Pins::SETTINGS)
+        };
+        let is_reset = |(name, _): &&Pair| {
+            let is_begun_again = reset.iter().any(|reset| reset.eq_ignore_ascii_case(name));
+            is_begun_again || checked.is_unlisted(name) || is_given_back(name)
+        };
         for setting in checked.settings.iter().flatten().chain(&checked.named).filter(|pair| !is_reset(pair)) {
             self.learn(&mut state, setting, tracked, circumstances);
         }

@@ -515,12 +515,14 @@ impl Worker {
                     return;
                 }
                 question_syncs(step, conn, &mut self.tables.servers[conn]);
-                if held && links::ends_hold(&mut self.tables, conn, session) {
+                let opens = held && links::ends_hold(&mut self.tables, conn, session);
+                let leaves = opens && links::leaves_lost_base(&mut self.tables, step, conn, session);
+                if opens && !leaves {
                     self.requests_from_inbox(step, session);
-                    if self.tables.servers.get(conn).is_none() {
-                        // Closed by `server_fast_close`; its session is on the agenda.
-                        return;
-                    }
+                }
+                // Or it was closed by `server_fast_close`: its session is on the agenda.
+                if leaves || opens && self.tables.servers.get(conn).is_none() {
+                    return;
                 }
                 cancellers::cancel_if_requested(&mut self.tables, step, conn);
                 if self.tables.servers[conn].ledger.depth() < limits::OWED_MAX / 2 {

@@ -16,6 +16,10 @@ struct Words {
 pub struct Unseen {
     /// Texts were run that nobody has read.
     pub(super) ran_text: bool,
+    /// The session has reset what its server began with, as far as that has no name: its next message waits for a check under way. A
+    /// session that moves to another process has none under way.
+    #[serde(skip)]
+    pub(super) lost_base: bool,
     /// A text of the transaction is known to make something temporary, not only suspected.
     pub(super) makes_temporary: bool,
     /// The session has had something temporary on its server.
@@ -42,6 +46,17 @@ impl Unseen {
     pub(super) fn note(&mut self, text: &[u8]) {
         self.said.none |= has_word(text, b"none");
         self.said.reset |= has_word(text, b"reset");
+    }
+
+    /// The session has reset something. `loses_base`: no name brings it back, so the server is reset before another session has it.
+    pub(super) fn note_lost_base(&mut self, loses_base: bool) {
+        self.ran_text |= loses_base;
+        self.lost_base |= loses_base;
+    }
+
+    /// Whether the session has reset what its server began with, and no name brings that back: only a server that has been reset has it.
+    pub fn has_lost_base(&self) -> bool {
+        self.lost_base
     }
 
     pub(super) fn says_reset(&self) -> bool {

@@ -81,6 +81,13 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
     opens
 }
 
+/// Releases a server that has lost what `connect_query` gave it, before its session's next message: the session gets a server that has
+/// that. Whether it was released.
+pub(crate) fn leaves_lost_base(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) -> bool {
+    let tracker = tables.sessions[conn].tracker.as_ref();
+    tracker.is_some_and(|tracker| tracker.unseen.has_lost_base()) && release_if_done(tables, step, server_id)
+}
+
 /// Releases a linked server if its client's transaction is over and nothing is owed (I3). Returns whether it was
 /// released; the session's deadline is then armed.
 pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
