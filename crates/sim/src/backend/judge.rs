@@ -104,7 +104,8 @@ fn is_housekeeping(body: &Body) -> bool {
 fn is_of_following(command: &Command) -> bool {
     // Sent before a question of the pooler, and valid only for it.
     if let Command::Set { name, value, local: true } = command {
-        return name == "statement_timeout" && value.as_deref().is_some_and(|value| value == ["0"]);
+        let limits = [("statement_timeout", "0"), ("lock_timeout", "1000")];
+        return limits.iter().any(|(known, to)| name == known && value.as_deref().is_some_and(|value| value == [*to]));
     }
     matches!(
         command,
