@@ -22,7 +22,7 @@ use connections::server::{Answerer, Chore, Owner, Server, State};
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Tracked;
-use wire::backend::ParameterStatus;
+use wire::backend::{ParameterStatus, Status};
 
 use crate::answers::Answers;
 use crate::confirming::{report, take_over};
@@ -173,7 +173,9 @@ fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool
             return false;
         }
         tracker.restarting.note_reported(index);
-        if !may_have_set && session.own.now.contains(index) {
+        // SET LOCAL is not noted, and the server has the value until the transaction ends.
+        let is_alone = answers.server.transaction.status == Status::Idle;
+        if is_alone && !may_have_set && session.own.now.contains(index) {
             // The client gets it if a check shows that code has set it.
             return false;
         }
