@@ -62,20 +62,3 @@ fn a_function_from_past_the_pooler_sets_the_time_zone_of_its_caller_alone() {
     caller.query("select to_tokyo()").expect("an answer comes");
     assert_eq!((time_zone(&mut other), time_zone(&mut caller)), (before, "Asia/Tokyo".into()));
 }
-
-#[test]
-fn a_time_zone_of_its_own_that_the_server_has_anyway_outlives_a_new_configuration() {
-    let stage = Stage::set(&Wishes { pool: 1, workers: 1, ..Wishes::default() });
-    let (mut follower, mut owner) = (stage.client(), stage.client());
-    let own = time_zone(&mut owner);
-    owner.query(&format!("set timezone = '{own}'")).expect("an answer comes");
-    owner.query("begin; set timezone = 'Asia/Tokyo'; rollback").expect("an answer comes");
-    follower.query("begin; set local timezone = 'Asia/Tokyo'; commit").expect("an answer comes");
-    drop(stage.direct("alter system set timezone = 'America/Lima'"));
-    drop(stage.direct("select pg_reload_conf()"));
-    eventually("the new time zone", || {
-        assert_eq!(time_zone(&mut owner), own);
-        time_zone(&mut follower) == "America/Lima"
-    });
-    assert_eq!((time_zone(&mut owner), time_zone(&mut follower)), (own, "America/Lima".into()));
-}
