@@ -183,6 +183,17 @@ fn what_no_text_names_is_everywhere_if_it_is_known() {
 }
 
 #[test]
+fn an_operator_of_an_extension_that_was_checked_writes_nothing_by_its_functions_name() {
+    let hstore = |land| Row::C { land, name: b"delete", extension: Some(b"hstore") };
+    let operator = || edge(Land::Everywhere, Take::Known, "", "delete");
+    let catalogue = Catalogue::new([hstore(Land::Called), operator()]);
+    assert_eq!(all_side_effects(&catalogue, "select pg_sleep(1)"), SideEffects::NONE);
+
+    let own = Catalogue::new([body("delete", "begin insert into t values (1); end"), operator()]);
+    assert_eq!(all_side_effects(&own, "select pg_sleep(1)"), SideEffects::WRITES, "this one writes by its body");
+}
+
+#[test]
 fn event_triggers_are_met_by_definitions() {
     let catalogue =
         Catalogue::new([body("f", "begin create temp table x(); end"), edge(Land::Definitions, Take::All, "", "f")]);
