@@ -489,7 +489,7 @@ impl Tracker {
         if self.unseen.has_reset_role(self.journal.first(), self.state(), &checked.named) {
             reset.push(b"role"[..].into());
         }
-        // It is the login's role, which the session gets no more: its base is brought back.
+        // The check has found the role of the login: the server gets its base again, so the session has that.
         let is_given_back = |name: &[u8]| {
             is_identity(name) && self.journal.has_reverted(name) && !suspected.any(Pins::LISTED | Pins::SETTINGS)
         };
