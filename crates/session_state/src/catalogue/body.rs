@@ -141,6 +141,9 @@ impl Body {
         if walk.is(at, "hold") && walk.is_after(at, "with") {
             self.side_effects |= SideEffects::HOLD;
         }
+        if walk.is(at, "notify") && walk.may_begin_action(at) {
+            self.side_effects |= SideEffects::NOTIFIES;
+        }
         let Some(word) = BEGINNINGS.iter().find(|word| walk.is(at, word)) else { return false };
         if !walk.may_begin(at) {
             return false;
@@ -256,6 +259,15 @@ impl Walk<'_> {
         // Behind a label, `>>` ends it.
         matches!(self.byte(before), Some(b';' | b'>'))
             || ["begin", "then", "else", "loop", "atomic"].iter().any(|word| self.is(before, word))
+    }
+
+    /// The first action of a rule may begin here: behind DO, DO ALSO or DO INSTEAD, perhaps in parentheses.
+    fn may_begin_action(&self, at: usize) -> bool {
+        let before = |back: usize| at.checked_sub(back);
+        let is_do =
+            |at: Option<usize>| at.is_some_and(|at| ["do", "also", "instead"].iter().any(|word| self.is(at, word)));
+        let is_in_parentheses = before(1).is_some_and(|before| self.byte(before) == Some(b'('));
+        is_do(before(1)) || is_in_parentheses && is_do(before(2))
     }
 }
 

@@ -174,6 +174,19 @@ fn bodies_that_notify() {
 }
 
 #[test]
+fn rules_whose_action_is_notify() {
+    let notifies = |source: &str| Body::of_definition(source.as_bytes()).side_effects.any(SideEffects::NOTIFIES);
+    for action in
+        ["notify jobs", "also notify jobs", "instead (notify jobs; delete from u)", "( delete from u; notify jobs )"]
+    {
+        assert!(notifies(&format!("create rule r as on insert to t do {action}")), "{action}");
+    }
+    for action in ["nothing", "instead insert into notify values (1)", "also delete from u where notify"] {
+        assert!(!notifies(&format!("create rule r as on insert to t do {action}")), "{action}");
+    }
+}
+
+#[test]
 fn bodies_that_write() {
     let writes = |source: &str| Body::read(source.as_bytes()).side_effects.any(SideEffects::WRITES);
     for source in [

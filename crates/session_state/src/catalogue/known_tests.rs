@@ -303,6 +303,17 @@ fn a_function_that_is_not_known_may_notify() {
 }
 
 #[test]
+fn a_rule_that_a_client_defines_runs_notify_at_once() {
+    let notifies = |known: &Known, text: &str| all_side_effects(known, text).any(SideEffects::NOTIFYING);
+    let mut known = Known::new(true);
+    read(&mut known, "1", &[], at(1));
+    assert!(!notifies(&known, "insert into t values (1)"));
+    define(&mut known, "create rule r as on insert to t do also notify jobs", at(1));
+    define(&mut known, "create view v as select pg_notify('jobs', '')", at(1));
+    assert!(notifies(&known, "insert into t values (1)") && notifies(&known, "select * from v"));
+}
+
+#[test]
 fn what_takes_too_long_stays_in_doubt_and_is_asked_for_ever_more_rarely() {
     let mut known = Known::new(true);
     let mut now = at(1);

@@ -8,7 +8,7 @@ own AS MATERIALIZED (
        OR p.proname ~ '^pg_(create|copy|drop)_((physical|logical)_)?replication_slot'
        OR p.proname ~ '^(query|table|schema|database)_to_xml'
        OR p.proname IN ('set_config', 'nextval', 'setval', 'currval', 'lastval', 'setseed', 'pg_backend_pid',
-                        'pg_listening_channels', 'pg_my_temp_schema', 'ts_stat', 'ts_rewrite'))
+                        'pg_notify', 'pg_listening_channels', 'pg_my_temp_schema', 'ts_stat', 'ts_rewrite'))
 ),
 relation AS MATERIALIZED (
   SELECT c.oid, c.relname::pg_catalog.text AS name, c.relkind AS kind
@@ -104,6 +104,12 @@ edge(how, name, target) AS (
     JOIN pg_catalog.pg_class c ON c.relname IN ('pg_prepared_statements', 'pg_cursors') AND c.oid < 16384
      AND c.oid::pg_catalog.text = pg_catalog.split_part(piece.start, ' ', 1)
    WHERE o.class = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+  UNION
+  -- NOTIFY is the only utility statement that a rule may have.
+  SELECT o.land || 'a', o.name, 'pg_notify'
+    FROM owner o
+   WHERE o.class = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+     AND pg_catalog.strpos(o.tree, ':utilityStmt {NOTIFY') > 0
   UNION
   SELECT 'wa', c.name, p.proname
     FROM pg_catalog.pg_trigger g JOIN relation c ON c.oid = g.tgrelid

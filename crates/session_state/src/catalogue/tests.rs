@@ -172,6 +172,21 @@ fn views_and_policies_hide_what_happens_when_they_are_read() {
 }
 
 #[test]
+fn rules_and_views_run_notify() {
+    let catalogue = Catalogue::new([
+        edge(Land::Writing, Take::All, "ruled", "pg_notify"),
+        edge(Land::Same, Take::All, "told", "pg_notify"),
+        edge(Land::Same, Take::All, "over", "told"),
+        body("fills", "begin insert into ruled values (1); end"),
+    ]);
+    let notifies = |text: &str| all_side_effects(&catalogue, text).any(SideEffects::NOTIFIES);
+    for text in ["insert into ruled values (1)", "select * from told", "table over", "select fills()"] {
+        assert!(notifies(text), "{text}");
+    }
+    assert!(!notifies("select * from ruled") && !notifies("insert into t values (1)"));
+}
+
+#[test]
 fn what_no_text_names_is_everywhere_if_it_is_known() {
     let unknown = Row::C { land: Land::Called, name: b"c_eq", extension: Some(b"mine") };
     let operator = edge(Land::Everywhere, Take::Known, "", "c_eq");
