@@ -28,6 +28,9 @@
 //! //= pg18 sql-listen
 //! //= pg18 sql-notify
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use connections::server::{Answerer, Expect, Server, State as ServerState};
 use session_state::parameters::Tracked;
 use session_state::state::{Effect, Effects, ListenerWait, Pins, Reading, is_portable, write_identifier};
@@ -187,7 +190,11 @@ pub(crate) fn note_notify(requests: &mut Requests<'_>, reading: Reading, text: O
 
 #[cold]
 fn note_text(requests: &mut Requests<'_>, reading: Reading, text: Option<&[u8]>) {
-    if text.is_some_and(|text| !reading.notifies(text, &requests.pool.names.known)) {
+    let notifies = |text: &[u8]| {
+        reading.notifies(text, &requests.pool.names.known) || reading.executes() && executes_notify(requests, text)
+    };
+    // A text that is not all at hand may run NOTIFY.
+    if !text.is_none_or(notifies) {
         return;
     }
     let (server, session, conn) = (&mut *requests.server, &mut *requests.session, requests.conn);
@@ -197,6 +204,27 @@ fn note_text(requests: &mut Requests<'_>, reading: Reading, text: Option<&[u8]>)
     if let Some(tracker) = &mut session.tracker {
         tracker.notifications.says(awaited);
     }
+}
+
+/// Whether a statement that a text runs by EXECUTE may run NOTIFY.
+fn executes_notify(requests: &mut Requests<'_>, text: &[u8]) -> bool {
+    let effects = texts::effects(requests.server, requests.session, requests.caches, text);
+    let parameters = Arc::clone(texts::meant(requests.server, requests.session));
+    let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
+    let executed = |effect: &Effect| if let Effect::Execute(name) = effect { Some(name.clone()) } else { None };
+    let names: BTreeSet<_> = effects.iter().filter_map(executed).collect();
+    let mut notifies = |name: &[u8]| {
+        let by_sql = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name));
+        let by_protocol = requests.session.statements.names.as_ref().and_then(|names| names.get(name));
+        let (reading, text) = match (by_sql, by_protocol) {
+            (Some(text), _) => (reader.read(text, &parameters, known), &**text),
+            (None, Some(statement)) => (statement.reading(known), statement.query()),
+            // A statement whose text is not kept may do so. If there is none, the server reports that.
+            (None, None) => return true,
+        };
+        reading.may_notify() && reading.notifies(text, known)
+    };
+    names.iter().any(|name| notifies(name))
 }
 
 /// A text that may show the session's channels is about to be sent: the server listens to them too, if that can be

@@ -125,13 +125,14 @@ impl Reading {
         self.marks.any(Marks::TRANSACTION)
     }
 
-    /// It may say something on a channel, by itself or by what it calls; or only its text tells.
+    /// It may run NOTIFY: itself, by the functions, tables and views that it names, or by EXECUTE; or only its text tells.
     #[inline]
     pub fn may_notify(self) -> bool {
-        self.marks.any(Marks::NOTIFY | Marks::BLOCK | Marks::UNKNOWN) || self.side_effects.any(SideEffects::NOTIFYING)
+        self.marks.any(Marks::NOTIFY | Marks::BLOCK | Marks::UNKNOWN | Marks::EXECUTE)
+            || self.side_effects.any(SideEffects::NOTIFYING)
     }
 
-    /// As [`Reading::may_notify`], of this text.
+    /// As [`Reading::may_notify`], of this text, without the statements that it runs by EXECUTE.
     pub fn notifies(self, text: &[u8], known: &Known) -> bool {
         if self.marks.any(Marks::NOTIFY) || self.side_effects.any(SideEffects::NOTIFYING) {
             return true;
