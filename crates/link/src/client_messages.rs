@@ -251,7 +251,11 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
         tag::SYNC => requests.ended(Expect::Sync),
         tag::FLUSH if malformed::has_surplus(header) => requests.sent(Expect::Malformed),
         tag::FUNCTION_CALL => queries::function_call(requests, at_hand),
-        tag::COPY_DONE | tag::COPY_FAIL => requests.sent(Expect::CopyEnd),
+        tag::COPY_DONE | tag::COPY_FAIL => {
+            requests.sent(Expect::CopyEnd);
+            // It may end a Query. A batch ends with its Sync.
+            requests.holds |= requests.server.ledger.owed().awaits_own_ready() && requests.waits_for_notification();
+        }
         tag::PARSE if requests.is_passed_over() => {
             requests.pool.counts.totals.client_parses += 1;
             requests.sent(Expect::Parse(None));
