@@ -8,6 +8,7 @@ use units::{ConnId, Time};
 
 use crate::caches::Caches;
 use crate::findings::Findings;
+use crate::notifiers::Notifiers;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
 use crate::session::Session;
@@ -22,6 +23,7 @@ pub struct Answers<'a> {
     pub pool: &'a mut Pool,
     pub caches: &'a mut Caches,
     pub others: OtherWorkers,
+    pub notifiers: Notifiers,
     pub actions: &'a mut Actions,
     pub stream: Stream<'a>,
     pub findings: Findings,

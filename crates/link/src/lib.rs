@@ -59,6 +59,7 @@ mod malformed;
 pub mod matching;
 pub mod moving;
 pub mod naming;
+pub mod notifiers;
 pub mod other_workers;
 pub mod overdue;
 mod pacing;

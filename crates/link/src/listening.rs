@@ -35,6 +35,7 @@ use connections::server::{Answerer, Expect, Server, State as ServerState};
 use session_state::parameters::Tracked;
 use session_state::state::{Effect, Effects, ListenerWait, Pins, Reading, is_portable, write_identifier};
 use session_state::tracker::Tracker;
+use units::ConnId;
 use wire::backend::{Notification, Status};
 use wire::frontend::{Parse, Query};
 
@@ -198,12 +199,17 @@ fn note_text(requests: &mut Requests<'_>, reading: Reading, text: Option<&[u8]>)
         return;
     }
     let (server, session, conn) = (&mut *requests.server, &mut *requests.session, requests.conn);
-    let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
-    server.traces.notified_by = if has_real_pid { server.backend.pid } else { session.identity.pid(conn) };
+    server.traces.notified_by = pid_in_notifications(session, conn, server);
     let (awaited, _) = server.ledger.owing();
     if let Some(tracker) = &mut session.tracker {
         tracker.notifications.says(awaited);
     }
+}
+
+/// The process id that the session's client knows, for notifications that the session causes on this server.
+pub fn pid_in_notifications(session: &Session, conn: ConnId, server: &Server) -> i32 {
+    let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
+    if has_real_pid { server.backend.pid } else { session.identity.pid(conn) }
 }
 
 /// Whether a statement that a text runs by EXECUTE may run NOTIFY.
@@ -297,12 +303,22 @@ pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let is_chore = matches!(answers.server.ledger.owner(), Some(Answerer::Chore | Answerer::Nobody));
     // The session does not listen.
     let Some(tracker) = answers.tracker() else { return false };
+    // A notification that cannot be read is passed on as it is.
+    let said = Notification::decode(body);
     // The listener delivers its other channels.
-    let channel = Notification::decode(body).map(|said| said.channel);
-    let shared = channel.is_ok_and(|channel| {
-        tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(channel))
+    let shared = said.is_ok_and(|said| {
+        tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(said.channel))
     });
-    // An unknown statement, because of which the session keeps its server, may have run LISTEN.
-    let may_listen = tracker.journal.listens_alone() || tracker.pinning.pins().any(Pins::UNKNOWN);
-    !is_chore && may_listen && !shared
+    if is_chore || !tracker.listens_on_server() || shared {
+        return false;
+    }
+    match said.ok().and_then(|said| answers.notifiers.known_pid(said.pid).map(|pid| Notification { pid, ..said })) {
+        Some(said) => {
+            let mut message = Vec::new();
+            said.encode(&mut message);
+            answers.send_apart(&message, true);
+            false
+        }
+        None => true,
+    }
 }

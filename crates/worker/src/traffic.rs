@@ -452,8 +452,13 @@ impl Worker {
                 }
             }
         }
+        let notifiers = listener::notifiers(&self.tables, conn);
+        let server = &mut self.tables.servers[conn];
+        let pool = &mut self.tables.pools[server.pool];
+        let session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let (id, before) = (pool.id, pool.counts.totals.transactions);
         let mut answers = Answers {
+            notifiers,
             now: step.now,
             server_id: conn,
             server,

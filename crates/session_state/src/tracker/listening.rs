@@ -34,6 +34,18 @@ impl Tracker {
         self.notifications.settle(self.journal.channels(), self.journal.now().channels(), alone)
     }
 
+    /// Whether the session's own server may send notifications for it: the session listens there, or an unknown statement, because of
+    /// which it keeps the server, may have run LISTEN.
+    pub fn listens_on_server(&self) -> bool {
+        self.journal.listens_alone() || self.pinning.pins().any(Pins::UNKNOWN)
+    }
+
+    /// As [`Tracker::listens_on_server`], also once the answers under way have come.
+    pub fn may_listen_on_server(&self) -> bool {
+        let may_listen = |effect: &Effect| matches!(effect, Effect::ListenAlone | Effect::Unknown);
+        self.listens_on_server() || self.under_way.any(may_listen)
+    }
+
     /// A complete NotificationResponse on a channel has come. False: it is not for this session.
     pub fn deliver(&mut self, channel: &[u8], message: &[u8]) -> Result<bool, Overflow> {
         self.notifications.deliver(channel, message, self.journal.channels())

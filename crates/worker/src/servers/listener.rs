@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
 use link::checking::CLEAR;
+use link::notifiers::Notifiers;
 use link::session::{Session, State};
 use machine::Step;
 use machine::sabotage::{Fault, does};
@@ -205,17 +206,32 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     }
 }
 
+/// The process ids that clients know, if a server may send notifications to the session that has it.
+pub(crate) fn notifiers(tables: &Tables, server_id: ConnId) -> Notifiers {
+    let server = &tables.servers[server_id];
+    let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker.as_deref());
+    if tracker.is_some_and(Tracker::may_listen_on_server) {
+        tables.view().notifiers(server.pool)
+    } else {
+        Notifiers::default()
+    }
+}
+
 /// Passes notifications that a pool's listener has received on to every session that listens.
 pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, notifications: Vec<Vec<u8>>) {
     // These sessions end after this loop, and are listening until then.
     let mut refused = BTreeSet::new();
+    if notifications.is_empty() {
+        return;
+    }
+    let notifiers = tables.view().notifiers(tables.servers[server_id].pool);
     for body in notifications {
         let server = &tables.servers[server_id];
         // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
         let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
         let id = server.pool;
-        let pid = tables.view().known_pid(id, said.pid);
+        let pid = notifiers.known_pid(said.pid).unwrap_or(said.pid);
         let mut message = Vec::new();
         Notification { pid, ..said }.encode(&mut message);
         let listener = tables.pools.get(id).and_then(|pool| pool.listener.as_ref());

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connections::server::{LimitWait, Server};
+use link::listening::pid_in_notifications;
+use link::notifiers::Notifiers;
 use link::pool::Pool;
 use link::session::{Admission, Session, State, WaitFor};
 use link::statistics::Statistics;
@@ -200,16 +202,16 @@ impl View<'_> {
         self.sessions.get(conn).is_some_and(Session::waits_for_listener)
     }
 
-    /// The process id in a notification, replaced by the one that clients know if it was sent through this worker.
-    pub(crate) fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
-        let mut servers = self.servers.iter().map(|(_, server)| server);
-        let server = servers.find(|server| server.pool == id && server.backend.pid == pid);
-        let linked = server.and_then(Server::session).map(|conn| self.sessions[conn].identity.pid(conn));
-        server
-            .filter(|server| server.traces.notified_by != 0)
-            .map(|server| server.traces.notified_by)
-            .or(linked)
-            .unwrap_or(pid)
+    /// The process ids in notifications by sessions of a pool on this worker, and those that their clients know.
+    pub(crate) fn notifiers(&self, id: PoolId) -> Notifiers {
+        let servers = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool == id);
+        servers.filter_map(|server| Some((server.backend.pid, self.notifier(server)?))).collect()
+    }
+
+    /// The process id of the session that ran NOTIFY last on a server, as its client knows it; of the linked session if none did.
+    fn notifier(&self, server: &Server) -> Option<i32> {
+        let linked = || server.session().map(|conn| pid_in_notifications(&self.sessions[conn], conn, server));
+        if server.traces.notified_by == 0 { linked() } else { Some(server.traces.notified_by) }
     }
 
     /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
