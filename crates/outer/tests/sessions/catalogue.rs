@@ -221,6 +221,57 @@ fn what_writes() {
     assert!(found("select tells()", SideEffects::NOTIFIES) && !found("select counts()", SideEffects::NOTIFIES));
 }
 
+/// NOTIFY without a call in the text: by rules, views, defaults and policies.
+#[test]
+fn what_notifies() {
+    let stage = Stage::set(&Wishes::default());
+    let mut client = stage.client();
+    knows_what_notifies(&mut client);
+}
+
+const NOTIFYING: &str = "
+    create table plain (a int);
+    create table ruled (a int);
+    create rule r as on insert to ruled do also notify jobs, 'a {QUERY} \"with\" braces';
+    create table ruled_by_select (a int);
+    create rule r as on update to ruled_by_select do instead select pg_notify('jobs', old.a::text);
+    create table fills (a int);
+    create rule r as on insert to fills do instead insert into ruled values (new.a);
+    create table named (\":utilityStmt {NOTIFY\" int);
+    create view of_named as select * from named;
+    create view telling as select pg_notify('jobs', 'x')::text as a;
+    create view over_telling as select a from telling;
+    create table by_default (a int, b text default pg_notify('jobs', 'x')::text);
+    create table by_policy (a int);
+    alter table by_policy enable row level security;
+    create policy p on by_policy using (pg_notify('jobs', 'x') is null);";
+
+pub(crate) fn knows_what_notifies(client: &mut Client) {
+    run(client, NOTIFYING);
+    let catalogue = read(client);
+    let notifies = |text: &str| all_side_effects(&catalogue, text).any(SideEffects::NOTIFIES);
+    for text in [
+        "insert into ruled values (1)",
+        "update ruled_by_select set a = 2",
+        "insert into fills values (1)",
+        "select * from telling",
+        "select * from over_telling",
+        "insert into by_default values (1)",
+        "select * from by_policy",
+    ] {
+        assert!(notifies(text), "{text}");
+    }
+    for text in [
+        "insert into plain values (1)",
+        "select * from ruled",
+        "select * from by_default",
+        "select * from of_named",
+        "insert into of_named values (1)",
+    ] {
+        assert!(!notifies(text), "{text}");
+    }
+}
+
 #[test]
 fn tables_views_and_domains() {
     let stage = Stage::set(&Wishes::default());

@@ -12,6 +12,8 @@ use std::time::Instant;
 use demo::Binaries;
 use outer::{Answer, Authority, Client, Pooler, Signature, Stage, Wishes, eventually, frontend, psql};
 
+use crate::catalogue;
+
 #[test]
 fn postgresql_14() {
     on("14");
@@ -62,6 +64,7 @@ fn on(major: &str) {
     statements_follow(&stage);
     temporary_tables_and_locks_are_kept_apart(&stage);
     side_effects_are_known(&stage);
+    catalogue::knows_what_notifies(&mut stage.client());
     cancels_arrive(&stage);
     // The server that listens for all stays for 10 s, so others have one less.
     notifications_arrive(&stage);
