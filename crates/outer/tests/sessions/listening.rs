@@ -157,6 +157,58 @@ fn what_something_inside_a_statement_says_comes_from_its_client() {
     stage.assert_healthy();
 }
 
+/// A rule, a view, EXECUTE and COPY say it.
+#[test]
+fn a_notification_by_a_rule_a_view_execute_or_copy_is_its_clients() {
+    let mut stage = stage();
+    let (mut hearer, mut teller, mut other) = (stage.client(), stage.client(), stage.client());
+    for definition in [
+        "create table ruled (id int)",
+        "create rule r as on insert to ruled do also notify own, 'x'",
+        "create view telling as select pg_notify('own', 'x')::text",
+        "create table jobs (id int)",
+        "create function tell() returns trigger language plpgsql as \
+         'begin perform pg_notify(''own'', ''x''); return new; end'",
+        "create trigger tells after insert on jobs for each row execute function tell()",
+    ] {
+        ask(&mut other, definition);
+    }
+    for client in [&mut hearer, &mut teller] {
+        ask(client, "prepare says as select pg_notify('own', 'x')");
+        ask(client, "prepare fills as insert into jobs values (1)");
+        client.extended("inserts", "insert into jobs values (1)", &[]).expect("an answer comes");
+    }
+    ask(&mut hearer, "listen own");
+    let statements = [
+        "insert into ruled values (1)",
+        "select * from telling",
+        "execute says",
+        "execute fills",
+        "execute inserts",
+        "begin; execute says; commit",
+        "explain analyze execute fills",
+    ];
+    for statement in statements {
+        let expected = |pid: u32| Said { pid, channel: "own".to_owned(), payload: "x".to_owned() };
+        ask(&mut teller, statement);
+        ask(&mut other, "select 1");
+        assert_eq!(hear(&mut hearer), expected(pid(&teller)), "{statement}");
+        assert_eq!(ask(&mut hearer, statement), [expected(pid(&hearer))], "before its ReadyForQuery: {statement}");
+    }
+    hearer.send(&outer::frontend::query("copy jobs from stdin")).expect("it can be sent");
+    while hearer.receive().expect("an answer comes").tag != b'G' {}
+    hearer.send(b"d\0\0\0\x061\nc\0\0\0\x04").expect("it can be sent");
+    let mut tags = Vec::new();
+    while tags.last() != Some(&b'Z') {
+        let message = hearer.receive().expect("an answer comes");
+        assert!(message.tag != b'A' || said(&message.body).pid == pid(&hearer));
+        tags.push(message.tag);
+    }
+    assert_eq!(tags, *b"CAZ");
+    is_silent(&mut hearer);
+    stage.assert_healthy();
+}
+
 /// Where a name is cut depends on the server's encoding, and UESCAPE names any character as the one that escapes: who listens to such a name
 /// keeps its server.
 #[test]
@@ -168,9 +220,12 @@ fn a_name_that_is_not_read_is_heard_by_one_that_keeps_its_server() {
         ask(&mut hearer, &format!("listen {name}"));
         for number in 0..3 {
             ask(&mut teller, &format!("notify {name}, '{number}'"));
-            assert_eq!(hear(&mut hearer).payload, number.to_string(), "{name}");
+            let heard = hear(&mut hearer);
+            assert_eq!((heard.payload, heard.pid), (number.to_string(), pid(&teller)), "{name}");
             ask(&mut hearer, "select 1");
         }
+        let own = ask(&mut hearer, &format!("notify {name}, 'own'"));
+        assert_eq!(own.iter().map(|said| said.pid).collect::<Vec<_>>(), [pid(&hearer)], "{name}");
         ask(&mut hearer, "unlisten *");
         ask(&mut teller, &format!("notify {name}, 'not heard'"));
         is_silent(&mut hearer);
