@@ -582,7 +582,7 @@ impl machine::Machine for Coordinator {
     fn recycle(&mut self, _buffer: Vec<u8>) {}
 }
 
-/// Whether this process, with so many `workers`, has the one that gets this mail, and the one that the mail names as its next recipient.
+/// Mail goes to one of the process's `workers`, and so does the login report that the mail requests.
 fn can_deliver(action: &Action, workers: u16) -> bool {
     match action {
         Action::Post { mail: Mail::ToWorker(worker, ToWorker::ShareReport { with, .. }), .. } => {

@@ -157,7 +157,7 @@ fn what_something_inside_a_statement_says_comes_from_its_client() {
     stage.assert_healthy();
 }
 
-/// A rule, a view, EXECUTE and COPY say it.
+/// A rule, a view, EXECUTE and COPY run NOTIFY.
 #[test]
 fn a_notification_by_a_rule_a_view_execute_or_copy_is_its_clients() {
     let mut stage = stage();

@@ -60,7 +60,7 @@ pub(crate) fn read(file: &'static str) -> (Vec<&'static str>, Vec<Program>) {
 }
 
 const SERVERS: u32 = 2;
-/// Whose rights a session has is not reported where its next server begins with other rights.
+/// The pooler does not report a session's rights where its next server begins with other rights.
 const NOT_COMPARED: [&str; 2] = ["is_superuser", "session_authorization"];
 /// The database of the direct session.
 const DIRECT: &str = "direct";

@@ -125,7 +125,7 @@ impl Reading {
         self.marks.any(Marks::TRANSACTION)
     }
 
-    /// It may run NOTIFY: itself, by the functions, tables and views that it names, or by EXECUTE; or only its text tells.
+    /// The text may run NOTIFY: itself, by the functions, tables and views that it names, or by EXECUTE.
     #[inline]
     pub fn may_notify(self) -> bool {
         self.marks.any(Marks::NOTIFY | Marks::BLOCK | Marks::UNKNOWN | Marks::EXECUTE)
