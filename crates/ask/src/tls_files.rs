@@ -18,17 +18,24 @@ pub fn connector(settings: &TlsSettings) -> Result<Connector, String> {
             file(Key::server_tls_key_file, &settings.server_tls_key_file)?,
         )),
     };
-    let files = ConnectorFiles {
-        ca: file_if_named(Key::server_tls_ca_file, &settings.server_tls_ca_file)?,
-        revocations: file_if_named(Key::server_tls_crl_file, &settings.server_tls_crl_file)?,
-        certificate,
-    };
+    let ca = file_if_named(Key::server_tls_ca_file, &settings.server_tls_ca_file)?;
     let check = match settings.server_tls_sslmode {
         SslMode::VerifyFull => ServerCheck::Full,
         SslMode::VerifyCa => ServerCheck::Ca,
         // As in libpq: with a CA file, `require` means `verify-ca`.
-        SslMode::Require if files.ca.is_some() => ServerCheck::Ca,
+        SslMode::Require if ca.is_some() => ServerCheck::Ca,
         _ => ServerCheck::Nothing,
+    };
+    // As in PgBouncer: without a CA file, the system's.
+    let system_cas = match (check, &ca) {
+        (ServerCheck::Nothing, _) | (_, Some(_)) => Vec::new(),
+        (_, None) => system_cas(),
+    };
+    let files = ConnectorFiles {
+        ca,
+        system_cas,
+        revocations: file_if_named(Key::server_tls_crl_file, &settings.server_tls_crl_file)?,
+        certificate,
     };
     Connector::new(&files, check, versions(&settings.server_tls_protocols)).map_err(|problem| {
         let names = [
@@ -39,6 +46,11 @@ pub fn connector(settings: &TlsSettings) -> Result<Connector, String> {
         ];
         words(&problem, names)
     })
+}
+
+/// The certificates of the CAs that this system trusts, without those that cannot be read.
+fn system_cas() -> Vec<Vec<u8>> {
+    rustls_native_certs::load_native_certs().certs.into_iter().map(|certificate| certificate.to_vec()).collect()
 }
 
 /// `config` refuses words that name no version that there is.
@@ -74,6 +86,9 @@ pub fn words(problem: &FileProblem, files: [(Key, &String); 4]) -> String {
         _ => return problem.to_string(),
     };
     let (key, name) = files[place];
+    if name.is_empty() {
+        return format!("{}: {}", key.name(), problem.why);
+    }
     format!("{}: \"{name}\" cannot be used: {}", key.name(), problem.why)
 }
 

@@ -71,7 +71,8 @@ fn files(values: &Values, side: &Side) -> Vec<Problem> {
             problems.push(needs(other, file, "neither is of use alone"));
         }
     }
-    if mode.starts_with("verify-") && is_missing(side.ca) {
+    // Servers' certificates are checked against the system's CAs then.
+    if mode.starts_with("verify-") && is_missing(side.ca) && side.has_certificate {
         problems.push(needs(side.mode, side.ca, "certificates are checked against it"));
     }
     problems

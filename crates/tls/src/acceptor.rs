@@ -6,9 +6,12 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
 
 use crate::certificate::end_point_hash;
-use crate::files::{FileProblem, chain, key, refused, revocations, roots, unusable};
+use crate::files::{FileProblem, own, revocations, roots, unusable};
+use crate::old_certificates::Authorities;
+use crate::trust::ClientTrust;
 use crate::versions::Versions;
 
 /// Whether clients are asked for a certificate.
@@ -69,32 +72,37 @@ impl Acceptor {
         certificates: ClientCertificates,
         versions: Versions,
     ) -> Result<Acceptor, FileProblem> {
-        let (chain, key) = (chain(&files.certificate)?, key(&files.key)?);
         let provider = Arc::new(default_provider());
+        let own = own(&provider, &files.certificate, &files.key)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions.list())
             .map_err(|error| unusable("versions", error))?;
-        let end_point = chain.first().and_then(|certificate| end_point_hash(certificate)).map(Arc::from);
+        let end_point = own.cert.first().and_then(|certificate| end_point_hash(certificate)).map(Arc::from);
         let builder = match (&files.ca, certificates) {
             (None, ClientCertificates::Required) => {
                 return Err(unusable("CA file", "there is none, and clients' certificates are to be checked"));
             }
             (None, _) | (_, ClientCertificates::Unwanted) => builder.with_no_client_auth(),
             (Some(ca), _) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca)?.store), provider);
-                let verifier = match &files.revocations {
-                    Some(list) => verifier.with_crls(revocations(list)?).enforce_revocation_expiration(),
-                    None => verifier,
+                let algorithms = provider.signature_verification_algorithms;
+                let (store, roots) = roots(ca)?;
+                let lists = files.revocations.as_deref().map(revocations).transpose()?.unwrap_or_default();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+                let verifier = match lists.is_empty() {
+                    false => verifier.with_crls(lists.clone()).enforce_revocation_expiration(),
+                    true => verifier,
                 };
                 let verifier = match certificates {
                     ClientCertificates::Required => verifier,
                     _ => verifier.allow_unauthenticated(),
                 };
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| unusable("CA file", error))?)
+                let chains = verifier.build().map_err(|error| unusable("CA file", error))?;
+                let authorities = Authorities { roots, lists };
+                builder.with_client_cert_verifier(Arc::new(ClientTrust { chains, authorities, algorithms }))
             }
         };
         let asks_for_certificate = files.ca.is_some() && certificates != ClientCertificates::Unwanted;
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| refused(&error))?;
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
         config.alpn_protocols = vec![crate::ALPN.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         if asks_for_certificate {

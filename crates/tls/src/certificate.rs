@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use rustls::pki_types::ServerName;
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 /// The names of a certificate's subject.
@@ -106,6 +107,40 @@ fn escape(value: &str, written: &mut String) {
     }
 }
 
+/// The key that a certificate is about, as it stands there. `None`: it is no certificate.
+pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.public_key().raw.to_vec())
+}
+
+/// Whether the common name of a certificate is that of the host, where no alternative name is one of a host of that kind.
+//= pg18 libpq-ssl#LIBQ-SSL-CERTIFICATES
+pub(crate) fn is_named_in_subject(certificate: &[u8], host: &ServerName<'_>) -> bool {
+    let Some(common_name) = Names::of(certificate).and_then(|names| names.common_name) else { return false };
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
+    let Ok(alternatives) = certificate.subject_alternative_name() else { return false };
+    let mut alternatives = alternatives.iter().flat_map(|names| &names.value.general_names);
+    match host {
+        ServerName::DnsName(name) => {
+            !alternatives.any(|other| matches!(other, GeneralName::DNSName(_))) && fits(&common_name, name.as_ref())
+        }
+        ServerName::IpAddress(address) => {
+            let address = std::net::IpAddr::from(*address).to_string();
+            !alternatives.any(|other| matches!(other, GeneralName::IPAddress(_))) && common_name == address
+        }
+        _ => false,
+    }
+}
+
+/// Whether a name is a host's. A star stands for its first label.
+fn fits(name: &str, host: &str) -> bool {
+    if name.eq_ignore_ascii_case(host) {
+        return true;
+    }
+    let (Some(rest), Some((label, host))) = (name.strip_prefix("*."), host.split_once('.')) else { return false };
+    !label.is_empty() && rest.eq_ignore_ascii_case(host)
+}
+
 /// Whether a certificate's time has come and not passed, at so many seconds after 1970.
 pub(crate) fn is_valid_at(certificate: &[u8], seconds: u64) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
@@ -146,5 +181,27 @@ fn pss_hash(certificate: &X509Certificate<'_>) -> Option<&'static digest::Algori
         "2.16.840.1.101.3.4.2.3" => Some(&digest::SHA512),
         "2.16.840.1.101.3.4.2.1" | "1.3.14.3.2.26" => Some(&digest::SHA256),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_star_stands_for_one_label() {
+        let table = [
+            ("db.example", "DB.example", true),
+            ("*.example", "db.example", true),
+            ("*.example", "a.db.example", false),
+            ("*.example", "example", false),
+            ("*.example", ".example", false),
+            ("*", "example", false),
+            ("d*.example", "db.example", false),
+            ("db.example", "db.example.org", false),
+        ];
+        for (name, host, expected) in table {
+            assert_eq!(fits(name, host), expected, "{name} {host}");
+        }
     }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::sign::SingleCertAndKey;
 
-use crate::files::{FileProblem, chain, key, refused, revocations, roots, unusable};
+use crate::files::{FileProblem, own, revocations, roots, system_roots, unusable};
+use crate::old_certificates::Authorities;
 use crate::trust::Trust;
 use crate::versions::Versions;
 
@@ -29,6 +31,8 @@ pub enum ServerCheck {
 pub struct ConnectorFiles {
     /// Against which servers' certificates are checked.
     pub ca: Option<Vec<u8>>,
+    /// The CAs that this system trusts, in DER: they count where certificates are checked and no CA file is given.
+    pub system_cas: Vec<Vec<u8>>,
     pub revocations: Option<Vec<u8>>,
     /// What servers are shown that ask for a certificate, and its key.
     pub certificate: Option<(Vec<u8>, Vec<u8>)>,
@@ -65,22 +69,25 @@ impl Connector {
             .dangerous();
         let trust = match (check, &files.ca) {
             (ServerCheck::Nothing, _) => Trust::everybody(&provider),
-            (_, None) => return Err(unusable("CA file", "there is none, and servers' certificates are to be checked")),
-            (_, Some(ca)) => {
-                let roots = roots(ca)?;
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots.store), provider);
-                let verifier = match &files.revocations {
-                    Some(list) => verifier.with_crls(revocations(list)?).enforce_revocation_expiration(),
-                    None => verifier,
+            (_, ca) => {
+                let (store, roots) = match ca {
+                    Some(ca) => roots(ca)?,
+                    None => system_roots(&files.system_cas)?,
+                };
+                let lists = files.revocations.as_deref().map(revocations).transpose()?.unwrap_or_default();
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
+                let verifier = match lists.is_empty() {
+                    false => verifier.with_crls(lists.clone()).enforce_revocation_expiration(),
+                    true => verifier,
                 };
                 let verifier = verifier.build().map_err(|error| unusable("CA file", error))?;
-                Trust::of(verifier, roots.certificates, check == ServerCheck::Full)
+                Trust::of(verifier, Authorities { roots, lists }, check == ServerCheck::Full)
             }
         };
         let builder = builder.with_custom_certificate_verifier(Arc::new(trust));
         let mut config = match &files.certificate {
-            Some((certificate, own)) => {
-                builder.with_client_auth_cert(chain(certificate)?, key(own)?).map_err(|error| refused(&error))?
+            Some((certificate, key)) => {
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own(&provider, certificate, key)?)))
             }
             None => builder.with_no_client_auth(),
         };

@@ -6,6 +6,7 @@
 //!   acceptor.rs     what clients are shown, and which of their certificates are trusted
 //!   connector.rs    what PostgreSQL is shown, and how far its certificate is checked
 //!     trust.rs        libpq's sslmodes as rules for rustls
+//!     old_certificates.rs  certificates of X.509's version 1, which rustls does not read
 //!   session.rs      one connection: received bytes ──► plain bytes; plain bytes ──► bytes to send
 //!   certificate.rs  names in a certificate, and its hash for channel binding
 //! ```
@@ -13,8 +14,7 @@
 //! The crate promises: it reads and writes no file and no socket; no input makes it panic; it keeps no plain byte, and of
 //! received bytes only those of an incomplete record.
 //!
-//! It does not do what rustls leaves out: TLS below 1.2, OpenSSL's cipher strings, DH parameters, encrypted keys, and names
-//! of servers that stand in the certificate's subject only.
+//! It does not do what rustls leaves out: TLS below 1.2, OpenSSL's cipher strings, DH parameters, and encrypted keys.
 //!
 //! //= pg18 ssl-tcp
 //! //= pg18 libpq-ssl
@@ -23,6 +23,9 @@ mod acceptor;
 mod certificate;
 mod connector;
 mod files;
+mod old_certificates;
+#[cfg(test)]
+mod old_certificates_tests;
 mod session;
 #[cfg(test)]
 mod tests;

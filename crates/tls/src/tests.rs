@@ -9,9 +9,9 @@ struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-struct Signed {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
+pub(crate) struct Signed {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
 impl Authority {
@@ -48,13 +48,13 @@ fn acceptor(own: &Signed, ca: Option<Vec<u8>>, certificates: ClientCertificates)
 
 fn connector(ca: Option<Vec<u8>>, check: ServerCheck, own: Option<&Signed>) -> Connector {
     let certificate = own.map(|own| (own.certificate.clone(), own.key.clone()));
-    let files = ConnectorFiles { ca, revocations: None, certificate };
+    let files = ConnectorFiles { ca, certificate, ..ConnectorFiles::default() };
     Connector::new(&files, check, Versions::ALL).expect("the files fit")
 }
 
 /// Two ends, and the bytes under way between them.
-struct Pair {
-    server: Session,
+pub(crate) struct Pair {
+    pub(crate) server: Session,
     client: Session,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
@@ -63,7 +63,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(acceptor: &Acceptor, connector: &Connector, host: &str) -> Pair {
+    pub(crate) fn new(acceptor: &Acceptor, connector: &Connector, host: &str) -> Pair {
         let mut out = Outgoing::default();
         let client = Session::connect(connector, host, false, &mut out).expect("a name");
         let server = Session::accept(acceptor, false).expect("configured");
@@ -73,7 +73,7 @@ impl Pair {
     }
 
     /// Passes bytes on, `step` of them at a time, until none are under way.
-    fn settle(&mut self, step: usize) -> Result<(), Failure> {
+    pub(crate) fn settle(&mut self, step: usize) -> Result<(), Failure> {
         let mut out = Outgoing::default();
         let mut outcome = Ok(());
         while !self.to_server.is_empty() || !self.to_client.is_empty() {
@@ -177,6 +177,40 @@ fn a_self_signed_certificate_in_the_ca_file_is_trusted_as_by_libpq() {
 }
 
 #[test]
+fn a_host_may_be_named_in_the_common_name_only() {
+    let authority = Authority::new("ca");
+    let outcome = |common_name, names: &[&str], host| {
+        let acceptor = acceptor(&authority.sign(common_name, names), None, ClientCertificates::Unwanted);
+        let connector = connector(Some(authority.pem()), ServerCheck::Full, None);
+        Pair::new(&acceptor, &connector, host).settle(1000).is_ok()
+    };
+    assert!(outcome("db.example", &[], "db.example"));
+    assert!(outcome("*.example", &[], "db.example"));
+    assert!(outcome("127.0.0.1", &[], "127.0.0.1"));
+    assert!(!outcome("db.example", &[], "other.example"));
+    // As in libpq, an alternative name of the host's kind is the only thing that counts.
+    assert!(!outcome("db.example", &["other.example"], "db.example"));
+    assert!(outcome("db.example", &["127.0.0.1"], "db.example"));
+    assert!(!outcome("127.0.0.1", &["127.0.0.2"], "127.0.0.1"));
+}
+
+#[test]
+fn without_a_ca_file_the_systems_cas_count() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let acceptor = acceptor(&ours.sign("db", &["db.example"]), None, ClientCertificates::Unwanted);
+    let outcome = |system_cas| {
+        let files = ConnectorFiles { system_cas, ..ConnectorFiles::default() };
+        let connector = Connector::new(&files, ServerCheck::Full, Versions::ALL).map_err(|why| why.to_string())?;
+        Pair::new(&acceptor, &connector, "db.example").settle(1000).map_err(|why| why.0)
+    };
+    let der = |authority: &Authority| authority.issuer.der().to_vec();
+    assert_eq!(outcome(vec![b"no certificate".to_vec(), der(&ours)]), Ok(()));
+    outcome(vec![der(&theirs)]).expect_err("another CA has signed it");
+    let error = outcome(Vec::new()).expect_err("nothing to check against");
+    assert_eq!(error, "CA file: there is none, and this system has no certificates of CAs");
+}
+
+#[test]
 fn a_clients_certificate_is_checked_if_there_is_one() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let (ann, eve) = (ours.sign("ann", &[]), theirs.sign("ann", &[]));
@@ -231,7 +265,7 @@ fn a_revoked_certificate_is_refused_on_both_sides() {
             revocations: revocations.clone(),
         };
         let acceptor = Acceptor::new(&files, ClientCertificates::Required, Versions::ALL).expect("they fit");
-        let files = ConnectorFiles { ca, revocations, certificate: Some(certificate) };
+        let files = ConnectorFiles { ca, revocations, certificate: Some(certificate), ..ConnectorFiles::default() };
         let connector = Connector::new(&files, ServerCheck::Full, Versions::ALL).expect("they fit");
         Pair::new(&acceptor, &connector, "db.example").settle(1000).map_err(|why| why.0)
     };

@@ -168,8 +168,13 @@ impl Parameters {
         ] {
             let Some(text) = self.get(name) else { continue };
             if name == "sslrootcert" && text == "system" {
-                let expected = "the file with the system's CAs, such as /etc/ssl/certs/ca-certificates.crt";
-                return Err(wrong(name, &quoted(text), expected));
+                //= pg18 libpq-connect#LIBPQ-CONNECT-SSLROOTCERT
+                match self.get("sslmode") {
+                    None => set(Key::server_tls_sslmode, "verify-full"),
+                    Some("verify-full") => {}
+                    Some(_) => return Err(wrong(name, &quoted(text), "sslmode=verify-full too, as libpq does")),
+                }
+                continue;
             }
             key.setting().kind.read(text).map_err(|expected| wrong(name, &quoted(text), &expected))?;
             set(key, text);
