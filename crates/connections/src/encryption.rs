@@ -3,12 +3,14 @@
 //! ```text
 //!   opened ─► SSLRequest ─► 'S' ─► handshake ─► login       allow: first in the clear; a login that is refused is tried
 //!          │             └► 'N' ─► login, or the end                again with TLS
-//!          ├► handshake (sslnegotiation = direct)            prefer: first with TLS; what fails because of it is tried
+//!          ├► handshake (sslnegotiation = direct)            prefer: first with TLS; a login that is refused is tried
 //!          └► login                                                 again in the clear
 //! ```
 //!
 //! A value that the owner of the connection asks what to do next. Promises that bytes sent before they can have been
-//! encrypted end the connection (CVE-2021-23222), and that from `require` on nothing is sent in the clear.
+//! encrypted end the connection (CVE-2021-23222), and that from `require` on nothing is sent in the clear. With `prefer` only the server's
+//! own word leads to a login in the clear, its 'N' or a rule of its pg_hba.conf: libpq goes on in the clear after a failed handshake, too,
+//! and nobody notices that a certificate has a mistake.
 //!
 //! //= pg18 libpq-ssl#LIBPQ-SSL-PROTECTION
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-SSL
@@ -188,13 +190,6 @@ impl Encryption {
         Next::LogIn
     }
 
-    /// The attempt has failed before its login was answered. Whether to open the connection once more, to try it the other
-    /// way.
-    pub fn retries_after_failure(&mut self) -> bool {
-        let by_tls = matches!(self.stage, Stage::Asked | Stage::Encrypting);
-        by_tls && self.mode == SslMode::Prefer && self.turn()
-    }
-
     /// PostgreSQL has refused the login. If its rules may be other ones for the other way, that is tried once.
     pub fn retries_after_refusal(&mut self, code: SqlState) -> bool {
         let may_differ = code == wire::sqlstate::INVALID_AUTHORIZATION;
@@ -285,7 +280,9 @@ mod tests {
         let mut prefer = encryption(SslMode::Prefer, SslNegotiation::Postgres);
         prefer.opened();
         prefer.received(b"S").expect("TLS");
-        assert!(prefer.retries_after_failure());
+        assert!(!prefer.clone().retries_after_refusal(refused), "the handshake is not done");
+        prefer.secured(Facts { shown: "TLSv1.3".into(), end_point: None });
+        assert!(prefer.retries_after_refusal(refused));
         assert_eq!(prefer.opened(), Next::LogIn);
         assert!(!prefer.retries_after_refusal(refused));
         let mut allow = encryption(SslMode::Allow, SslNegotiation::Postgres);
@@ -297,11 +294,11 @@ mod tests {
         assert!(allow.retries_after_refusal(refused));
         assert!(matches!(allow.opened(), Next::Ask(_)));
         allow.received(b"S").expect("TLS");
-        assert!(!allow.retries_after_failure());
+        assert!(!allow.retries_after_refusal(refused));
         let mut require = encryption(SslMode::Require, SslNegotiation::Postgres);
         require.opened();
         require.received(b"S").expect("TLS");
-        assert!(!require.retries_after_failure() && !require.retries_after_refusal(refused));
+        assert!(!require.retries_after_refusal(refused));
     }
 
     #[test]

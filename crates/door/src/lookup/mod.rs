@@ -392,7 +392,7 @@ impl Lookups {
     pub(super) fn event(&mut self, turn: &mut Turn<'_>, conn: ConnId, event: Event<'_>) {
         match event {
             Event::Received { bytes, .. } => self.received(turn, conn, bytes),
-            Event::Hangup { .. } => self.cut(turn, conn, "server conn crashed?", Loss::Broken),
+            Event::Hangup { .. } => self.lost(turn, conn, "server conn crashed?", Loss::Broken),
             Event::Secured { outcome, .. } => self.secured(turn, conn, outcome),
             Event::Opened { ends, .. } => self.opened(turn, conn, ends.as_deref()),
             Event::OpenFailed { why, .. } => self.lost(turn, conn, &why, Loss::Down),

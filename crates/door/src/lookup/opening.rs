@@ -59,17 +59,8 @@ impl Lookups {
                 self.tell(turn, conn, Level::Log, Topic::Connections, words);
                 self.go_on(turn, conn, next);
             }
-            Err(why) => self.cut(turn, conn, &format!("TLS handshake failed: {why}"), Loss::Down),
+            Err(why) => self.lost(turn, conn, &format!("TLS handshake failed: {why}"), Loss::Down),
         }
-    }
-
-    /// The connection has failed. Where that may be because of its encryption, it is opened once more without.
-    pub(super) fn cut(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str, loss: Loss) {
-        let again = self
-            .connections
-            .get_mut(conn)
-            .is_some_and(|connection| connection.is_connecting() && connection.encryption.retries_after_failure());
-        if again { self.connect_again(turn, conn, why) } else { self.lost(turn, conn, why, loss) }
     }
 
     /// A login was refused: whether it is tried the other way.

@@ -13,7 +13,7 @@ use connections::databases::Address;
 use connections::encryption::{Encryption, Next};
 use connections::flow::Flow;
 use machine::Secured;
-use machine::action::{Action, Actions};
+use machine::action::Actions;
 use machine::peering::PeerId;
 use settings::TlsSettings;
 use units::{ConnId, Time};
@@ -86,17 +86,6 @@ impl Carrier {
         let next = self.encryption.secured((*secured).into());
         self.go_on(conn, next, actions);
         Ok(())
-    }
-
-    /// The connection has failed. Whether it is opened once more, without TLS.
-    pub(super) fn retries(&mut self, conn: ConnId, actions: &mut Actions) -> bool {
-        if self.is_sent || !self.encryption.retries_after_failure() {
-            return false;
-        }
-        self.flow = Flow::default();
-        actions.push(Action::Close { conn, last_words: false });
-        actions.push(Action::Open { conn, address: Arc::clone(&self.address) });
-        true
     }
 
     fn go_on(&mut self, conn: ConnId, next: Next, actions: &mut Actions) {

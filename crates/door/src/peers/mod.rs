@@ -137,10 +137,7 @@ impl Peers {
     }
 
     fn failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
-        let carrier = &mut self.carriers[conn];
-        if carrier.retries(conn, turn.actions) {
-            return;
-        }
+        let carrier = &self.carriers[conn];
         let (peer, address) = (carrier.peer, Arc::clone(&carrier.address));
         tell(turn, peer, Some(&address), why);
         self.done(turn, conn);

@@ -135,7 +135,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     match tables.servers[conn].identity.encryption.received(bytes) {
         Ok(next) => go_on(tables, step, conn, next),
-        Err(Broken(why)) => lost_servers::login_failed(tables, step, conn, &why),
+        Err(Broken(why)) => lost_servers::not_encrypted(tables, step, conn, &why),
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn server_hung_up(
     // It may have been closed in this round.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     if matches!(server.state(), ServerState::Connecting) {
-        return not_encrypted(tables, step, conn, "server conn crashed during login");
+        return login_failed(tables, step, conn, "server conn crashed during login");
     }
     server.end.gone = true;
     let why = match *server.state() {
@@ -173,14 +173,9 @@ pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn:
     login_failed(tables, step, conn, why);
 }
 
-/// A connection has failed before the login began, because of its encryption perhaps.
+/// The server has no TLS and must have, or does not prove who it is. That is no matter of time, so clients are told.
 pub(crate) fn not_encrypted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    if tables.servers[conn].identity.encryption.retries_after_failure() {
-        let words = format!("{why}; trying without TLS");
-        connect_again(tables, step, conn, words);
-    } else {
-        login_failed(tables, step, conn, why);
-    }
+    login_failed_as(tables, step, conn, why, None, Some(sqlstate::CONNECTION_FAILURE));
 }
 
 /// Opens a server's connection once more, to try it with TLS if it was without, and the other way round.
@@ -217,18 +212,26 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         closed_servers::close_server(tables, step, conn, "login failed");
         refuse_waiting(tables, pool, code, &words);
     } else {
-        login_failed_as(tables, step, conn, "login failed", Some(log_text));
+        login_failed_as(tables, step, conn, "login failed", Some(log_text), None);
     }
 }
 
 /// A login failed: closes the server, and tries again after a pause.
 pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    login_failed_as(tables, step, conn, why, None);
+    let told = (why == WRONG_PASSWORD_TYPE).then_some(sqlstate::INVALID_AUTHORIZATION);
+    login_failed_as(tables, step, conn, why, None, told);
 }
 
 /// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `words`: the log line with
-/// PostgreSQL's error.
-fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
+/// PostgreSQL's error. `told`: those who wait get the error with this code, if no other host may do better.
+fn login_failed_as(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: &str,
+    words: Option<String>,
+    told: Option<SqlState>,
+) {
     let server = &tables.servers[conn];
     let (id, host) = (server.pool, Arc::clone(&server.identity.host));
     let longest = tables.settings.global.servers.server_login_retry;
@@ -267,8 +270,8 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
         welcome::welcome_all(tables, step, id);
     }
-    if why == WRONG_PASSWORD_TYPE {
-        refuse_waiting(tables, id, sqlstate::INVALID_AUTHORIZATION, why);
+    if let Some(code) = told {
+        refuse_waiting(tables, id, code, why);
     }
 }
 
