@@ -27,13 +27,9 @@ use std::time::{Duration, Instant};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
-use ureq::config::Config as AgentConfig;
-use ureq::http::Uri;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
-use crate::trust::{certificates, provider};
+use crate::http::{Encryption, agent};
+use crate::trust::certificates;
 
 const OLD: Duration = Duration::from_secs(300);
 /// From the end of one try to the next.
@@ -233,26 +229,7 @@ fn usable(value: &Value) -> Option<Key> {
 }
 
 fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
-    let certificates = certificates(ca_file.map(|file| &**file))?;
-    let roots: Vec<Certificate<'static>> =
-        certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-    let tls = TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(provider())
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .build();
-    let config = ureq::Agent::config_builder()
-        .tls_config(tls)
-        .https_only(true)
-        // Keys come from where the settings say.
-        .max_redirects(0)
-        .proxy(None)
-        .timeout_global(Some(PATIENCE))
-        .build();
-    let agent = if names::IS_STATIC {
-        ureq::Agent::with_parts(config, DefaultConnector::default(), OwnResolver)
-    } else {
-        config.new_agent()
-    };
+    let agent = agent(&certificates(ca_file.map(|file| &**file))?, Encryption::Demanded, PATIENCE);
     let mut response = agent.get(url).call().map_err(|error| format!("\"{url}\": {error}"))?;
     if response.status() != 200 {
         return Err(format!("\"{url}\" says {}", response.status()));
@@ -260,44 +237,11 @@ fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
     response.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(|error| format!("\"{url}\": {error}"))
 }
 
-/// Looks names up in a static program, where ureq's own way does not do ([`names::IS_STATIC`]).
-#[derive(Debug)]
-struct OwnResolver;
-
-impl Resolver for OwnResolver {
-    fn resolve(&self, uri: &Uri, _: &AgentConfig, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let host = uri.host().ok_or(ureq::Error::HostNotFound)?.trim_start_matches('[').trim_end_matches(']');
-        let port = uri.port_u16().unwrap_or(HTTPS_PORT);
-        let mut addresses = self.empty();
-        // It takes no more of them.
-        names::look_up(host, port)?.into_iter().take(ADDRESSES_MAX).for_each(|address| addresses.push(address));
-        if addresses.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(addresses) }
-    }
-}
-
-const HTTPS_PORT: u16 = 443;
-/// Room in `ResolvedSocketAddrs`.
-const ADDRESSES_MAX: usize = 16;
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
-
-    #[test]
-    fn a_static_program_finds_localhost() {
-        let agent = ureq::Agent::with_parts(AgentConfig::default(), DefaultConnector::default(), OwnResolver);
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("somebody asks");
-            std::io::Write::write_all(&mut stream, b"HTTP/1.1 204 No Content\r\n\r\n").expect("it reads");
-        });
-        let answer = agent.get(format!("http://localhost:{port}/keys")).call().expect("localhost is in /etc/hosts");
-        assert_eq!(answer.status(), 204);
-        assert!(agent.get("http://nowhere.invalid/keys").call().is_err());
-    }
 
     /// Only a defect takes this long.
     const LONG: Duration = Duration::from_secs(120);

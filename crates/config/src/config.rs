@@ -32,6 +32,12 @@ pub struct ConfigRow {
 }
 
 impl Config {
+    /// An error about a setting that stands in this configuration.
+    #[must_use]
+    pub fn refused(&self, key: Key, found: &str, expected: &str) -> Problem {
+        Problem::error(&self.place_of(key), key.name(), found.to_owned(), expected.to_owned())
+    }
+
     /// Where a setting stands; the file as a whole, if it does not.
     pub(crate) fn place_of(&self, key: Key) -> Place {
         self.values.place(key).cloned().unwrap_or_else(|| self.whole_file())
@@ -49,8 +55,9 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
         value: match setting.key {
             Key::workers => Some(pooling.workers.to_string()),
             key if values.is_null(key) => None,
-            // Who may look at settings need not know what is said to the directory.
+            // Who may look at settings need not know what is said to the directory, nor the keys that a collector asks for.
             Key::auth_ldap_options if values.text(setting.key).contains("ldapbindpasswd") => Some("…".to_owned()),
+            Key::otlp_headers if !values.text(setting.key).is_empty() => Some("…".to_owned()),
             key => Some(values.get(key).show()),
         },
         default: setting.default,

@@ -23,7 +23,7 @@ use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
 use crate::settings::{self, Values};
 use crate::{access, databases, reach, rules, sense, support, userlist, users};
-use ::settings::value::Value;
+use ::settings::value::{Kind, Value};
 use ::settings::{Key, TABLE, table};
 
 const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classes"];
@@ -269,7 +269,14 @@ impl Draft {
         }
         match setting.kind.read(text) {
             Ok(value) => self.values.set(setting.key, value, Some(place)),
-            Err(expected) => self.problems.push(Problem::error(&place, name, quoted(text), expected)),
+            Err(expected) => {
+                let found = match setting.kind {
+                    // Keys that a collector asks for.
+                    Kind::HttpHeaders => "something else".to_owned(),
+                    _ => quoted(text),
+                };
+                self.problems.push(Problem::error(&place, name, found, expected));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Promises that every message fits on one line and never repeats a password. Does not decide what to do about it:
 //! an error keeps a file from being loaded, a warning does not.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::suggest;
@@ -107,13 +108,22 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty.
+/// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty. Of a URL, without who
+/// logs in there.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     if text.is_empty() {
         return "nothing".to_owned();
     }
-    format!("\"{}\"", shown(text, QUOTED_CHARS_MAX))
+    format!("\"{}\"", shown(&without_login(text), QUOTED_CHARS_MAX))
+}
+
+/// Leaves out what stands between `://` and the last `@`: it may be a password, with any characters in it.
+fn without_login(text: &str) -> Cow<'_, str> {
+    match (text.find("://"), text.rfind('@')) {
+        (Some(scheme), Some(end)) if scheme < end => Cow::Owned(format!("{}://…{}", &text[..scheme], &text[end..])),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Without control characters, which would speak to the terminal, and cut if long.
@@ -132,6 +142,20 @@ pub(crate) fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_is_repeated_without_its_password() {
+        let table = [
+            ("http://u:secret@collector/v1", "\"http://…@collector/v1\""),
+            ("postgres://u:se/c@ret@h/d", "\"postgres://…@h/d\""),
+            ("a=postgres://u:secret@h, postgres://u:secret@h", "\"a=postgres://…@h\""),
+            ("http://collector/v1", "\"http://collector/v1\""),
+            ("ann@example.org", "\"ann@example.org\""),
+        ];
+        for (text, expected) in table {
+            assert_eq!(quoted(text), expected);
+        }
+    }
 
     /// Found by fuzzing: names of sections, keys and files were shown as they are.
     #[test]

@@ -1,8 +1,10 @@
 //! Where traces are sent, with which headers, and how many.
 
-/// `http://host:port/path`.
+/// `http://host:port/path`, or `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpUrl {
+    /// By TLS.
+    pub is_encrypted: bool,
     pub host: String,
     pub port: u16,
     /// It begins with a slash.
@@ -10,24 +12,34 @@ pub struct HttpUrl {
 }
 
 impl HttpUrl {
-    /// `None`: it is something else. Encrypted connections are not supported: a collector runs beside its applications.
+    /// `None`: it is something else.
     pub(crate) fn read(text: &str) -> Option<HttpUrl> {
-        let rest = text.strip_prefix("http://")?;
+        let (is_encrypted, rest, default) = match text.strip_prefix("https://") {
+            Some(rest) => (true, rest, "443"),
+            None => (false, text.strip_prefix("http://")?, "80"),
+        };
         let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
                 let (host, behind) = rest.split_once(']')?;
-                (host, behind.strip_prefix(':').or(behind.is_empty().then_some("80"))?)
+                (host, behind.strip_prefix(':').or(behind.is_empty().then_some(default))?)
             }
-            None => authority.split_once(':').unwrap_or((authority, "80")),
+            None => authority.split_once(':').unwrap_or((authority, default)),
         };
         let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let fits = !host.is_empty() && is_word(host) && is_word(path) && !authority.contains('@');
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        fits.then(|| HttpUrl { host: host.to_owned(), port, path: path.to_owned() })
+        fits.then(|| HttpUrl { is_encrypted, host: host.to_owned(), port, path: path.to_owned() })
     }
 
-    /// For the Host header.
+    /// All of it, with its port.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority(), self.path)
+    }
+
+    /// Host and port.
     #[must_use]
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -94,16 +106,21 @@ mod tests {
             ("http://otel.example", "otel.example:80", "/"),
             ("http://[::1]:4318/v1/traces", "[::1]:4318", "/v1/traces"),
             ("http://[::1]", "[::1]:80", "/"),
+            ("https://otel.example/v1/traces", "otel.example:443", "/v1/traces"),
+            ("https://[::1]:4318", "[::1]:4318", "/"),
         ];
         for (text, authority, path) in table {
             let url = HttpUrl::read(text).expect("it is one");
             assert_eq!((url.authority(), &*url.path), (authority.to_owned(), path), "{text}");
+            assert_eq!(url.is_encrypted, text.starts_with("https"));
+            assert_eq!(HttpUrl::read(&url.text()), Some(url), "{text}");
         }
         for text in [
             "",
             "http://",
             "localhost:4318",
-            "https://localhost",
+            "https://",
+            "ftp://localhost",
             "http://a b",
             "http://a:0/",
             "http://a:x",

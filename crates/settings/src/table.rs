@@ -164,8 +164,8 @@ settings! {
     }
 
     Traces traces: TraceSettings, "Traces" {
-        otlp_endpoint: Option<HttpUrl> = HttpUrl, Some(""), Yes, Works, Ours, "Where spans are sent by OTLP/HTTP, such as http://localhost:4318/v1/traces: how long a statement waited for a server, how long the server's opening took, how long PostgreSQL worked. A statement belongs to the trace that the traceparent in its comment names. Empty: nothing is traced.";
-        otlp_headers: HttpHeaders = HttpHeaders, Some(""), Yes, Works, Ours, "Headers that are sent with spans, as name=value with commas between them. SHOW CONFIG shows them.";
+        otlp_endpoint: Option<HttpUrl> = HttpUrl, Some(""), Yes, Works, Ours, "Where spans are sent by OTLP/HTTP, such as http://localhost:4318/v1/traces, or https, with the system's CAs: how long a statement waited for a server, how long the server's opening took, how long PostgreSQL worked. A statement belongs to the trace that the traceparent in its comment names. Empty: nothing is traced.";
+        otlp_headers: HttpHeaders = HttpHeaders, Some(""), Yes, Works, Ours, "Headers that are sent with spans, as name=value with commas between them. SHOW CONFIG and the log do not show them.";
         trace_sample: Share = Share, Some("0"), Yes, Works, Ours, "Of how many transactions that belong to no trace a trace is begun: 0.01 is one of a hundred. Where a comment has a traceparent, its sampled flag decides instead.";
     }
 
@@ -182,13 +182,13 @@ settings! {
         client_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("disable"), Yes, Works, PgBouncer, "Whether clients may use TLS (allow, prefer), must use it (require), or must show a valid certificate too (verify-ca, verify-full). Unix sockets are not encrypted.";
         server_channel_binding: ChannelBinding = Choice(ChannelBinding::NAMES), Some("prefer"), Yes, Works, Ours, databases: channel_binding, "Whether a login to PostgreSQL by SCRAM is bound to the certificate of its TLS, so that an attacker in between cannot pass the login on; like libpq's channel_binding. prefer: if PostgreSQL offers it. require: always; any other login is given up. disable: never.";
         server_tls13_ciphers: String = Text, None, Yes, Partly, PgBouncer, "Ciphers of TLS 1.3 to PostgreSQL. Not followed: rustls has three, all of them strong.";
-        server_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "The CAs that sign PostgreSQL's certificate. If it is set, require checks as verify-ca does.";
+        server_tls_ca_file: String = Path, Some(""), Yes, Works, PgBouncer, "The CAs that sign PostgreSQL's certificate. If it is set, require checks as verify-ca does. Empty: verify-ca and verify-full use the system's.";
         server_tls_cert_file: String = Path, Some(""), Yes, Works, PgBouncer, "The certificate that PostgreSQL is shown if it asks for one.";
         server_tls_ciphers: String = Text, Some("default"), Yes, Partly, PgBouncer, "Ciphers up to TLS 1.2 to PostgreSQL. Not followed: rustls has none that are weak.";
         server_tls_crl_file: String = Path, Some(""), Yes, Works, Ours, "Lists of servers' certificates that were revoked by the CAs of server_tls_ca_file.";
         server_tls_key_file: String = Path, Some(""), Yes, Works, PgBouncer, "The private key to server_tls_cert_file, not encrypted.";
         server_tls_protocols: Vec<String> = List, Some("secure"), Yes, Partly, PgBouncer, "Versions of TLS to use with PostgreSQL: tlsv1.2 and tlsv1.3; secure and all are both. Older ones are not supported.";
-        server_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("prefer"), Yes, Works, PgBouncer, "Whether to use TLS to PostgreSQL, like libpq's sslmode. allow: only if a login without it is refused. prefer: if PostgreSQL has it. require: always. verify-ca: always, and a CA of server_tls_ca_file must have signed the certificate. verify-full: the certificate must also name the host. Unix sockets are not encrypted.";
+        server_tls_sslmode: SslMode = Choice(SslMode::NAMES), Some("prefer"), Yes, Works, PgBouncer, "Whether to use TLS to PostgreSQL, like libpq's sslmode. allow: only if a login without it is refused. prefer: if PostgreSQL has it; a handshake that fails is an error, as in PgBouncer. require: always. verify-ca: always, and a CA of server_tls_ca_file must have signed the certificate. verify-full: the certificate must also name the host. Unix sockets are not encrypted.";
         server_tls_sslnegotiation: SslNegotiation = Choice(SslNegotiation::NAMES), Some("postgres"), Yes, Works, Ours, "How TLS to PostgreSQL begins. postgres: by a request. direct: at once, which saves a round trip and needs PostgreSQL 17 and server_tls_sslmode = require or above.";
     }
 

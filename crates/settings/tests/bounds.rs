@@ -73,8 +73,8 @@ fn edges(kind: Kind) -> Edges {
         },
         Kind::Template => edges_of_texts(&["", "%a@%h/%c#%i %u %t{a.b-c_d} 100%%"], &["%", "%x", "%t{}", "%t"]),
         Kind::HttpUrl => edges_of_texts(
-            &["", "http://a", "http://a:65535/b"],
-            &["http://", "https://a", "http://a:65536", "http://a:0", "a:80"],
+            &["", "http://a", "http://a:65535/b", "https://a"],
+            &["http://", "https://", "http://a:65536", "http://a:0", "a:80"],
         ),
         Kind::HttpHeaders => edges_of_texts(&["", "a=", "a=b, c-d=e=f"], &["a", "=b", "a b=c", "a=b\n"]),
         Kind::Share => edges_of_texts(&["0", "1", "0.000001"], &["-0.000001", "1.000001", "nan", "x"]),

@@ -83,7 +83,8 @@ fn answer(mut stream: TcpStream, status: &str, bodies: Option<&Sender<(String, S
         }
     };
     let head = String::from_utf8_lossy(&request[..head_len]).into_owned();
-    let len = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("it says how long it is");
+    let len = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ").map(str::to_owned));
+    let len = len.expect("it says how long it is");
     let len: usize = len.parse().expect("a number");
     while request.len() < head_len + len {
         match stream.read(&mut piece) {
@@ -234,7 +235,10 @@ fn headers_are_sent_and_metrics_have_exemplars() {
     let stage = stage(1, &settings);
     ask(&mut stage.client(), &format!("select 1 {}", comment(TRACE)));
     let (head, _) = collector.bodies.recv_timeout(PATIENCE).expect("spans come");
-    assert!(head.contains("\r\nx-key: a=b\r\n") && head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+    assert!(
+        head.to_lowercase().contains("\r\nx-key: a=b\r\n") && head.starts_with("POST /v1/traces HTTP/1.1\r\n"),
+        "{head}"
+    );
     let ask_for = |accept: &str| {
         let mut stream = TcpStream::connect(http).expect("it listens");
         let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");

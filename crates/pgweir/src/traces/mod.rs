@@ -1,26 +1,26 @@
 //! Sends spans of traced statements to a collector, by OTLP over HTTP, on a thread of its own.
 //!
 //! ```text
-//!   engine::Traces ──take──► spans (otlp) ──JSON──► post ──► collector
+//!   engine::Traces ──take──► spans (otlp) ──JSON──► POST by HTTP or HTTPS ──► collector
 //! ```
 //!
 //! Never in traffic's way: while the collector is slow or gone, statements wait in a queue with a bound, and what is beyond is dropped. Both
 //! are logged once, and once more when spans arrive again. Does not decide what is traced.
 
 mod otlp;
-mod post;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
+use authorities::{PostError, Poster};
 use config::Config;
 use engine::{EndedStatement, Handle, Traces};
 use machine::{Level, Settings};
+use settings::HttpUrl;
 
 use otlp::{Batch, SpanIds};
-use post::post;
 
 /// Statements that are sent at once, at most.
 const BATCH_LEN_MAX: usize = 512;
@@ -31,6 +31,9 @@ const COLLECT: Duration = Duration::from_secs(1);
 /// How long it rests after a failure; each time twice as long, up to the latter.
 const REST: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(30);
+
+/// How long a batch may take to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a batch is sent that the collector does not take.
 const TRIES_MAX: u32 = 3;
@@ -49,8 +52,15 @@ impl Tracer {
         let first = Arc::new(config.pooling.clone());
         let run = move || {
             let traces = Arc::clone(&handle.traces);
-            let mut sending =
-                Sending { handle, traces, settings: first, ids: SpanIds::new(), is_failing: false, lost: 0 };
+            let mut sending = Sending {
+                handle,
+                traces,
+                settings: first,
+                poster: None,
+                ids: SpanIds::new(),
+                is_failing: false,
+                lost: 0,
+            };
             sending.run(&changes);
         };
         let started = thread::Builder::new().name("traces".to_owned()).spawn(run);
@@ -70,6 +80,8 @@ struct Sending {
     handle: Handle,
     traces: Arc<Traces>,
     settings: Arc<Settings>,
+    /// Has connections to the collector. Made anew after a failure, since the system's CAs may have changed.
+    poster: Option<Poster>,
     ids: SpanIds,
     /// The last batch did not arrive, which was logged.
     is_failing: bool,
@@ -88,8 +100,7 @@ impl Sending {
             };
             match changed {
                 Ok(settings) => {
-                    self.settings = settings;
-                    self.traces.open(self.settings.global.traces.otlp_endpoint.is_some());
+                    self.configure(settings);
                     continue;
                 }
                 Err(TryRecvError::Disconnected) => return,
@@ -113,9 +124,10 @@ impl Sending {
         let body = Batch { statements, settings: &self.settings }.to_json(&mut self.ids);
         let mut rest = REST;
         for left in (0..TRIES_MAX).rev() {
-            match post(&endpoint, &self.settings.global.traces.otlp_headers, &body) {
+            match self.post(&endpoint, &body) {
                 Ok(()) => return self.arrived(),
                 Err(failure) => {
+                    self.poster = None;
                     self.fail(&failure.words);
                     if !failure.is_passing || left == 0 {
                         break;
@@ -124,13 +136,38 @@ impl Sending {
             }
             // A change of the settings ends the rest, and this batch.
             if let Ok(settings) = changes.recv_timeout(rest) {
-                self.settings = settings;
-                self.traces.open(self.settings.global.traces.otlp_endpoint.is_some());
+                self.configure(settings);
                 break;
             }
             rest = (rest * 2).min(REST_MAX);
         }
         self.lose(statements.len() as u64);
+    }
+
+    fn configure(&mut self, settings: Arc<Settings>) {
+        self.settings = settings;
+        self.poster = None;
+        self.traces.open(self.settings.global.traces.otlp_endpoint.is_some());
+    }
+
+    fn post(&mut self, endpoint: &HttpUrl, body: &str) -> Result<(), PostError> {
+        let passing = |words| PostError { words, is_passing: true };
+        let poster = match self.poster.take() {
+            Some(poster) => poster,
+            None => Poster::new(endpoint.is_encrypted, PATIENCE).map_err(passing)?,
+        };
+        let headers = self.settings.global.traces.otlp_headers.pairs();
+        let answered = poster.post(&endpoint.text(), headers, body);
+        self.poster = Some(poster);
+        let status = answered
+            .map_err(|error| PostError { words: format!("{}: {}", endpoint.authority(), error.words), ..error })?;
+        match outcome_of(status) {
+            Outcome::Taken => Ok(()),
+            outcome => {
+                let words = format!("{}{} answers with status {status}", endpoint.authority(), endpoint.path);
+                Err(PostError { words, is_passing: outcome == Outcome::Later })
+            }
+        }
     }
 
     fn fail(&mut self, words: &str) {
@@ -153,5 +190,43 @@ impl Sending {
             self.handle.log().say(Level::Warning, "more is traced than can be sent: spans are dropped");
         }
         self.lost += count;
+    }
+}
+
+/// What a collector says about a batch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    Taken,
+    /// It may take it later.
+    Later,
+    Refused,
+}
+
+/// OTLP 1.5, "OTLP/HTTP Response", "Retryable Response Codes".
+fn outcome_of(status: u16) -> Outcome {
+    match status {
+        200..300 => Outcome::Taken,
+        429 | 502 | 503 | 504 => Outcome::Later,
+        _ => Outcome::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_collector_is_asked_again_and_one_that_refuses_is_not() {
+        for (status, expected) in [
+            (200, Outcome::Taken),
+            (202, Outcome::Taken),
+            (307, Outcome::Refused),
+            (400, Outcome::Refused),
+            (429, Outcome::Later),
+            (500, Outcome::Refused),
+            (503, Outcome::Later),
+        ] {
+            assert_eq!(outcome_of(status), expected, "{status}");
+        }
     }
 }

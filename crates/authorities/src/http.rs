@@ -1,0 +1,216 @@
+//! HTTP with others, by `ureq`: encrypted connections are to whom the system's CAs, or those of a file, have signed a certificate.
+
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use ureq::config::Config as AgentConfig;
+use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, Error};
+
+use crate::trust::{certificates, provider};
+
+/// Room in `ResolvedSocketAddrs`.
+const ADDRESSES_MAX: usize = 16;
+
+/// Whether a URL of `http` may be asked too.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Encryption {
+    Demanded,
+    AsTheUrlSays,
+}
+
+/// Follows no redirect and uses no proxy: what is asked is what the settings say. Each request has `patience` for all of it.
+pub(crate) fn agent(certificates: &[CertificateDer<'static>], encryption: Encryption, patience: Duration) -> Agent {
+    let roots: Vec<Certificate<'static>> =
+        certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+    let tls = TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(provider())
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .build();
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        .https_only(encryption == Encryption::Demanded)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .timeout_global(Some(patience))
+        .build();
+    if names::IS_STATIC {
+        Agent::with_parts(config, DefaultConnector::default(), OwnResolver)
+    } else {
+        config.new_agent()
+    }
+}
+
+/// Sends bodies to one server.
+pub struct Poster {
+    agent: Agent,
+}
+
+impl Poster {
+    /// `is_encrypted`: the system's CAs are read, once.
+    ///
+    /// # Errors
+    /// The system has none, in words for the log.
+    pub fn new(is_encrypted: bool, patience: Duration) -> Result<Poster, String> {
+        let certificates = if is_encrypted { certificates(None)? } else { Vec::new() };
+        Ok(Poster { agent: agent(&certificates, Encryption::AsTheUrlSays, patience) })
+    }
+
+    /// Sends a body of JSON by POST. Returns the status of the answer.
+    ///
+    /// # Errors
+    /// The server is not there, is not trusted, is too slow or speaks something else, in words for the log.
+    pub fn post<'a>(
+        &self,
+        url: &str,
+        headers: impl Iterator<Item = (&'a str, &'a str)>,
+        body: &str,
+    ) -> Result<u16, PostError> {
+        let mut request = self.agent.post(url).header("Content-Type", "application/json");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        match request.send(body) {
+            Ok(response) => Ok(response.status().as_u16()),
+            Err(error) => {
+                let is_passing =
+                    matches!(error, Error::Io(_) | Error::Timeout(_) | Error::HostNotFound | Error::ConnectionFailed);
+                Err(PostError { words: error.to_string(), is_passing })
+            }
+        }
+    }
+}
+
+/// Why a body did not arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostError {
+    pub words: String,
+    /// It may arrive later.
+    pub is_passing: bool,
+}
+
+/// Looks names up in a static program, where ureq's own way does not do ([`names::IS_STATIC`]).
+#[derive(Debug)]
+struct OwnResolver;
+
+impl Resolver for OwnResolver {
+    fn resolve(&self, uri: &Uri, _: &AgentConfig, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        let host = uri.host().ok_or(Error::HostNotFound)?.trim_start_matches('[').trim_end_matches(']');
+        let default = if uri.scheme_str() == Some("http") { 80 } else { 443 };
+        let port = uri.port_u16().unwrap_or(default);
+        let mut addresses = self.empty();
+        // It takes no more of them.
+        names::look_up(host, port)?.into_iter().take(ADDRESSES_MAX).for_each(|address| addresses.push(address));
+        if addresses.is_empty() { Err(Error::HostNotFound) } else { Ok(addresses) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+    use super::*;
+
+    #[test]
+    fn a_static_program_finds_localhost() {
+        let agent = Agent::with_parts(AgentConfig::default(), DefaultConnector::default(), OwnResolver);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            std::io::Write::write_all(&mut stream, b"HTTP/1.1 204 No Content\r\n\r\n").expect("it reads");
+        });
+        let answer = agent.get(format!("http://localhost:{port}/keys")).call().expect("localhost is in /etc/hosts");
+        assert_eq!(answer.status(), 204);
+        assert!(agent.get("http://nowhere.invalid/keys").call().is_err());
+    }
+
+    /// What comes of a body that is sent to a server which answers so.
+    fn outcome(answer: &'static [u8]) -> Result<u16, bool> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody sends");
+            let mut request = Vec::new();
+            while !request.ends_with(b"{\"a\":1}") {
+                let mut piece = [0; 100];
+                let count = std::io::Read::read(&mut stream, &mut piece).expect("it sends");
+                request.extend_from_slice(&piece[..count]);
+            }
+            let head = String::from_utf8_lossy(&request).to_lowercase();
+            assert!(
+                head.starts_with("post /v1/traces http/1.1\r\n") && head.contains("\r\nx-key: secret\r\n"),
+                "{head}"
+            );
+            std::io::Write::write_all(&mut stream, answer).expect("it reads");
+        });
+        let poster = Poster::new(false, Duration::from_secs(60)).expect("nothing is read");
+        let url = format!("http://127.0.0.1:{port}/v1/traces");
+        poster.post(&url, [("X-Key", "secret")].into_iter(), "{\"a\":1}").map_err(|error| error.is_passing)
+    }
+
+    #[test]
+    fn a_body_is_sent_and_the_status_comes_back() {
+        assert_eq!(outcome(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), Ok(200));
+        assert_eq!(outcome(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"), Ok(503));
+        assert_eq!(
+            outcome(b"HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+            Ok(307)
+        );
+        outcome(b"ICY 200 OK\r\n\r\n").expect_err("that is not HTTP");
+    }
+
+    #[test]
+    fn a_body_goes_by_tls_to_whom_a_ca_has_signed_only() {
+        let issuer = |name: &str| {
+            let mut params = CertificateParams::new(Vec::new()).expect("no names");
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
+        };
+        let (ours, theirs) = (issuer("ours"), issuer("theirs"));
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let certificate = params.signed_by(&key, &ours).expect("signed").der().clone();
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = builder.expect("versions").with_no_client_auth().with_single_cert(vec![certificate], key);
+        let config = Arc::new(config.expect("they fit"));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let connection = ServerConnection::new(Arc::clone(&config)).expect("a connection");
+                let mut stream = StreamOwned::new(connection, stream);
+                if std::io::Read::read(&mut stream, &mut [0; 4096]).is_ok_and(|count| count > 0) {
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    std::io::Write::write_all(&mut stream, answer).expect("it reads");
+                }
+            }
+        });
+        let url = format!("https://localhost:{port}/v1/traces");
+        let outcome = |ca: &CertifiedIssuer<'_, KeyPair>| {
+            let certificates = [ca.der().clone()];
+            let poster = Poster { agent: agent(&certificates, Encryption::AsTheUrlSays, Duration::from_secs(60)) };
+            poster.post(&url, std::iter::empty(), "{}")
+        };
+        assert_eq!(outcome(&ours), Ok(200));
+        let refused = outcome(&theirs).expect_err("another CA has signed it");
+        assert!(refused.words.contains("certificate"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_server_that_is_gone_may_come_back() {
+        let poster = Poster::new(false, Duration::from_secs(60)).expect("nothing is read");
+        let error = poster.post("http://127.0.0.1:1/", std::iter::empty(), "").expect_err("nobody listens there");
+        assert!(error.is_passing, "{error:?}");
+    }
+}
