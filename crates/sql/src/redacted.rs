@@ -1,4 +1,4 @@
-//! A statement's text without what may be private: constants, and comments.
+//! A statement's text without what may be private: constants, also those of SET that stand without quotes, and comments.
 
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::text::{Rules, Text};
@@ -31,6 +31,7 @@ pub fn redacted_by_any_rules(source: &[u8], len_max: usize) -> String {
 fn until(text: &Text<'_>, len_max: usize, ends: impl Fn(&Token) -> bool) -> String {
     let bytes = text.source();
     let (mut lexer, mut out, mut last_end) = (Lexer::new(text), String::new(), 0);
+    let mut setting = Setting::Begins;
     loop {
         let token = match lexer.token() {
             Ok(Some(token)) if !ends(&token) => token,
@@ -41,7 +42,9 @@ fn until(text: &Text<'_>, len_max: usize, ends: impl Fn(&Token) -> bool) -> Stri
             out.push(' ');
         }
         last_end = token.end;
-        let is_constant = matches!(token.kind, TokenKind::String | TokenKind::Number);
+        setting = setting.after(token.kind, &bytes[token.start..token.end]);
+        let is_constant =
+            matches!(token.kind, TokenKind::String | TokenKind::Number) || setting.is_constant(&token, bytes);
         let word = if is_constant { CONSTANT.into() } else { String::from_utf8_lossy(&bytes[token.start..token.end]) };
         if out.len() + word.len() > len_max {
             break;
@@ -51,6 +54,51 @@ fn until(text: &Text<'_>, len_max: usize, ends: impl Fn(&Token) -> bool) -> Stri
     }
     out.push_str(REST);
     out
+}
+
+/// Where a text stands with `SET name = value`. The value may be a word without quotes: `set app.password to hunter2`.
+///
+/// ```text
+///   Begins ─ SET ─► Named ─ = or TO ─► Value ─ ; ─► Begins
+///      └ ALTER ─► Alters ─ SET ─┘  (ALTER ROLE … SET, ALTER SYSTEM SET)
+/// ```
+//= pg18 sql-set
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Setting {
+    /// The statement begins with the next token.
+    Begins,
+    Alters,
+    /// SET, and what belongs to the name.
+    Named,
+    /// `=` or TO, and the value.
+    Value,
+    /// Nothing is set, or no longer.
+    No,
+}
+
+impl Setting {
+    fn after(self, kind: TokenKind, token: &[u8]) -> Setting {
+        let is = |word: &str| kind == TokenKind::Word && token.eq_ignore_ascii_case(word.as_bytes());
+        match self {
+            _ if token == b";" => Setting::Begins,
+            Setting::Begins | Setting::Alters if is("set") => Setting::Named,
+            Setting::Begins if is("alter") => Setting::Alters,
+            Setting::Begins => Setting::No,
+            Setting::Named if token == b"=" || is("to") => Setting::Value,
+            // SET (fillfactor = 70), SET TRANSACTION ISOLATION LEVEL, SET a.b: of these only the last is a name.
+            Setting::Named if matches!(kind, TokenKind::Word | TokenKind::Quoted) || token == b"." => Setting::Named,
+            Setting::Named => Setting::No,
+            other => other,
+        }
+    }
+
+    /// Whether a token is a part of a value. `on`, `off`, `default` and the like say nothing private.
+    fn is_constant(self, token: &Token, source: &[u8]) -> bool {
+        const PLAIN: [&str; 7] = ["to", "default", "on", "off", "true", "false", "from"];
+        let text = &source[token.start..token.end];
+        let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Quoted);
+        self == Setting::Value && is_word && !PLAIN.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +118,17 @@ mod tests {
             ("insert into t values ('cut o", "insert into t values ( …"),
             ("select a from t where a=-5", "select a from t where a=-?"),
             ("", ""),
+            ("set app.password to hunter2", "set app.password to ?"),
+            ("SET LOCAL app.password = hunter2, \"two\"; select a", "SET LOCAL app.password = ?, ?; select a"),
+            ("select a; set session a.b to c", "select a; set session a.b to ?"),
+            ("alter role r set app.key = secret", "alter role r set app.key = ?"),
+            ("alter system set a to b", "alter system set a to ?"),
+            ("set work_mem to default", "set work_mem to default"),
+            ("set jit = off", "set jit = off"),
+            ("set role r", "set role r"),
+            ("update t set a = b", "update t set a = b"),
+            ("alter table t set (fillfactor = 70, a = b)", "alter table t set (fillfactor = ?, a = b)"),
+            ("alter table t alter a set default b", "alter table t alter a set default b"),
         ];
         for (text, expected) in table {
             assert_eq!(redacted(&Text::new(text.as_bytes(), Rules::default()), 1000), expected, "{text}");
