@@ -143,11 +143,29 @@ impl Metric<'_> {
     }
 }
 
+/// A label's value. Names come from clients, and are shown in terminals and on pages: what would speak to a terminal or turn the order of
+/// letters is written as U+FFFD and its number, so that two names stay two.
 fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\\', '"', '\n']) {
+    let is_odd = |c: char| c.is_control() || is_direction(c) || c == char::REPLACEMENT_CHARACTER;
+    if !text.contains(|c| matches!(c, '\\' | '"') || is_odd(c)) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            odd if is_odd(odd) => write(&mut out, format_args!("\u{fffd}{{{:x}}}", u32::from(odd))),
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Marks that turn the order in which letters are shown: Unicode Standard Annex 9, section 2.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn write(text: &mut String, words: std::fmt::Arguments<'_>) {
@@ -194,6 +212,13 @@ c_sum{x="e"} 0.25
 c_count{x="e"} 5
 "#;
         assert_eq!(page(Format::Text), expected);
+    }
+
+    #[test]
+    fn a_label_speaks_to_no_terminal() {
+        assert_eq!(escaped("a\x1b[2J"), "a\u{fffd}{1b}[2J");
+        assert_eq!(escaped("\u{202e}txt\u{e9}\t"), "\u{fffd}{202e}txt\u{e9}\u{fffd}{9}");
+        assert_ne!(escaped("\x1b"), escaped("\u{fffd}{1b}"), "two names stay two");
     }
 
     #[test]
