@@ -3,6 +3,8 @@
 //! A name always gets the same kind of secret; each kind is as frequent as among existing users; and a reload that
 //! changes few secrets changes the kind of few names.
 
+use std::collections::BTreeSet;
+
 use auth::{Md5Hash, Mock, MockSeed, Password, Secret, Verifier};
 use machine::Settings;
 use settings::AuthType;
@@ -45,15 +47,19 @@ impl Strangers {
 
     /// Takes new settings with other users. `looked_up`: the kinds that lookups have found.
     pub(super) fn configure(&mut self, settings: &Settings, looked_up: &Kinds) {
-        self.auth_file = Kinds::of(settings.secrets.values());
+        let databases = || settings.databases.values().chain(&settings.fallback);
+        let lookers = settings.global.login.auth_user.iter().map(String::as_str);
+        let lookers: BTreeSet<&str> =
+            lookers.chain(databases().filter_map(|database| database.auth_user.as_deref())).collect();
+        self.looks_up = !lookers.is_empty();
+        // The user that looks others up often stands in auth_file alone, with a password in clear text, and is no client: if it counted,
+        // some unknown users would be asked for MD5, and no client is.
+        let clients = settings.secrets.iter().filter(|(name, _)| !lookers.contains(name.as_str()));
+        self.auth_file = Kinds::of(clients.map(|(_, secret)| secret));
         self.iterations = settings.global.login.scram_iterations;
         self.auth_type = settings.global.login.auth_type;
-        let databases = settings.databases.values().chain(&settings.fallback);
-        let has_own = databases.into_iter().any(|database| database.settings.auth_type.is_some());
+        let has_own = databases().any(|database| database.settings.auth_type.is_some());
         self.is_mixed = has_own || self.auth_type == AuthType::Hba;
-        let databases = settings.databases.values().chain(&settings.fallback);
-        self.looks_up = settings.global.login.auth_user.is_some()
-            || databases.into_iter().any(|database| database.auth_user.is_some());
         self.learn(looked_up);
     }
 
@@ -162,6 +168,22 @@ mod tests {
                 assert_eq!(strangers.secret(&name), strangers.secret(&name), "always the same one");
             }
             assert_eq!(strangers.has_plain_secrets(), matches!(secret, Secret::Plain(_)));
+        }
+    }
+
+    #[test]
+    fn who_looks_users_up_is_no_client() {
+        let mut settings = Settings::default();
+        settings.global.login.auth_type = AuthType::Md5;
+        settings.global.login.auth_user = Some("pgbouncer".into());
+        settings.secrets.insert("pgbouncer".to_owned(), Secret::Plain(Password::new("secret")));
+        let strangers = Strangers::new(MockSeed::new(&[7; 32]), &settings);
+        for number in 0..300 {
+            let secret = strangers.secret(&format!("stranger {number}"));
+            assert!(
+                matches!(secret, Secret::Scram(_)),
+                "PostgreSQL's users have SCRAM, and {secret:?} is asked for MD5"
+            );
         }
     }
 
