@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use config::{Config, Problem};
 
-use crate::settings;
+use crate::{settings, startable};
 
-/// Status 0 if the file can be used, warnings or not; 1 if not.
+/// Status 0 if a process with the file would start on this machine, warnings or not; 1 if not.
 pub(crate) fn check(file: &Path, cores: u16) -> ExitCode {
     say(file, cores, config::explain)
 }
@@ -21,9 +21,13 @@ pub(crate) fn import(file: &Path, cores: u16) -> ExitCode {
 fn say(file: &Path, cores: u16, words: fn(&Config) -> String) -> ExitCode {
     match settings::load(file, cores) {
         Ok(config) => {
-            print!("{}", words(&config));
+            let refused = startable::problems(&config);
+            if refused.is_empty() {
+                print!("{}", words(&config));
+            }
+            complain(&refused);
             complain(&config.warnings);
-            ExitCode::SUCCESS
+            if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(problems) => {
             complain(&problems);

@@ -59,6 +59,11 @@ pub(crate) fn unprivileged() -> Option<String> {
     ["postgres", "nobody"].into_iter().find(usable).map(str::to_owned)
 }
 
+/// Whether there is an account with this name.
+pub(crate) fn exists(name: &str) -> bool {
+    look_up(name).is_some()
+}
+
 /// An account by name, from passwd(5) and group(5). Directories on the network (NIS, LDAP) are not asked.
 fn look_up(name: &str) -> Option<Account> {
     let passwd = fs::read_to_string("/etc/passwd").ok()?;

@@ -43,6 +43,7 @@ mod report;
 mod run;
 mod serve;
 mod settings;
+mod startable;
 mod supervisor;
 mod top;
 mod traces;

@@ -132,6 +132,40 @@ fn import_says_whether_pgweir_can_serve_a_file_and_what_differs() {
     assert!(stderr(&output).contains("chaos_poison: found \"1\""));
 }
 
+/// Each was "can serve this file", and FATAL at the start.
+#[test]
+fn check_and_import_refuse_what_the_start_refuses() {
+    let table = [
+        ("logfile = /nonexistent/log", "logfile: found \"/nonexistent/log\" (No such file or directory)"),
+        ("pidfile = /nonexistent/pid", "pidfile: found \"/nonexistent/pid\" (No such file or directory)"),
+        ("unix_socket_dir = /nonexistent", "unix_socket_dir: found \"/nonexistent\" (No such file or directory)"),
+        ("unix_socket_dir =\nlisten_addr =", "listen_addr: found nothing, expected an address"),
+        ("user = no-such-user", "user: found \"no-such-user\", expected a user of this system"),
+        (
+            "client_tls_sslmode = require\nclient_tls_cert_file = /nonexistent/a\nclient_tls_key_file = /nonexistent/b",
+            "client_tls_cert_file: found no usable file: cannot read \"/nonexistent/a\": No such file or directory",
+        ),
+        (
+            "server_tls_sslmode = verify-ca\nserver_tls_ca_file = /dev/null",
+            "server_tls_ca_file: found no usable file: \"/dev/null\" cannot be used: it holds no certificate in PEM",
+        ),
+    ];
+    for (number, (settings, words)) in table.into_iter().enumerate() {
+        let text = format!("[databases]\n* = host=127.0.0.1\n[pgbouncer]\n{settings}\n");
+        let ini = Ini::new(&format!("start-{number}"), &text);
+        for command in ["check", "import"] {
+            let output = run(&[command, ini.path()]);
+            assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{command}: {settings}");
+            assert!(
+                stderr(&output).contains(&format!("error: {}:4: {words}", ini.path())) || settings.contains('\n'),
+                "{}",
+                stderr(&output)
+            );
+            assert!(stderr(&output).contains(words), "{command}: {}", stderr(&output));
+        }
+    }
+}
+
 #[test]
 fn check_of_a_missing_file_fails() {
     let output = run(&["check", "/nonexistent/pgbouncer.ini"]);
