@@ -65,22 +65,7 @@ pub fn error_within(message: &[u8]) -> (SqlState, String) {
         let text = "unexpected EOF on client connection with an open transaction";
         return (sqlstate::CONNECTION_FAILURE, text.to_owned());
     }
-    unexpected(tag)
-}
-
-/// PostgreSQL's error for a message of this type inside COPY IN, which does not belong there.
-pub fn unexpected(message: u8) -> (SqlState, String) {
-    (sqlstate::PROTOCOL_VIOLATION, format!("unexpected message type 0x{message:02X} during COPY from stdin"))
-}
-
-/// COPY IN begins. If the pooler has kept a message that the server would have read inside it, the session ends here, as in PostgreSQL.
-/// What the client has sent behind that message is with the server already.
-pub(crate) fn begins(answers: &mut Answers<'_>) {
-    if let Some(message) = answers.server.ledger.copying().kept()
-        && answers.session.is_some()
-    {
-        answers.findings.words().astray = Some(Astray::NoCopyDataBefore(message));
-    }
+    (sqlstate::PROTOCOL_VIOLATION, format!("unexpected message type 0x{tag:02X} during COPY from stdin"))
 }
 
 /// Whether an error ends the session because of a COPY. `Some`: it does; the value says whether the error is passed on.

@@ -12,10 +12,8 @@ pub use connections::Broken;
 pub enum Astray {
     /// The server's own error was passed on.
     Reported,
-    /// The client has sent something other than data within a COPY. It is its next message.
+    /// The client has sent something other than data within a COPY.
     NoCopyData,
-    /// The same; it is a message of this type, which was taken for one outside a COPY.
-    NoCopyDataBefore(u8),
 }
 
 /// What the worker has to act on after a server's bytes were read.

@@ -363,8 +363,6 @@ fn message_ended(answers: &mut Answers<'_>, message: u8) -> Result<(), Broken> {
         completed(answers, entry);
         // Only now can such an answer be next.
         confirming::answer_fakes(answers);
-    } else if message == tag::COPY_IN {
-        copying::begins(answers);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What the worker does about a server's messages.
 
-use link::copying::{SYNC_LOST, error_within, unexpected};
+use link::copying::{SYNC_LOST, error_within};
 use link::findings::{Astray, Words};
 use link::role_resets;
 use machine::Step;
@@ -21,12 +21,8 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
     server.end.close_needed = Some(SYNC_LOST);
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
-    let error = match (astray, tables.sessions.get(conn)) {
-        (Astray::NoCopyData, Some(session)) => Some(error_within(&session.incoming.inbox)),
-        (Astray::NoCopyDataBefore(message), Some(_)) => Some(unexpected(message)),
-        _ => None,
-    };
-    if let Some((code, text)) = error {
+    if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
+        let (code, text) = error_within(&session.incoming.inbox);
         let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }

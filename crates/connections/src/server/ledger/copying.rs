@@ -19,7 +19,6 @@
 use session_state::access::Access;
 use units::StatementRow;
 use wire::backend::tag;
-use wire::frontend;
 
 use super::{Answerer, Entry, Expect, Ledger};
 
@@ -45,9 +44,6 @@ enum CopyIn {
     Cut,
     /// The pooler has sent CopyFail, since the client has sent a message that does not belong to the COPY.
     Stopped,
-    /// The client has sent a message of this type, which does not belong to a COPY, before the server answered with CopyInResponse. The
-    /// server did not get it: the pooler would have answered it.
-    Kept(u8),
 }
 
 /// Syncs of a COPY IN that has failed. The server answers those that it reads after the failure, and ignores those
@@ -74,14 +70,6 @@ impl Copying {
     /// The pooler has ended it in the client's stead.
     pub fn is_stopped(&self) -> bool {
         self.stage == CopyIn::Stopped
-    }
-
-    /// The type of a message that ends the session, and that only the pooler knows of.
-    pub fn kept(&self) -> Option<u8> {
-        match self.stage {
-            CopyIn::Kept(message) => Some(message),
-            _ => None,
-        }
     }
 
     /// How the server reads a message depends on whether a COPY IN has failed.
@@ -207,30 +195,28 @@ impl Ledger {
     pub(super) fn copy_begins(&mut self) {
         self.copying.stage = CopyIn::Open;
         let is_extended = self.front().is_some_and(Expect::is_extended);
-        while let Some(entry) = self.owed.get(1) {
+        let mut index = 1;
+        while let Some(entry) = self.owed.get(index) {
             match entry.expect {
                 Expect::CopyEnd => {
                     self.copying.stage = CopyIn::Ended;
                     return;
                 }
                 Expect::Sync => {
-                    self.owed.remove(1);
+                    self.owed.remove(index);
                     self.copying.syncs += 1;
-                    let end = self.owed.iter().skip(1).position(|entry| entry.expect.is_ready());
+                    let end = self.owed.iter().skip(index).position(|entry| entry.expect.is_ready());
                     self.open |= is_extended && end.is_none();
                     // The next Sync ends the batch of the COPY, and commits it.
                     let access = Some(entry.access).filter(|_| is_extended);
                     match end {
-                        Some(behind) => self.owed.commit_more(1 + behind, access),
+                        Some(behind) => self.owed.commit_more(index + behind, access),
                         None => self.batch = self.batch.max(access),
                     }
                 }
-                other => {
-                    self.copying.stage = match other {
-                        Expect::FakeParse => CopyIn::Kept(frontend::tag::PARSE),
-                        Expect::FakeClose => CopyIn::Kept(frontend::tag::CLOSE),
-                        _ => CopyIn::Cut,
-                    };
+                Expect::FakeParse | Expect::FakeClose => index += 1,
+                _ => {
+                    self.copying.stage = CopyIn::Cut;
                     return;
                 }
             }
