@@ -31,8 +31,8 @@ fn pgbench_by_every_protocol_with_more_numbers_of_clients() {
 
 /// Counts transactions, not seconds: on a busy machine, a thousand clients may have prepared nothing after a second.
 fn pgbench_by_every_protocol(numbers: &[u32], transactions: u32) {
-    // A thousand clients at twenty servers wait for each other, on a busy machine for long.
-    let settings = vec![("query_wait_timeout", "0".to_owned())];
+    // A thousand clients at twenty servers wait for each other, on a busy machine for long, and would be told so.
+    let settings = vec![("query_wait_timeout", "0".to_owned()), ("query_wait_notify", "0".to_owned())];
     let mut stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     Pgbench::prepare(&stage, 10);
     for mode in ["simple", "extended", "prepared"] {

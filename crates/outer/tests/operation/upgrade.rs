@@ -398,7 +398,7 @@ fn clients_over_tls_are_served_where_they_are_until_upgrade_timeout_and_finish_t
         "[databases]\n* = host=localhost port={} dbname=postgres user=ann password=right\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
          listen_port = {{port}}\nunix_socket_dir = {{dir}}\nauth_type = scram-sha-256\nauth_file = {{dir}}/users.txt\n\
          pool_mode = transaction\nadmin_users = ann\ndefault_pool_size = 2\nclient_tls_sslmode = allow\n\
-         client_tls_cert_file = {}\nclient_tls_key_file = {}\nserver_tls_sslmode = require\nupgrade_timeout = 20\nobserve_interval = 0\n",
+         client_tls_cert_file = {}\nclient_tls_key_file = {}\nserver_tls_sslmode = require\nupgrade_timeout = 30\nobserve_interval = 0\n",
         stage.cluster.port(),
         ours.path("pooler.crt"),
         ours.path("pooler.key"),
@@ -413,9 +413,9 @@ fn clients_over_tls_are_served_where_they_are_until_upgrade_timeout_and_finish_t
     }
     assert_eq!(busy.ask("begin; select 2").as_deref(), Some("2"));
     let before = pooler.upgrade();
-    // All three are served; the one in the clear by the new process. Over both there are no more servers than before. So many rounds are over long
-    // before upgrade_timeout is.
-    for _ in 0..20 {
+    // All three are served; the one in the clear by the new process. Over both there are no more servers than before. So few rounds are over long
+    // before upgrade_timeout is, on a busy machine too: twenty took 25 s beside two other rings, four loops and a build.
+    for _ in 0..4 {
         assert_eq!(idle.ask("select 'idle'").as_deref(), Some("idle"));
         assert_eq!(clear.ask("select 'clear'").as_deref(), Some("clear"));
         assert_at_most("I5: servers of both processes", 2, || held(&stage));

@@ -120,6 +120,8 @@ fn a_successor_that_is_told_to_end_leaves_everything_to_the_process_before_it() 
         assert_ends(before);
         scene.assert_in_place();
         assert_eq!(client.query("select 'moved'").expect("served").value(), Some("moved"));
+        // Until it has heard of that, the files are not its own.
+        eventually("it has heard", || scene.stage.pooler.log().contains("the process before this one has ended"));
         let socket = scene.socket();
         signal(scene.stage.pooler.pid(), Signal::QUIT);
         eventually("it ends", || !scene.stage.pooler.is_alive());
