@@ -1,4 +1,4 @@
-//! HTTP with others, by `ureq`: encrypted connections are to whom the system's CAs, or those of a file, have signed a certificate.
+//! The HTTP client, on `ureq`. A server of HTTPS must have a certificate that a CA of the system, or of a given file, has signed.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use crate::trust::{certificates, provider};
 /// Room in `ResolvedSocketAddrs`.
 const ADDRESSES_MAX: usize = 16;
 
-/// Whether a URL of `http` may be asked too.
+/// Whether a request may go to an `http` URL.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Encryption {
     Demanded,
     AsTheUrlSays,
 }
 
-/// Follows no redirect and uses no proxy: what is asked is what the settings say. Each request has `patience` for all of it.
+/// Makes a client that follows no redirect and uses no proxy, so a request goes to the URL in the settings only. `patience` is the time limit of
+/// a whole request.
 pub(crate) fn agent(certificates: &[CertificateDer<'static>], encryption: Encryption, patience: Duration) -> Agent {
     let roots: Vec<Certificate<'static>> =
         certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
@@ -51,10 +52,10 @@ pub struct Poster {
 }
 
 impl Poster {
-    /// `is_encrypted`: the system's CAs are read, once.
+    /// If `is_encrypted`, reads the system's CAs. `patience` is the time limit of each request.
     ///
     /// # Errors
-    /// The system has none, in words for the log.
+    /// The system has no CAs, in words for the log.
     pub fn new(is_encrypted: bool, patience: Duration) -> Result<Poster, String> {
         let certificates = if is_encrypted { certificates(None)? } else { Vec::new() };
         Ok(Poster { agent: agent(&certificates, Encryption::AsTheUrlSays, patience) })
@@ -89,11 +90,11 @@ impl Poster {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostError {
     pub words: String,
-    /// It may arrive later.
+    /// A later request may succeed.
     pub is_passing: bool,
 }
 
-/// Looks names up in a static program, where ureq's own way does not do ([`names::IS_STATIC`]).
+/// Looks up host names in a static program, where ureq's own resolver does not work ([`names::IS_STATIC`]).
 #[derive(Debug)]
 struct OwnResolver;
 
@@ -103,7 +104,7 @@ impl Resolver for OwnResolver {
         let default = if uri.scheme_str() == Some("http") { 80 } else { 443 };
         let port = uri.port_u16().unwrap_or(default);
         let mut addresses = self.empty();
-        // It takes no more of them.
+        // ureq's list has room for no more.
         names::look_up(host, port)?.into_iter().take(ADDRESSES_MAX).for_each(|address| addresses.push(address));
         if addresses.is_empty() { Err(Error::HostNotFound) } else { Ok(addresses) }
     }

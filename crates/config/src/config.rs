@@ -55,7 +55,7 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
         value: match setting.key {
             Key::workers => Some(pooling.workers.to_string()),
             key if values.is_null(key) => None,
-            // Who may look at settings need not know what is said to the directory, nor the keys that a collector asks for.
+            // Both hold secrets, and `stats_users` may run SHOW CONFIG.
             Key::auth_ldap_options if values.text(setting.key).contains("ldapbindpasswd") => Some("…".to_owned()),
             Key::otlp_headers if !values.text(setting.key).is_empty() => Some("…".to_owned()),
             key => Some(values.get(key).show()),

@@ -271,7 +271,7 @@ impl Draft {
             Ok(value) => self.values.set(setting.key, value, Some(place)),
             Err(expected) => {
                 let found = match setting.kind {
-                    // Keys that a collector asks for.
+                    // A header may hold an API key.
                     Kind::HttpHeaders => "something else".to_owned(),
                     _ => quoted(text),
                 };

@@ -108,8 +108,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty. Of a URL, without who
-/// logs in there.
+/// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty. The user
+/// and the password of a URL are left out.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     if text.is_empty() {
@@ -118,7 +118,7 @@ pub fn quoted(text: &str) -> String {
     format!("\"{}\"", shown(&without_login(text), QUOTED_CHARS_MAX))
 }
 
-/// Leaves out what stands between `://` and the last `@`: it may be a password, with any characters in it.
+/// Leaves out the text between `://` and the last `@`. A password in it may contain any character.
 fn without_login(text: &str) -> Cow<'_, str> {
     match (text.find("://"), text.rfind('@')) {
         (Some(scheme), Some(end)) if scheme < end => Cow::Owned(format!("{}://…{}", &text[..scheme], &text[end..])),

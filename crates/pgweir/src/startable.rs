@@ -1,7 +1,7 @@
-//! What the start needs of this machine besides the settings: files of TLS, folders, a user. `check` and `import` look at it, so that they
-//! refuse what the start refuses. Changes nothing.
+//! Checks what a start needs on this machine besides valid settings: TLS files, folders, a user. `check` and `import` use it, so that they
+//! refuse each file that the start refuses. It changes nothing.
 //!
-//! What only the moment of the start shows (a port or a socket in use, a full disk) is not looked at.
+//! It does not check ports and sockets in use or a full disk: these may differ when the process starts.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use config::{Config, Problem};
 
 use crate::{complain, identity, keyring};
 
-/// All that keeps a process with this configuration from starting, by line.
+/// Returns an error for each setting that keeps a process from starting here.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let global = &config.pooling.global;
     let mut problems = Vec::new();
@@ -53,7 +53,7 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// Why a file cannot be written. One that is not there is not made.
+/// Why a file cannot be written; `None`: it can. Does not create it.
 fn unwritable(file: &Path) -> Option<String> {
     let found = match fs::metadata(file) {
         Ok(_) => File::options().append(true).open(file).map(drop),

@@ -1,4 +1,4 @@
-//! A statement's text without what may be private: constants, also those of SET that stand without quotes, and comments.
+//! A statement's text without constants and comments, which may be private. The unquoted values of SET count as constants.
 
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::text::{Rules, Text};
@@ -56,7 +56,7 @@ fn until(text: &Text<'_>, len_max: usize, ends: impl Fn(&Token) -> bool) -> Stri
     out
 }
 
-/// Where a text stands with `SET name = value`. The value may be a word without quotes: `set app.password to hunter2`.
+/// The parts of `SET name = value`. The value may be a word without quotes: `set app.password to hunter2`.
 ///
 /// ```text
 ///   Begins ─ SET ─► Named ─ = or TO ─► Value ─ ; ─► Begins
@@ -68,11 +68,11 @@ enum Setting {
     /// The statement begins with the next token.
     Begins,
     Alters,
-    /// SET, and what belongs to the name.
+    /// SET and the name behind it.
     Named,
     /// `=` or TO, and the value.
     Value,
-    /// Nothing is set, or no longer.
+    /// The rest of the statement sets nothing.
     No,
 }
 
@@ -92,7 +92,7 @@ impl Setting {
         }
     }
 
-    /// Whether a token is a part of a value. `on`, `off`, `default` and the like say nothing private.
+    /// Whether a token belongs to a value. Words such as `on`, `off` and `default` are not private.
     fn is_constant(self, token: &Token, source: &[u8]) -> bool {
         const PLAIN: [&str; 7] = ["to", "default", "on", "off", "true", "false", "from"];
         let text = &source[token.start..token.end];

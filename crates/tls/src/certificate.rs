@@ -107,7 +107,7 @@ fn escape(value: &str, written: &mut String) {
     }
 }
 
-/// The key that a certificate is about, as it stands there. `None`: it is no certificate.
+/// The public key of a certificate: its SubjectPublicKeyInfo in DER. `None`: the bytes are no certificate.
 pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(certificate.public_key().raw.to_vec())

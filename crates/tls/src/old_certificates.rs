@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
     Client,
 }
 
-/// Whether a certificate is older than version 3. What is no certificate is not.
+/// Whether a certificate is older than version 3. False if the bytes are no certificate.
 pub(crate) fn is_old(certificate: &[u8]) -> bool {
     parse(certificate).is_some_and(|certificate| certificate.version() != X509Version::V3)
 }
@@ -39,7 +39,7 @@ fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Authorities {
     pub(crate) roots: Vec<CertificateDer<'static>>,
-    /// Empty: nothing is known of revocations, and nothing asked.
+    /// If empty, revocation is not checked.
     pub(crate) lists: Vec<CertificateRevocationListDer<'static>>,
 }
 
@@ -158,7 +158,7 @@ fn is_ca(certificate: &X509Certificate<'_>, below: usize, purpose: Purpose) -> b
                         Purpose::Client => usage.client_auth,
                     }
             }
-            // What it restricts below it is not understood here, nor what is critical.
+            // Name constraints and unknown critical extensions are not supported, so such a CA is refused.
             ParsedExtension::NameConstraints(_) => false,
             _ => !extension.critical,
         })
@@ -209,7 +209,7 @@ pub(crate) fn verify_handshake(
     }
 }
 
-/// How what is signed in a handshake is read.
+/// The TLS version, which decides how a signature's scheme is read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeVersion {
     Tls12,

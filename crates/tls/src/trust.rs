@@ -1,4 +1,4 @@
-//! libpq's sslmodes, and what is asked of clients' certificates, as rules for rustls.
+//! How certificates of servers and clients are verified: libpq's sslmodes as verifiers for rustls.
 //!
 //! Three things that rustls refuses are accepted, as by libpq: a self-signed certificate that stands in the CA file itself, even if it
 //! says that it is a CA's; one that names its host only in the common name; and one of X.509's version 1. PostgreSQL's manual teaches
@@ -158,7 +158,7 @@ impl ServerCertVerifier for Trust {
     }
 }
 
-/// Which clients are let in by their certificates: rustls' rules, and the same for certificates of version 1.
+/// Verifies clients' certificates: those of version 3 by rustls, older ones by `old_certificates`.
 #[derive(Debug)]
 pub(crate) struct ClientTrust {
     pub(crate) chains: Arc<dyn ClientCertVerifier>,

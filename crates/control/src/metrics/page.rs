@@ -143,8 +143,8 @@ impl Metric<'_> {
     }
 }
 
-/// A label's value. Names come from clients, and are shown in terminals and on pages: what would speak to a terminal or turn the order of
-/// letters is written as U+FFFD and its number, so that two names stay two.
+/// Escapes a label's value. Clients choose some names, and people read them in terminals and on pages. So a control character or a direction
+/// mark becomes U+FFFD and its code point. Different names stay different.
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_control() || is_direction(c) || c == char::REPLACEMENT_CHARACTER;
     if !text.contains(|c| matches!(c, '\\' | '"') || is_odd(c)) {
@@ -163,7 +163,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Marks that turn the order in which letters are shown: Unicode Standard Annex 9, section 2.
+/// Marks that change the direction of text: Unicode Standard Annex 9, section 2.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
