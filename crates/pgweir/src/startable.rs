@@ -40,6 +40,7 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let dir = global.listening.unix_socket_dir.as_ref().filter(|dir| !dir.starts_with('@'));
     if let Some(dir) = dir
         && let Err(why) = is_folder(Path::new(dir))
+        && !is_made_at_the_start(Path::new(dir))
     {
         refuse(Key::unix_socket_dir, &format!("{} ({})", quoted(dir), complain::why(&why)), "a folder that is there");
     }
@@ -59,11 +60,16 @@ fn unwritable(file: &Path) -> Option<String> {
         Ok(_) => File::options().append(true).open(file).map(drop),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            is_folder(folder)
+            is_folder(folder).or_else(|error| if is_made_at_the_start(folder) { Ok(()) } else { Err(error) })
         }
         Err(error) => Err(error),
     };
     found.err().map(|error| complain::why(&error))
+}
+
+/// Whether the service manager may create a folder when it starts the service: `RuntimeDirectory=` of systemd.exec(5).
+fn is_made_at_the_start(folder: &Path) -> bool {
+    folder.starts_with("/run") || folder.starts_with("/var/run")
 }
 
 fn is_folder(path: &Path) -> io::Result<()> {
