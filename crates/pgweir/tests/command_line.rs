@@ -168,7 +168,7 @@ fn check_and_import_refuse_what_the_start_refuses() {
 
 /// systemd creates such folders when the service starts, and a package is checked before that.
 #[test]
-fn check_accepts_a_folder_that_the_service_manager_creates() {
+fn check_accepts_a_folder_that_systemd_creates() {
     let settings = "unix_socket_dir = /run/no-such-folder\npidfile = /run/no-such-folder/pid\n";
     let ini = Ini::new("runtime", &format!("[databases]\n* = host=127.0.0.1\n[pgbouncer]\n{settings}"));
     let output = run(&["check", ini.path()]);
