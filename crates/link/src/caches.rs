@@ -77,7 +77,7 @@ impl Caches {
             Some((noted, rules)) => self.statistics.row(noted, pool, text, rules),
             None => StatementRow::NONE,
         };
-        self.said = Said { row, access: reading.access() };
+        self.said = Said { row, access: reading.access(), copies: reading.copies() };
         reading
     }
 
@@ -86,9 +86,10 @@ impl Caches {
     pub fn identify(&mut self, text: &[u8], parameters: &Arc<Parameters>, pool: PoolId) {
         self.said = Said::default();
         if self.statistics.is_on()
-            && let Some((noted, rules, access)) = self.reader.known_row(text, parameters)
+            && let Some((noted, rules, reading)) = self.reader.known_row(text, parameters)
         {
-            self.said = Said { row: self.statistics.row(noted, pool, text, rules), access };
+            let row = self.statistics.row(noted, pool, text, rules);
+            self.said = Said { row, access: reading.access(), copies: reading.copies() };
         }
     }
 }

@@ -211,6 +211,9 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
     {
         return Ok(dealt_with);
     }
+    if copying::waits(requests, header) {
+        return Ok(false);
+    }
     if malformed::has_surplus(header) && malformed::waits(requests) {
         return Ok(false);
     }

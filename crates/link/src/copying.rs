@@ -48,6 +48,20 @@ pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Optio
     Ok(Some(false))
 }
 
+/// Whether a message that names a statement or a portal waits for the answers under way, since the server would read it inside COPY IN if
+/// one of them is CopyInResponse. The pooler may answer such a message itself or send another message in front of it, and PostgreSQL ends
+/// the session with an error that says which message it was.
+#[inline]
+pub(crate) fn waits(requests: &mut Requests<'_>, header: Header) -> bool {
+    let waits = requests.server.ledger.may_copy()
+        && requests.is_mapped()
+        && matches!(header.tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
+    if waits {
+        requests.call_for_answers();
+    }
+    waits
+}
+
 /// Stops the COPY, so that its error shows whether it had failed before. The client's messages wait for that error.
 #[cold]
 pub(crate) fn stop(requests: &mut Requests<'_>) {

@@ -34,7 +34,7 @@ pub(crate) fn named(
     let reading = named.reading(&mut caches.reader, &mut pool.names.known);
     // What its names do is known only where side effects are asked for.
     let access = if pool.rules.follows() { reading.access() } else { reading.access().max(Access::ReadWrite) };
-    caches.said = Said { row: row.row, access };
+    caches.said = Said { row: row.row, access, copies: reading.copies() };
     Some((Arc::clone(&named.statement), named.fingerprint(), reading))
 }
 

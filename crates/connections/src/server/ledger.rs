@@ -169,6 +169,8 @@ pub struct Ledger {
     batch: Option<Access>,
     /// The statement of the client's next message.
     next: Said,
+    /// A statement that may be a COPY FROM STDIN was sent, and not its end. Its answer may have come.
+    may_copy: bool,
 }
 
 impl Ledger {
@@ -295,14 +297,17 @@ impl Ledger {
         match expect {
             Expect::CopyEnd if self.owed.is_empty() => return false,
             Expect::Sync | Expect::Query => {
+                self.may_copy |= expect == Expect::Query && self.next.copies && entry.owner == Answerer::Client;
                 (self.open, self.ran) = (false, false);
                 entry.access = commits_with(entry, self.batch.take());
             }
             Expect::Execute => {
+                self.may_copy |= self.next.copies && entry.owner == Answerer::Client;
                 (self.open, self.ran) = (true, true);
                 self.batch = self.batch.max(Some(entry.access));
             }
-            Expect::Function | Expect::CopyEnd | Expect::FakeParse | Expect::FakeClose => {}
+            Expect::CopyEnd => self.may_copy = false,
+            Expect::Function | Expect::FakeParse | Expect::FakeClose => {}
             _ => (self.open, self.ran) = (true, self.ran || expect.runs()),
         }
         self.owed.push(entry);

@@ -15,13 +15,15 @@ pub struct Said {
     pub row: StatementRow,
     /// Whether it may write or commit.
     pub access: Access,
+    /// Whether it may be a COPY FROM STDIN. False too if its text is not read.
+    pub copies: bool,
 }
 
 impl Said {
     /// The pooler's own messages commit nothing of a client's.
-    pub const OWN: Said = Said { row: StatementRow::NONE, access: Access::ReadOnly };
+    pub const OWN: Said = Said { row: StatementRow::NONE, access: Access::ReadOnly, copies: false };
     /// A function that is called by its oid.
-    pub const FUNCTION: Said = Said { row: StatementRow::NONE, access: Access::ReadWrite };
+    pub const FUNCTION: Said = Said { row: StatementRow::NONE, access: Access::ReadWrite, copies: false };
 }
 
 /// Of one server's session.
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     fn said(place: usize) -> Said {
-        Said { row: StatementRow::new(place, 0), access: Access::ReadWrite }
+        Said { row: StatementRow::new(place, 0), access: Access::ReadWrite, copies: false }
     }
 
     #[test]

@@ -240,6 +240,12 @@ impl Reading {
         }
     }
 
+    /// It may be a COPY, in either direction.
+    #[inline]
+    pub fn copies(self) -> bool {
+        self.marks.any(Marks::COPY)
+    }
+
     /// Nothing has to be done about it, whatever the session has done before.
     pub fn is_plain(self) -> bool {
         self.marks.is_empty() && self.side_effects.without(SideEffects::PLAIN).is_empty()
@@ -317,15 +323,15 @@ impl Reader {
         (Reading { marks, side_effects: note.side_effects, only_reads }, Some((&mut note.row, rules)))
     }
 
-    /// The row of a text that is not read for its effects, and what it may do to its transaction, whatever its names do. `None`: it cannot
+    /// The row of a text that is not read for its effects, and its reading as if its names may write. `None`: it cannot
     /// be read.
     #[inline]
-    pub fn known_row(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Option<(&mut KnownRow, Rules, Access)> {
+    pub fn known_row(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Option<(&mut KnownRow, Rules, Reading)> {
         let rules = self.rules(parameters)?;
         let (summary, note) = self.memo.entry(&Text::new(text, rules));
         // What the names in it do is not looked up.
         let reading = Reading { marks: summary.marks(), side_effects: SideEffects::WRITES, only_reads: false };
-        Some((&mut note.row, rules, reading.access()))
+        Some((&mut note.row, rules, reading))
     }
 
     /// As [`Reader::read`], of a text that was read before, with a note of what came out of it.

@@ -149,6 +149,13 @@ impl Copying {
 }
 
 impl Ledger {
+    /// Whether an answer under way may be CopyInResponse, so that the server would read the next message inside COPY IN.
+    #[inline]
+    pub fn may_copy(&mut self) -> bool {
+        self.may_copy = self.may_copy && !self.owed.is_empty();
+        self.may_copy
+    }
+
     /// Only a query of the pooler's own can show whether Syncs were answered.
     pub fn needs_question(&self) -> bool {
         self.copying.is_about_to_be_known() && self.owed.is_empty() && !self.open && !self.skipping
@@ -193,7 +200,7 @@ impl Ledger {
 
     /// CopyInResponse: the server reads what was sent after the COPY statement as within a COPY.
     pub(super) fn copy_begins(&mut self) {
-        self.copying.stage = CopyIn::Open;
+        (self.copying.stage, self.may_copy) = (CopyIn::Open, false);
         let is_extended = self.front().is_some_and(Expect::is_extended);
         let mut index = 1;
         while let Some(entry) = self.owed.get(index) {
