@@ -53,7 +53,9 @@ pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Optio
 /// the session with an error that says which message it was.
 #[inline]
 pub(crate) fn waits(requests: &mut Requests<'_>, header: Header) -> bool {
-    let waits = requests.server.ledger.may_copy()
+    let ledger = &requests.server.ledger;
+    let waits = ledger.copying().may_begin()
+        && ledger.depth() > 0
         && requests.is_mapped()
         && matches!(header.tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
     if waits {

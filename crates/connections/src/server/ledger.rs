@@ -169,8 +169,6 @@ pub struct Ledger {
     batch: Option<Access>,
     /// The statement of the client's next message.
     next: Said,
-    /// A statement that may be a COPY FROM STDIN was sent, and not its end. Its answer may have come.
-    may_copy: bool,
 }
 
 impl Ledger {
@@ -294,19 +292,22 @@ impl Ledger {
             }
             self.skipping = false;
         }
+        let copies = self.next.copies && entry.owner == Answerer::Client;
         match expect {
             Expect::CopyEnd if self.owed.is_empty() => return false,
             Expect::Sync | Expect::Query => {
-                self.may_copy |= expect == Expect::Query && self.next.copies && entry.owner == Answerer::Client;
+                if expect == Expect::Query {
+                    self.copying.note_statement(copies, self.owed.is_empty());
+                }
                 (self.open, self.ran) = (false, false);
                 entry.access = commits_with(entry, self.batch.take());
             }
             Expect::Execute => {
-                self.may_copy |= self.next.copies && entry.owner == Answerer::Client;
+                self.copying.note_statement(copies, self.owed.is_empty());
                 (self.open, self.ran) = (true, true);
                 self.batch = self.batch.max(Some(entry.access));
             }
-            Expect::CopyEnd => self.may_copy = false,
+            Expect::CopyEnd => self.copying.note_end(),
             Expect::Function | Expect::FakeParse | Expect::FakeClose => {}
             _ => (self.open, self.ran) = (true, self.ran || expect.runs()),
         }

@@ -117,7 +117,7 @@ impl Server {
                 waited_us: 0,
                 worked_at: Time::ZERO,
                 travelled_at: None,
-                used: false,
+                uses: 0,
                 charge: None,
                 permits: None,
             },

@@ -39,7 +39,7 @@ pub struct MovedServer {
     /// Since when it has had no work.
     pub idle_since: Time,
     worked_at: Time,
-    used: bool,
+    uses: u32,
     backend: (i32, Box<[u8]>),
     kept: MovedKept,
     prepared: PreparedOnServer,
@@ -146,7 +146,7 @@ impl Server {
             connected_at: identity.connected_at,
             idle_since: self.work.since,
             worked_at: self.work.worked_at,
-            used: self.work.used,
+            uses: self.work.uses,
             backend: (self.backend.pid, self.backend.secret.clone()),
             kept: MovedKept {
                 base: Base::clone(&self.kept.base),
@@ -239,7 +239,7 @@ impl Server {
                 waited_us: 0,
                 worked_at: moved.worked_at,
                 travelled_at: None,
-                used: moved.used,
+                uses: moved.uses,
                 charge: None,
                 permits: None,
             },

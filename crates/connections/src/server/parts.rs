@@ -333,8 +333,8 @@ pub struct Work {
     pub worked_at: Time,
     /// When it was lent to this worker, if no session has had it here yet.
     pub travelled_at: Option<Time>,
-    /// It has served a session.
-    pub used: bool,
+    /// How often it was given to a session.
+    pub uses: u32,
     /// Which class its time is charged to until it is free.
     pub charge: Option<Charge>,
     /// The permits of a transaction whose session has ended.

@@ -26,6 +26,8 @@ use super::{Answerer, Entry, Expect, Ledger};
 #[derive(Debug, Default)]
 pub struct Copying {
     stage: CopyIn,
+    /// A statement that may be a COPY FROM STDIN was sent, and not its end. Its answer may have come, if no answer is owed.
+    may_begin: bool,
     /// Syncs that were sent between its beginning and its end: ignored, unless it has failed before.
     syncs: u32,
     /// As many of them as the server may have answered, once it has failed.
@@ -62,6 +64,18 @@ impl Copying {
         self.stage == CopyIn::Open
     }
 
+    /// One of the answers that are owed, if there are any, may be CopyInResponse. The server would read the next message inside COPY IN.
+    #[inline]
+    pub fn may_begin(&self) -> bool {
+        self.may_begin
+    }
+
+    /// A statement is sent. `copies`: it may be a COPY FROM STDIN. `is_alone`: no answer is owed before its own.
+    #[inline]
+    pub(super) fn note_statement(&mut self, copies: bool, is_alone: bool) {
+        self.may_begin = copies || self.may_begin && !is_alone;
+    }
+
     /// A message that does not belong to a COPY was sent where the server may have read it within one.
     pub fn is_cut(&self) -> bool {
         self.stage == CopyIn::Cut
@@ -76,6 +90,12 @@ impl Copying {
     #[inline]
     pub fn is_guarded(&self) -> bool {
         self.is_open() || self.is_in_doubt()
+    }
+
+    /// CopyDone or CopyFail is sent.
+    #[inline]
+    pub(super) fn note_end(&mut self) {
+        self.may_begin = false;
     }
 
     /// None decides what the server reads, or has read.
@@ -149,13 +169,6 @@ impl Copying {
 }
 
 impl Ledger {
-    /// Whether an answer under way may be CopyInResponse, so that the server would read the next message inside COPY IN.
-    #[inline]
-    pub fn may_copy(&mut self) -> bool {
-        self.may_copy = self.may_copy && !self.owed.is_empty();
-        self.may_copy
-    }
-
     /// Only a query of the pooler's own can show whether Syncs were answered.
     pub fn needs_question(&self) -> bool {
         self.copying.is_about_to_be_known() && self.owed.is_empty() && !self.open && !self.skipping
@@ -200,7 +213,7 @@ impl Ledger {
 
     /// CopyInResponse: the server reads what was sent after the COPY statement as within a COPY.
     pub(super) fn copy_begins(&mut self) {
-        (self.copying.stage, self.may_copy) = (CopyIn::Open, false);
+        (self.copying.stage, self.copying.may_begin) = (CopyIn::Open, false);
         let is_extended = self.front().is_some_and(Expect::is_extended);
         let mut index = 1;
         while let Some(entry) = self.owed.get(index) {
@@ -284,7 +297,7 @@ mod tests {
 
     #[test]
     fn syncs_of_a_failed_copy_are_in_doubt_until_a_later_message_is_answered() {
-        let mut copying = Copying { stage: CopyIn::Open, syncs: 2, unsure: None };
+        let mut copying = Copying { stage: CopyIn::Open, syncs: 2, ..Copying::default() };
         assert!(copying.is_guarded() && !copying.is_settled());
         assert_eq!((copying.failed(), copying.failed()), (2, 0), "they are counted once");
         copying.doubt_syncs(2, false);
@@ -311,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_was_read_to_its_end_leaves_no_doubt() {
-        let mut copying = Copying { stage: CopyIn::Ended, syncs: 1, unsure: None };
+        let mut copying = Copying { stage: CopyIn::Ended, syncs: 1, ..Copying::default() };
         assert!(copying.done() && copying.is_settled() && copying.failed() == 0);
         assert!(!copying.done());
     }
