@@ -1,6 +1,6 @@
 //! The observer on a PostgreSQL that does not play along: of another version, without rights, silent, gone; and texts of clients that are no texts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -65,13 +65,16 @@ fn joined(stage: &Stage) {
     let theirs = stage.direct(
         "select pid || ' ' || state || ' ' || wait_event_type || ':' || wait_event from pg_stat_activity where query like 'create table t%'",
     );
-    let is_it =
-        |row: &Shown| row["tags"].as_deref() == Some("controller=carts correlation_id=9") && row["pid"].is_some();
+    // A reading that began before the session had its server shows both apart.
+    let is_it = |row: &Shown| {
+        let is_clients = row["origin"].as_deref() == Some("client") && row["pid"].is_some();
+        row["tags"].as_deref() == Some("controller=carts correlation_id=9") && is_clients
+    };
     let row = found(&stranger, || show(stage, "ACTIVITY").into_iter().find(is_it));
     let text = |name: &str| row[name].clone().unwrap_or_default();
     let ours = format!("{} {} {}:{}", text("pid"), text("state"), text("wait_event_type"), text("wait_event"));
     assert_eq!(ours, theirs, "{stranger}");
-    assert_eq!((text("origin").as_str(), text("client_addr").as_str()), ("client", "127.0.0.1"), "{stranger}");
+    assert_eq!(text("client_addr"), "127.0.0.1", "{stranger}");
     assert!(text("transaction_age").parse::<f64>().expect("seconds") >= 0.0, "{stranger}");
     found(&stranger, || {
         show(stage, "STATES").into_iter().find(|row| row["state"].as_deref() == Some("idle in transaction"))
@@ -304,6 +307,40 @@ fn an_observer_that_seldom_asks_does_not_stay_in_a_database() {
     eventually("it has left", || observers(&stage).is_empty());
     found("it comes when it is asked to", is_seen);
     eventually("and leaves", || observers(&stage).is_empty());
+}
+
+fn looks(stage: &Stage) -> u32 {
+    let rows = show(stage, "HISTORY LAST 60s");
+    let seconds: BTreeSet<_> = rows.iter().filter_map(|row| row["time"].clone()).collect();
+    u32::try_from(seconds.len()).expect("a minute has few")
+}
+
+/// As with a file of PgBouncer's: each connection is one that PostgreSQL's administrator does not expect.
+#[test]
+fn without_trouble_no_server_is_asked() {
+    let stage = Stage::set(&wishes(&[("observe_when", "trouble")]));
+    let mut client = stage.client();
+    run(&mut client, "select 1");
+    let before = looks(&stage);
+    found("three seconds are in the history", || (looks(&stage) >= before + 3).then_some(()));
+    assert_eq!(observers(&stage), "");
+    client.send(&frontend::query("select pg_sleep(600)")).expect("connected");
+    eventually("a statement takes long", || !observers(&stage).is_empty());
+    let row = found("it is seen", || {
+        show(&stage, "ACTIVITY").into_iter().find(|row| row["wait_event"].as_deref() == Some("PgSleep"))
+    });
+    assert_eq!(row["origin"].as_deref(), Some("client"));
+}
+
+#[test]
+fn who_looks_first_waits_until_the_server_has_answered() {
+    let stage = Stage::set(&wishes(&[("observe_when", "trouble")]));
+    let mut client = stage.client();
+    run(&mut client, "begin; select 1");
+    // A machine that is busy may let it wait for too long: then the pooler's half is shown.
+    let row = found("its backend", || show(&stage, "ACTIVITY").into_iter().find(|row| row["query"].is_some()));
+    assert_eq!(row["state"].as_deref(), Some("idle in transaction"));
+    assert!(!observers(&stage).is_empty());
 }
 
 #[test]
