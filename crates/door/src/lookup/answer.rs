@@ -136,6 +136,14 @@ impl Answer {
         Ok(false)
     }
 
+    /// Whether the server does not know a function or a table of the query.
+    pub(super) fn misses_names(&self) -> bool {
+        const UNKNOWN_FUNCTION: SqlState = SqlState(*b"42883");
+        const UNKNOWN_TABLE: SqlState = SqlState(*b"42P01");
+        let code = self.error.as_ref().and_then(|(code, _)| *code);
+        code.is_some_and(|code| [UNKNOWN_FUNCTION, UNKNOWN_TABLE].contains(&code))
+    }
+
     /// Judges a complete answer. `sent_at`: when the lookup was sent, which is before the server told its time; so a
     /// password never counts as valid for too long. `Ok(None)`: there is no such user.
     ///
@@ -183,13 +191,8 @@ impl Answer {
 const FAR_AWAY: u64 = 100 * 365 * 86_400;
 
 fn of_error(code: Option<SqlState>, text: String) -> Fault {
-    const UNKNOWN_FUNCTION: SqlState = SqlState(*b"42883");
-    const UNKNOWN_TABLE: SqlState = SqlState(*b"42P01");
     match code {
         Some(code) if &code.class() == b"22" || code == sqlstate::UNTRANSLATABLE_CHARACTER => Fault::NoSuchName,
-        Some(UNKNOWN_FUNCTION | UNKNOWN_TABLE) => Fault::Failed(format!(
-            "{text} (auth_query runs with search_path = pg_catalog: names in it must have their schema)"
-        )),
         _ => Fault::Failed(text),
     }
 }
@@ -303,8 +306,6 @@ mod tests {
         assert!(failure(&answer(4, &[row])).contains("it returns 4"));
         assert!(failure(&answer(3, &[&[Some("ann"), Some("s"), Some("soon")]])).contains("timestamptz"));
         assert_eq!(failure(&refused(sqlstate::INSUFFICIENT_PRIVILEGE)), "ERROR 42501: no");
-        assert!(failure(&refused(SqlState(*b"42883"))).contains("search_path = pg_catalog"));
-        assert!(failure(&refused(SqlState(*b"42P01"))).contains("search_path = pg_catalog"));
         assert_eq!(read(&refused(SqlState(*b"22021")), "ann"), Err(Fault::NoSuchName));
     }
 

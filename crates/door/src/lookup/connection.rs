@@ -2,6 +2,10 @@
 //!
 //! ```text
 //!   Connecting ──opened, encrypted──► LoggingIn ──ReadyForQuery──► Ready: lookups are sent, and answered in their order
+//!                                                                   │  ▲
+//!                                    a lookup's names are not known │  │ their schema has been looked for, once
+//!                                                                   ▼  │
+//!                                                                 Searching
 //! ```
 //!
 //! Promises that nothing of any client but the user's name, as a value, is ever sent. Does not know who waits for the
@@ -23,6 +27,7 @@ use wire::backend::{Fields, tag};
 use wire::{HEADER_LEN, Header, SqlState, frontend};
 
 use super::answer::{self, Answer};
+use super::search::{Resolved, Search};
 use super::target::Target;
 
 #[derive(Debug)]
@@ -35,11 +40,17 @@ pub(super) struct Connection {
     pub(super) encryption: Encryption,
     /// When it was asked for.
     pub(super) since: Time,
+    /// When its login or its search began.
+    pub(super) busy_since: Time,
     /// When it last had something to do.
     pub(super) idle_since: Time,
     /// It has answered a lookup.
     pub(super) has_answered: bool,
     pub(super) flow: Flow,
+    /// The result of its search for the schema of the query's names.
+    pub(super) resolved: Option<Resolved>,
+    /// Names of the query are not known. The next connection looks for them anew, since an administrator may have made them meanwhile.
+    pub(super) is_obsolete: bool,
     state: State,
     /// Part of a message.
     inbox: Vec<u8>,
@@ -51,6 +62,8 @@ enum State {
     LoggingIn(Box<ServerLogin>),
     /// What it owes, the oldest first.
     Ready(VecDeque<Owed>),
+    /// The schema of the query's names is looked for.
+    Searching(Search),
 }
 
 #[derive(Debug)]
@@ -70,6 +83,10 @@ pub(super) enum News {
         iterations: u32,
     },
     LoggedIn,
+    /// PostgreSQL does not know a name of the query, and a search for its schema has begun. All lookups have to be sent again.
+    Searches,
+    /// The search has ended.
+    Searched,
     /// The server refuses the login.
     Refused(Option<SqlState>, String),
     /// The oldest lookup is answered.
@@ -84,9 +101,12 @@ impl Connection {
             address,
             remote: None,
             since: now,
+            busy_since: now,
             idle_since: now,
             has_answered: false,
             flow: Flow::default(),
+            resolved: None,
+            is_obsolete: false,
             state: State::Connecting,
             inbox: Vec::new(),
         }
@@ -103,6 +123,11 @@ impl Connection {
     /// It is opened once more, to try it with TLS if it was without, and the other way round.
     pub(super) fn connect_again(&mut self) {
         (self.state, self.inbox) = (State::Connecting, Vec::new());
+    }
+
+    /// Whether it owes nothing.
+    pub(super) fn is_at_rest(&self) -> bool {
+        matches!(&self.state, State::Ready(owed) if owed.is_empty())
     }
 
     /// It is open, and encrypted if it has to be. `out` gets the startup packet.
@@ -134,7 +159,7 @@ impl Connection {
     pub(super) fn go_on_with(&mut self, keys: Keys, out: &mut Vec<u8>) -> Result<Option<Derived>, Broken> {
         match &mut self.state {
             State::LoggingIn(login) => login.go_on_with(keys, out),
-            State::Connecting | State::Ready(_) => Ok(None),
+            State::Connecting | State::Ready(_) | State::Searching(_) => Ok(None),
         }
     }
 
@@ -161,7 +186,13 @@ impl Connection {
                     let progress = login.read(&inbox, &mut at, credentials, random, out)?;
                     self.logged_in(progress, out, news)
                 }
-                State::Ready(owed) => message(owed, &inbox, &mut at, news)?,
+                State::Ready(_) | State::Searching(_) => match next_message(&inbox, &mut at)? {
+                    None => true,
+                    Some((message, body)) => {
+                        self.message(message, body, out, news)?;
+                        false
+                    }
+                },
             };
         }
         inbox.drain(..at);
@@ -189,43 +220,65 @@ impl Connection {
         }
         false
     }
+
+    /// Reads one message after the login.
+    fn message(&mut self, message: u8, body: &[u8], out: &mut Vec<u8>, news: &mut Vec<News>) -> Result<(), Broken> {
+        if matches!(message, tag::NOTICE | tag::PARAMETER_STATUS | tag::NOTIFICATION) {
+            return Ok(());
+        }
+        let fields = (message == tag::ERROR).then(|| Fields::decode(body));
+        if let Some(fields) = fields.filter(Fields::is_fatal) {
+            // The connection ends with this error.
+            return Err(Broken(words(&fields)));
+        }
+        match &mut self.state {
+            State::Connecting | State::LoggingIn(_) => unreachable!("it has logged in"),
+            State::Searching(search) => {
+                if let Some(resolved) = search.take(message, body, &self.target.query, out)? {
+                    (self.resolved, self.state) = (Some(resolved), State::Ready(VecDeque::new()));
+                    news.push(News::Searched);
+                }
+            }
+            State::Ready(owed) => match (owed.front_mut(), fields) {
+                (Some(Owed::Prepared), Some(fields)) => return Err(Broken(words(&fields))),
+                (Some(Owed::Prepared), None) => {
+                    if message == tag::READY_FOR_QUERY {
+                        owed.pop_front();
+                    }
+                }
+                (Some(Owed::Lookup(answer)), _) => {
+                    if !answer.take(message, body)? {
+                        return Ok(());
+                    }
+                    let Some(Owed::Lookup(answer)) = owed.pop_front() else { unreachable!("it is the first") };
+                    if answer.misses_names() && self.resolved.is_none() {
+                        self.state = State::Searching(Search::begin(owed.len(), out));
+                        news.push(News::Searches);
+                    } else {
+                        news.push(News::Answered(answer));
+                    }
+                }
+                (None, _) => {
+                    return Err(Broken(format!("unexpected message from server: {}", message.escape_ascii())));
+                }
+            },
+        }
+        Ok(())
+    }
 }
 
-/// Reads one message. Returns whether there is none.
-fn message(owed: &mut VecDeque<Owed>, inbox: &[u8], at: &mut usize, news: &mut Vec<News>) -> Result<bool, Broken> {
+/// The next complete message, its type and its body.
+fn next_message<'a>(inbox: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [u8])>, Broken> {
     let rest = &inbox[*at..];
-    let Some(header) = Header::parse(rest)? else { return Ok(true) };
+    let Some(header) = Header::parse(rest)? else { return Ok(None) };
     if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
         return Err(Broken("message from server is too long".to_owned()));
     }
     if rest.len() < header.total_len() {
-        return Ok(true);
+        return Ok(None);
     }
     *at += header.total_len();
-    let body = &rest[HEADER_LEN..header.total_len()];
-    if matches!(header.tag, tag::NOTICE | tag::PARAMETER_STATUS | tag::NOTIFICATION) {
-        return Ok(false);
-    }
-    let fields = (header.tag == tag::ERROR).then(|| Fields::decode(body));
-    match (owed.front_mut(), fields) {
-        // The connection ends with this, whatever it owes.
-        (_, Some(fields)) if fields.is_fatal() => return Err(Broken(words(&fields))),
-        (Some(Owed::Prepared), Some(fields)) => return Err(Broken(words(&fields))),
-        (Some(Owed::Prepared), None) => {
-            if header.tag == tag::READY_FOR_QUERY {
-                owed.pop_front();
-            }
-        }
-        (Some(Owed::Lookup(answer)), _) => {
-            if answer.take(header.tag, body)?
-                && let Some(Owed::Lookup(answer)) = owed.pop_front()
-            {
-                news.push(News::Answered(answer));
-            }
-        }
-        (None, _) => return Err(Broken(format!("unexpected message from server: {}", header.tag.escape_ascii()))),
-    }
-    Ok(false)
+    Ok(Some((header.tag, &rest[HEADER_LEN..header.total_len()])))
 }
 
 /// As PgBouncer writes a server's error into the log.

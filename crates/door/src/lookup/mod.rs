@@ -5,6 +5,7 @@
 //!   waiting     which logins wait for which lookup
 //!   connection  one connection for each lookup database: its login, what it owes
 //!   answer      a lookup's messages, and what its answer says       timestamp   until when a password is valid
+//!   search      the schema of names that the query has without one
 //!   cache       what was said last, for when the database cannot be reached
 //! ```
 //!
@@ -21,6 +22,7 @@ mod connection;
 mod opening;
 #[cfg(test)]
 mod random_worlds;
+mod search;
 mod target;
 mod timestamp;
 mod waiting;
@@ -33,14 +35,12 @@ use auth::Secret;
 use connections::Broken;
 use connections::channel::Channel;
 use connections::databases::Database;
-use connections::encryption::is_alike;
 use connections::server_login::{Credentials, Derived, WRONG_PASSWORD_TYPE};
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::work::{Done, Job};
-use settings::TlsSettings;
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, Time, limits};
@@ -50,8 +50,9 @@ use crate::kinds::Kinds;
 use answer::{Answer, Fault, Found};
 use cache::Cache;
 use connection::{Connection, News};
+use search::Resolved;
 
-use target::{Route, Target, is_same_place};
+use target::{Route, Target};
 use waiting::Waiting;
 
 /// What comes of a lookup for one login.
@@ -331,7 +332,9 @@ impl Lookups {
         let connects = match site.conn.map(|conn| &connections[conn]) {
             None if site.waiting.has_pending() => Some(site.health.retry_at()),
             None => None,
-            Some(connection) if !connection.is_ready() => Some(connection.since + connect_timeout(site, turn.settings)),
+            Some(connection) if !connection.is_ready() => {
+                Some(connection.busy_since + connect_timeout(site, turn.settings))
+            }
             Some(connection) if site.waiting.is_empty() => {
                 servers.server_idle_timeout.map(|timeout| connection.idle_since + timeout)
             }
@@ -363,7 +366,7 @@ impl Lookups {
             let connection = &self.connections[conn];
             let is_hung = site.waiting.sent_at().is_some_and(|at| at + limits::LOOKUP_WAIT <= turn.now);
             let is_idle = |timeout: Duration| connection.idle_since + timeout <= turn.now;
-            if !connection.is_ready() && connection.since + connect_timeout(site, turn.settings) <= turn.now {
+            if !connection.is_ready() && connection.busy_since + connect_timeout(site, turn.settings) <= turn.now {
                 self.lost(turn, conn, "connect timeout", Loss::Down);
             } else if is_hung {
                 self.lost(turn, conn, "auth_query is not answered", Loss::Down);
@@ -430,6 +433,10 @@ impl Lookups {
         for news in news {
             self.heard(turn, conn, &target, news);
         }
+        let connection = self.connections.get(conn);
+        if connection.is_some_and(|connection| connection.is_obsolete && connection.is_at_rest()) {
+            self.close_of(turn, &target, Level::Log, "auth_query has names that are not known");
+        }
         match outcome {
             Ok(()) => self.advance(turn, &target),
             Err(Broken(why)) if why == WRONG_PASSWORD_TYPE => self.lost(turn, conn, &why, Loss::Refused),
@@ -443,7 +450,11 @@ impl Lookups {
                 let job = Job::DeriveKeys { password, salt, iterations };
                 turn.actions.push(Action::Compute { conn, job });
             }
-            News::LoggedIn => self.connections[conn].idle_since = turn.now,
+            News::LoggedIn | News::Searched => self.connections[conn].idle_since = turn.now,
+            News::Searches => {
+                self.connections[conn].busy_since = turn.now;
+                self.sites.get_mut(target).expect("a connection has its site").waiting.unsend();
+            }
             News::Refused(Some(code), words) if self.retries(conn, code) => {
                 self.connect_again(turn, conn, &format!("server login failed: {words}"));
             }
@@ -461,6 +472,8 @@ impl Lookups {
         let (user, sent_at, logins) = site.waiting.answered().expect("every lookup that is owed was sent");
         let connection = &mut self.connections[conn];
         (connection.idle_since, connection.has_answered) = (turn.now, true);
+        let misses_names = answer.misses_names();
+        connection.is_obsolete |= misses_names;
         let outcome = match answer.judge(&user, sent_at) {
             Ok(found) => {
                 let ttl = turn.settings.global.login.auth_cache_ttl;
@@ -469,7 +482,10 @@ impl Lookups {
                 Outcome::of(found.as_ref(), sent_at)
             }
             Err(Fault::NoSuchName) => Outcome::Unknown,
-            Err(Fault::Failed(why)) => {
+            Err(Fault::Failed(mut why)) => {
+                if let Some(Resolved::Nowhere(reason)) = connection.resolved.as_ref().filter(|_| misses_names) {
+                    why = format!("{why} ({reason})");
+                }
                 self.tell(turn, conn, Level::Error, Topic::General, format!("auth_query failed: {why}"));
                 Outcome::Wrong
             }
@@ -538,29 +554,6 @@ impl Lookups {
         self.tell(turn, conn, level, Topic::Disconnections, format!("closing because: {why} (age={age}s)"));
         turn.actions.push(Action::Close { conn, last_words: false });
         self.connections.remove(conn);
-    }
-
-    /// Takes new settings, `old` those of TLS before: a lookup database that is another one now, or has to be reached in another way,
-    /// is asked anew.
-    pub(super) fn configure(&mut self, turn: &mut Turn<'_>, old: &TlsSettings) {
-        for target in self.sites.keys().cloned().collect::<Vec<_>>() {
-            let site = &self.sites[&target];
-            let found = turn.settings.database(&target.database);
-            let is_same = found.is_some_and(|found| {
-                is_same_place(&found, &site.database)
-                    && secret_of(&target, &found, turn.settings) == site.secret
-                    && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
-            });
-            if is_same && !self.is_left(turn, site) {
-                self.arm(turn, &target);
-                continue;
-            }
-            let logins = site.waiting.all();
-            self.outcomes.extend(logins.into_iter().map(|(login, _)| (login, Outcome::Again)));
-            self.cache.forget(&target);
-            let why = if is_same { "obsolete connection" } else { "database configuration changed" };
-            self.remove_site(turn, &target, why);
-        }
     }
 
     fn tell(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {

@@ -1,16 +1,19 @@
-//! How a lookup's connection is opened: encrypted as `server_tls_sslmode` says, and tried the other way where libpq would.
+//! How a lookup's connection is opened: encrypted as `server_tls_sslmode` says, and tried the other way where libpq would. After a reload, the
+//! connections that would be opened in another way are closed.
 
 use std::sync::Arc;
 
 use connections::databases::{Address, Host};
-use connections::encryption::Next;
+use connections::encryption::{Next, is_alike};
 use machine::Secured;
 use machine::action::Action;
 use machine::observe::{Ends, Level, Topic};
+use settings::TlsSettings;
 use units::ConnId;
 use wire::SqlState;
 
-use super::{Lookups, Loss, Site, Turn};
+use super::target::is_same_place;
+use super::{Lookups, Loss, Outcome, Site, Turn, secret_of};
 
 impl Lookups {
     /// The connection is open.
@@ -37,6 +40,29 @@ impl Lookups {
             let remote = connection.remote.as_ref();
             remote.is_some_and(|remote| turn.settings.orders.addresses.have_left(&connection.address, remote))
         })
+    }
+
+    /// Takes new settings, `old` those of TLS before: a lookup database that is another one now, or has to be reached in another way,
+    /// is asked anew.
+    pub(crate) fn configure(&mut self, turn: &mut Turn<'_>, old: &TlsSettings) {
+        for target in self.sites.keys().cloned().collect::<Vec<_>>() {
+            let site = &self.sites[&target];
+            let found = turn.settings.database(&target.database);
+            let is_same = found.is_some_and(|found| {
+                is_same_place(&found, &site.database)
+                    && secret_of(&target, &found, turn.settings) == site.secret
+                    && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
+            });
+            if is_same && !self.is_left(turn, site) {
+                self.arm(turn, &target);
+                continue;
+            }
+            let logins = site.waiting.all();
+            self.outcomes.extend(logins.into_iter().map(|(login, _)| (login, Outcome::Again)));
+            self.cache.forget(&target);
+            let why = if is_same { "obsolete connection" } else { "database configuration changed" };
+            self.remove_site(turn, &target, why);
+        }
     }
 
     /// Does the next thing before the login, or begins that.

@@ -261,6 +261,45 @@ fn a_database_that_is_down_is_told_and_lets_nobody_in() {
     assert!(setting.console("ann", "changed").is_ok() && setting.console("old", "right").is_ok());
 }
 
+/// As tutorials and operators write it: `user_lookup($1)`, in schema public or in one of the role's search_path.
+#[test]
+fn a_function_without_its_schema_is_found_where_no_stranger_may_create() {
+    let setting = Setting::new(&[("auth_query", "select name, secret from user_lookup($1)")]);
+    setting.change("alter function auth.user_lookup(text) set schema public");
+    let anew = || {
+        setting
+            .change("select pg_terminate_backend(pid) from pg_stat_activity where application_name like '%auth_query%'")
+    };
+    let refused = |why: &str| {
+        anew();
+        let text = setting.through("ann", "right").expect_err(why);
+        assert!(text.contains("bouncer config error"), "{text}");
+        eventually(why, || setting.pooler.log().contains(why));
+    };
+    assert!(setting.through("ann", "right").is_ok(), "{}", setting.pooler.log());
+    assert!(setting.through("ann", "wrong").is_err());
+    setting.change("grant create on schema public to old");
+    refused("schema public has the query's names, but other roles may create objects in it");
+    setting.change("revoke create on schema public from old");
+    assert!(setting.through("ann", "right").is_ok(), "a new connection looks again: {}", setting.pooler.log());
+    setting.change(
+        "create schema \"odd, one\"; alter role asker in database postgres set search_path = none, \"odd, one\";
+         alter role asker set search_path = public; grant usage on schema \"odd, one\" to asker",
+    );
+    refused("no schema in the search_path of auth_user has the query's names: \"odd, one\"");
+    setting.change("alter function public.user_lookup(text) set schema \"odd, one\"");
+    assert!(setting.through("ann", "right").is_ok(), "{}", setting.pooler.log());
+    // A stranger who makes another one gets nobody in, and nobody in his place.
+    setting.change(
+        "alter role asker in database postgres set search_path = stranger, \"odd, one\";
+         create schema stranger authorization old; grant usage on schema stranger to asker; set role old;
+         create function stranger.user_lookup(text) returns table(name text, secret text) language sql as
+             $$ select $1, 'known' $$",
+    );
+    refused("several schemas have the query's names, write the one that is meant: stranger, \"odd, one\"");
+    assert!(setting.through("ann", "known").is_err());
+}
+
 #[test]
 fn what_is_wrong_with_a_query_is_in_the_log_alone() {
     let setting = Setting::new(&[("auth_query", "select name, secret from user_lookup($1)")]);
@@ -268,7 +307,7 @@ fn what_is_wrong_with_a_query_is_in_the_log_alone() {
     assert!(text.contains("bouncer config error"), "{text}");
     let why = "auth_query failed: ERROR 42883: function user_lookup(unknown) does not exist";
     eventually("the log says why", || setting.pooler.log().contains(why));
-    let advice = "names in it must have their schema";
+    let advice = "no schema in the search_path of auth_user has the query's names: public";
     eventually(advice, || setting.pooler.log().contains(advice));
     let log = setting.pooler.log();
     assert!(!log.contains("of asker") && !log.contains("SCRAM-SHA-256$"), "secrets are in no log");
