@@ -80,10 +80,12 @@ impl Contestant {
     }
 }
 
-/// pgweir tells the PgBouncer whose console it speaks, and itself in parentheses: here it is itself that counts.
-fn own_version(line: &str) -> &str {
-    let inner = line.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(inner, _)| inner);
-    inner.filter(|inner| inner.starts_with("pgweir ")).unwrap_or(line)
+/// pgweir prints the version of the PgBouncer whose console it has first, and then its own. Earlier ones have both in one line.
+fn own_version(printed: &str) -> &str {
+    let first = printed.lines().next().unwrap_or_default();
+    let inner = first.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(inner, _)| inner);
+    let own = inner.into_iter().chain(printed.lines()).find(|words| words.starts_with("pgweir "));
+    own.unwrap_or(first)
 }
 
 /// A folder for one run or for one part of it, which the unprivileged user can read, and that user.
@@ -276,7 +278,9 @@ mod tests {
 
     #[test]
     fn each_program_is_called_by_its_own_name() {
+        assert_eq!(own_version("PgBouncer 1.25.2\npgweir 0.1.0\nfeatures: pam"), "pgweir 0.1.0");
         assert_eq!(own_version("PgBouncer 1.25.2 (pgweir 0.1.0)"), "pgweir 0.1.0");
+        assert_eq!(own_version("PgBouncer 1.24.1\nlibevent 2.1.12-stable"), "PgBouncer 1.24.1");
         assert_eq!(own_version("PgBouncer 1.24.1"), "PgBouncer 1.24.1");
         assert_eq!(own_version("PgBouncer 1.24.1 (Debian)"), "PgBouncer 1.24.1 (Debian)");
         let direct = Contestant::direct();

@@ -1,7 +1,8 @@
 //! The tables of `SHOW`: one file for each, with its columns and how its rows are made from a [`ShowInput`].
 //!
-//! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`); pgweir's own columns
-//! come after them. Rows are ordered by name, so that two answers can be compared.
+//! PgBouncer's tables have PgBouncer's columns in their order and types, and no more
+//! (`//= pgbouncer usage.md#show-commands`): programs read them by number. pgweir's own columns are in tables of its own. Rows are ordered by
+//! name, so that two answers can be compared.
 
 mod show_activity;
 mod show_classes;
@@ -23,10 +24,12 @@ mod show_lists;
 mod show_locks;
 mod show_mem;
 mod show_peers;
+mod show_pgweir;
 mod show_pins;
 mod show_pools;
 mod show_queries;
 mod show_servers;
+mod show_sessions;
 mod show_sizing;
 mod show_sockets;
 mod show_state;
@@ -92,10 +95,14 @@ shows! {
         DnsHosts "DNS_HOSTS" Nothing Some(show_dns::hosts);
         DnsZones "DNS_ZONES" Nothing Some(show_dns::zones);
         State "STATE" Nothing Some(show_state::table);
+        /// Not in PgBouncer: pgweir's version, and what it has lost.
+        Pgweir "PGWEIR" Nothing Some(show_pgweir::table);
         /// Not in PgBouncer: one row for each worker.
         Workers "WORKERS" Pools Some(show_workers::table);
     ]
     [
+        /// Not in PgBouncer: the rows of SHOW CLIENTS, with their class and fidelity.
+        Sessions "SESSIONS" Connections Some(show_sessions::table);
         /// Not in PgBouncer: the classes of clients, their limits and counts.
         Classes "CLASSES" Pools Some(show_classes::table);
         /// Not in PgBouncer: one row for each lane of a pool's queue.

@@ -178,7 +178,8 @@ impl Command {
             }
             return Order::parse(first, argument).map(Command::Order);
         }
-        if first.eq_ignore_ascii_case("SHOW") {
+        // PgBouncer has both words for it.
+        if first.eq_ignore_ascii_case("SHOW") || first.eq_ignore_ascii_case("SELECT") {
             return Shown::parse(text.trim_start().strip_prefix(first)?).map(Command::Show);
         }
         let second = words.next().unwrap_or_default();
@@ -207,6 +208,7 @@ mod tests {
     use super::*;
     use crate::admin::Show;
 
+    // tidy: a table
     #[test]
     fn a_table_of_texts() {
         let show = |show| Some(Command::Show(Shown::all(show)));
@@ -216,6 +218,10 @@ mod tests {
         let table = [
             ("show pools", show(Show::Pools)),
             ("SHOW POOLS;", show(Show::Pools)),
+            ("select pools", show(Show::Pools)),
+            ("SELECT Pools;", show(Show::Pools)),
+            ("select 1", None),
+            ("select * from pools", None),
             ("  Show\t\n pools ; ", show(Show::Pools)),
             ("show classes", show(Show::Classes)),
             ("show pins", show(Show::Pins)),

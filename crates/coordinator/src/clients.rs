@@ -27,13 +27,7 @@ impl Clients {
 
     /// Whether one more may come. An error says which limit is reached.
     //= pgbouncer config.md#max_client_conn
-    pub(crate) fn admit(
-        &self,
-        settings: &Settings,
-        key: &PoolKey,
-        user: &Arc<str>,
-        console: bool,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, settings: &Settings, key: &PoolKey, user: &Arc<str>) -> Result<(), Refusal> {
         let full = |limit: u32, count: u32| limit > 0 && count >= limit;
         let pools = &settings.global.pools;
         if full(pools.max_client_conn, self.0.all()) {
@@ -42,7 +36,7 @@ impl Clients {
         let database =
             settings.database(&key.database).and_then(|database| database.settings.max_db_client_connections);
         let database_max = database.unwrap_or(pools.max_db_client_connections);
-        if !console && full(database_max, self.0.of_database(&key.database)) {
+        if full(database_max, self.0.of_database(&key.database)) {
             return Err(Refusal::MaxDbClientConnections);
         }
         let own = settings.users.get(&**user).and_then(|user| user.max_user_client_connections);

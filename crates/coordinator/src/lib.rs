@@ -244,7 +244,7 @@ impl Coordinator {
             return Err(Refusal::ShuttingDown);
         }
         if !exempt {
-            self.clients.admit(&self.settings, key, user, console)?;
+            self.clients.admit(&self.settings, key, user)?;
         }
         Ok(())
     }

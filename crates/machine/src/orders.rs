@@ -69,6 +69,12 @@ impl Orders {
         self.databases.get(name).copied().unwrap_or_default()
     }
 
+    /// Whether a database is paused by its name.
+    #[must_use]
+    pub fn has_paused_databases(&self) -> bool {
+        self.databases.values().any(|own| own.paused)
+    }
+
     /// Changes what was ordered for a database by its name, or, without one, for all.
     pub fn change(&mut self, database: Option<&str>, change: impl FnOnce(&mut DatabaseOrders)) {
         match database {

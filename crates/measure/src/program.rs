@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const LISTENS_EVERY: Duration = Duration::from_millis(10);
 const ENDS_EVERY: Duration = Duration::from_millis(5);
 
-/// The first line that `PROGRAM --version` says.
+/// What `PROGRAM --version` prints.
 ///
 /// # Errors
 /// It cannot be run, or says nothing.
@@ -22,8 +22,8 @@ pub fn version(program: &Path) -> Result<String, String> {
     let output = Command::new(program).arg("--version").output();
     let output = output.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let first = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-    Ok(first.ok_or_else(|| format!("{} --version says nothing", program.display()))?.to_owned())
+    let printed = Some(text.trim()).filter(|text| !text.is_empty());
+    Ok(printed.ok_or_else(|| format!("{} --version says nothing", program.display()))?.to_owned())
 }
 
 /// Places a program where every user may run it: the original may be where contestants cannot reach it, and a build may replace it.

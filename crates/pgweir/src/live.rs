@@ -155,7 +155,7 @@ impl Pooler for Live {
     }
 
     fn history(&self) -> Option<Arc<Mutex<History>>> {
-        self.watched.history().cloned()
+        self.watched.history_for_page().cloned()
     }
 
     fn rights(&self, user: &str, mark: u64, from: Option<IpAddr>) -> Option<Rights> {
@@ -167,7 +167,7 @@ impl Pooler for Live {
     fn about(&self) -> About {
         let interval = self.settings().and_then(|settings| settings.global.observing.observe_interval);
         let interval = interval.map_or(0.0, |interval| interval.as_secs_f64());
-        About { version: control::version::text().to_owned(), host: own_name(), interval }
+        About { version: control::version::full(), host: own_name(), interval }
     }
 }
 

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Invocation::Version) => {
-            println!("{}\n{}", control::version::text(), settings::features());
+            println!("{}\npgweir {}\n{}", control::version::text(), control::version::PGWEIR, settings::features());
             ExitCode::SUCCESS
         }
         Ok(Invocation::Serve { file, flags }) => match cli::meant(&file).filter(|_| !file.exists()) {

@@ -265,7 +265,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     }
     let meeting = upgrade::await_successor(&config, &handle, sender.clone());
     announce(&handle);
-    watched.know(handle.clone(), observer.history());
+    watched.know(handle.clone(), observer.history(), observer.is_looked_at());
     let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, observer);
     let mut steward = Steward::new(plane, load, loaded);
     watched.begin(sender, steward.readiness());
@@ -329,7 +329,7 @@ fn announce(handle: &Handle) {
     for listening in handle.listening() {
         say(format!("listening on {listening}"));
     }
-    say(format!("process up: {}, {} workers", control::version::text(), handle.workers()));
+    say(format!("process up: {}, {} workers", control::version::full(), handle.workers()));
     let let_go = announce::announce().and_then(|()| if daemon::is_child() { daemon::let_go() } else { Ok(()) });
     if let Err(why) = let_go {
         handle.log().say(Level::Error, format!("cannot let go of the terminal: {why}"));

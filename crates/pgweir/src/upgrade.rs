@@ -26,7 +26,7 @@ fn path(config: &Config) -> Option<PathBuf> {
 /// It does not hand over, or cannot be asked.
 pub(crate) fn ask(config: &Config) -> Result<Option<Succession>, String> {
     let path = path(config).ok_or("an online restart (-R) needs unix_socket_dir, a directory")?;
-    match Succession::ask(&path, &control::version::text()) {
+    match Succession::ask(&path, &control::version::full()) {
         Ok(succession) => Ok(Some(succession)),
         Err(Refused::Nobody) => Ok(None),
         Err(Refused::No(why)) => Err(format!("the running process does not hand over: {why}")),
@@ -81,7 +81,7 @@ impl Overseer for Steward {
 pub(crate) fn await_successor(config: &Config, handle: &Handle, control: Sender<ControlEvent>) -> Option<Meeting> {
     let path = path(config)?;
     let steward = Steward { control: Mutex::new(control) };
-    match predecessor::listen(&path, &control::version::text(), handle.clone(), Arc::new(steward)) {
+    match predecessor::listen(&path, &control::version::full(), handle.clone(), Arc::new(steward)) {
         Ok(meeting) => Some(meeting),
         Err(error) => {
             let text = format!("no online restart (-R) will be possible: cannot listen on {}: {error}", path.display());

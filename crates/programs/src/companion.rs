@@ -56,11 +56,9 @@ pub fn agree(program: &Path) -> Result<(), String> {
     }
 }
 
-/// `PgBouncer 1.25.2 (pgweir 0.1.0)` or `pgweir-bench 0.1.0`: the last word of the first line.
+/// Of the line `pgweir 0.1.0` or `pgweir-bench 0.1.0`.
 fn version_in(said: &str) -> Option<&str> {
-    let line = said.lines().next()?;
-    let (_, after) = line.rsplit_once("pgweir")?;
-    after.split_whitespace().next_back().map(|word| word.trim_end_matches(')'))
+    said.lines().find(|line| line.starts_with("pgweir"))?.split_whitespace().nth(1)
 }
 
 #[cfg(test)]
@@ -72,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_version_is_read_of_both_programs() {
-        assert_eq!(version_in("PgBouncer 1.25.2 (pgweir 0.1.0)\nfeatures: no pam\n"), Some("0.1.0"));
+        assert_eq!(version_in("PgBouncer 1.25.2\npgweir 0.1.0\nfeatures: no pam\n"), Some("0.1.0"));
         assert_eq!(version_in("pgweir-bench 0.2.0\n"), Some("0.2.0"));
         assert_eq!(version_in("PgBouncer 1.25.2\n"), None);
         assert_eq!(version_in(""), None);

@@ -323,7 +323,7 @@ const ACTIVITY: Shape = Shape {
     sort: None,
 };
 const CLIENTS: Shape = Shape {
-    show: "CLIENTS",
+    show: "SESSIONS",
     columns: &["id", "state", "wait", "database", "user", "addr", "port", "class", "request_time", "connect_time"],
     wide: Some("application_name"),
     key: &["id"],

@@ -95,7 +95,7 @@ impl Program {
     }
 
     fn asked(path: &Path) -> Option<Self> {
-        let version = program::version(path).ok()?.strip_prefix("PgBouncer ")?.to_owned();
+        let version = program::version(path).ok()?.lines().next()?.strip_prefix("PgBouncer ")?.to_owned();
         Some(Self { name: "pgbouncer", path: path.to_owned(), version, _file: None })
     }
 }

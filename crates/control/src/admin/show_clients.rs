@@ -1,41 +1,21 @@
 //! `SHOW CLIENTS`: one row for each client that has logged in, the console's own among them.
 //= pgbouncer usage.md#show-clients
 
-use connections::databases::CONSOLE_DATABASE;
 use machine::snapshot::ClientSnapshot;
 use machine::{Peer, Snapshot};
 
 use super::socket::{self, Side, Socket};
 use crate::show_input::{Pointer, ShowInput};
-use crate::table::{Column, Table, text};
+use crate::table::Table;
 use crate::time_of_day::TimesOfDay;
 
-const COLUMNS: &[Column] = &{
-    let mut columns = [text("pool_fidelity"); socket::COLUMNS.len() + 2];
-    let (first, _) = columns.split_at_mut(socket::COLUMNS.len());
-    first.copy_from_slice(socket::COLUMNS);
-    // The class of its latest transaction.
-    columns[socket::COLUMNS.len() + 1] = text("class");
-    columns
-};
-
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    let mut table = Table::new(COLUMNS);
+    let mut table = Table::new(socket::COLUMNS);
     table.reserve(input.connections().0);
     let times = TimesOfDay::seen_from(&input.now);
     for snapshot in input.snapshots {
         for client in &snapshot.clients {
-            table.write(|row| {
-                socket(input, &times, snapshot, client).write("", row);
-                match client.ties.fidelity {
-                    Some(fidelity) => row.text(fidelity.as_str()),
-                    None => row.null(),
-                };
-                match *client.key.database == *CONSOLE_DATABASE {
-                    false => row.text(&input.settings.classes.class(client.class).name),
-                    true => row.null(),
-                };
-            });
+            table.write(|row| socket(input, &times, snapshot, client).write("", row));
         }
     }
     table

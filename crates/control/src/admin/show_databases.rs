@@ -26,8 +26,6 @@ const COLUMNS: &[Column] = &[
     int("current_client_connections"),
     int("paused"),
     int("disabled"),
-    // Not in PgBouncer.
-    text("pool_fidelity"),
 ];
 
 /// Connections of a database over all its pools.
@@ -80,7 +78,6 @@ fn row(input: &ShowInput<'_>, database: &Database, current: Current) -> Vec<Valu
         count(current.clients),
         count(u8::from(orders.paused)),
         count(u8::from(orders.disabled)),
-        database.settings.pool_fidelity.map(|fidelity| fidelity.as_str().to_owned()),
     ]
 }
 
@@ -104,6 +101,5 @@ fn console_row(input: &ShowInput<'_>, current: Current) -> Vec<Value> {
         count(current.clients),
         count(0),
         count(0),
-        None,
     ]
 }

@@ -1,7 +1,5 @@
 //! `SHOW LISTS`: how many there are of each kind of object.
 //!
-//! The last row is not in PgBouncer: how many lines of the log were lost.
-//!
 //! PgBouncer's `free_…` are unused objects of its allocator. pgweir has no such allocator and shows 0, as for
 //! everything else that it does not have.
 //= pgbouncer usage.md#show-lists
@@ -41,7 +39,6 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         ("dns_zones", input.names.zones.len()),
         ("dns_queries", input.names.lookups),
         ("dns_pending", 0),
-        ("log_lines_lost", usize::try_from(input.log_lines_lost).unwrap_or(usize::MAX)),
     ];
     let mut table = Table::new(COLUMNS);
     for (list, items) in items {

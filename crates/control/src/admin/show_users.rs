@@ -18,8 +18,6 @@ const COLUMNS: &[Column] = &[
     int("current_connections"),
     int("max_user_client_connections"),
     int("current_client_connections"),
-    // Not in PgBouncer.
-    text("pool_fidelity"),
 ];
 
 /// Users by name. A failed login of an unknown user does not make it appear here.
@@ -64,7 +62,6 @@ fn row(input: &ShowInput<'_>, name: &str, servers_now: Value, clients_now: Value
         servers_now,
         count(user.max_user_client_connections.unwrap_or(settings.global.pools.max_user_client_connections)),
         clients_now,
-        user.pool_fidelity.map(|fidelity| fidelity.as_str().to_owned()),
     ]
 }
 

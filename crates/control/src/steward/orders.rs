@@ -109,6 +109,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Order::Pause(None) | Order::Suspend if Standstill::of(&self.orders) != Standstill::None => {
                 return Err("already suspended/paused".to_owned());
             }
+            // As in PgBouncer: a RESUME of all databases would leave it open which of them stay paused.
+            Order::Suspend if self.orders.has_paused_databases() => {
+                return Err("cannot suspend with paused databases".to_owned());
+            }
             Order::Suspend if self.plane.has_predecessor() => {
                 return Err("the process before this one still serves clients, whom SUSPEND would not reach".to_owned());
             }
