@@ -127,6 +127,13 @@ pub const POOL_WAIT: (&str, &str) = ("Pool", "Server");
 /// What a backend that runs and waits for nothing does.
 pub const CPU: (&str, &str) = ("CPU", "CPU");
 
+/// Whether a process waits for something to do: WAL senders and other processes of PostgreSQL are `active` then, too.
+//= pg18 monitoring-stats#WAIT-EVENT-ACTIVITY-TABLE
+fn is_for_work(wait: &WaitEvent) -> bool {
+    // A logical WAL sender's is of class Client. Its last letters depend on the version.
+    wait.class == "Activity" || wait.event.eq_ignore_ascii_case("WalSenderWaitForWal")
+}
+
 impl Row {
     #[must_use]
     pub fn pid(&self) -> Option<i32> {
@@ -152,6 +159,7 @@ impl Row {
         match (backend.state?, &backend.wait) {
             (State::Active | State::FastpathFunctionCall, None) => Some(CPU),
             (State::Idle | State::Disabled | State::Other, _) | (_, None) => None,
+            (_, Some(wait)) if is_for_work(wait) => None,
             (_, Some(WaitEvent { class, event })) => Some((class, event)),
         }
     }

@@ -195,6 +195,9 @@ mod tests {
             row(5, client, State::IdleInFailedTransaction, Some(("Client", "ClientRead")), &blocking),
             row(6, "walsender", State::Active, Some(("Tomorrow", "New")), &blocking),
             row(7, "autovacuum worker", State::Active, Some(("IO", "DataFileRead")), &blocking),
+            // These have nothing to do.
+            row(8, "walsender", State::Active, Some(("Activity", "WalSenderMain")), &blocking),
+            row(9, "walsender", State::Active, Some(("Client", "WalSenderWaitForWAL")), &blocking),
         ];
         let pool = Pool { waiting: 40, ..Pool::default() };
         let pools = [(PoolKey { database: "shop".into(), user: "app".into() }, pool)].into();
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!(tally.waits, waits.into());
         let seconds = Duration::from_secs;
         let ages =
-            OldestAges { transaction: seconds(50), idle_in_transaction: seconds(5), query: seconds(20), xmin: 600 };
+            OldestAges { transaction: seconds(50), idle_in_transaction: seconds(5), query: seconds(20), xmin: 900 };
         let expected = ServerTally {
             blocked_clients: 0,
             blocked: 3,
