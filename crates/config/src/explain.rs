@@ -11,7 +11,7 @@ use auth::Secret;
 use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 use machine::Settings;
 use queueing::classes::{Class, Classes, Long, Overflow, Rate};
-use settings::{AuthType, PoolMode, PoolSize, SslMode};
+use settings::{AuthType, ObserveWhen, PoolMode, PoolSize, SslMode};
 
 use crate::config::Config;
 use crate::demand::{self, Demand};
@@ -31,6 +31,7 @@ pub fn explain(config: &Config) -> String {
     classes(&mut page, config);
     connections(&mut page, &config.pooling);
     times(&mut page, &config.pooling);
+    watching(&mut page, &config.pooling);
     page.0
 }
 
@@ -76,6 +77,28 @@ fn clients(page: &mut Page, config: &Config) {
     match config.pooling.global.pools.max_client_conn {
         0 => page.line(format_args!("as many clients as there are file descriptors")),
         limit => page.line(format_args!("{} at a time", counted(u64::from(limit), "client"))),
+    }
+}
+
+fn watching(page: &mut Page, settings: &Settings) {
+    let (console, observing) = (&settings.global.console, &settings.global.observing);
+    page.heading("Watching");
+    for address in &console.http_listen {
+        let live = if console.http_page { ", and the live page" } else { "" };
+        page.line(format_args!("metrics, /live and /ready by HTTP on {address}{live}"));
+    }
+    match (observing.observe_interval, observing.observe_when) {
+        (None, _) => page.line(format_args!("PostgreSQL is not asked what its backends do: observe_interval is 0")),
+        (Some(interval), when) => {
+            let when = match when {
+                ObserveWhen::Always => "always",
+                ObserveWhen::Trouble => "while something is slow or somebody looks",
+            };
+            let every = seconds(interval);
+            page.line(format_args!(
+                "one connection to each PostgreSQL server asks every {every} what its backends do: {when}"
+            ));
+        }
     }
 }
 
@@ -392,6 +415,12 @@ fn times(page: &mut Page, settings: &Settings) {
     }
     if servers.server_lifetime.is_zero() {
         page.line(format_args!("every server is closed after its first use: server_lifetime is 0"));
+    }
+    if servers.server_max_uses > 0 {
+        page.line(format_args!(
+            "a server that was given to clients {} times is closed: server_max_uses",
+            servers.server_max_uses
+        ));
     }
     let waits_for_ever = waiting.query_wait_timeout.is_none();
     if waits_for_ever {

@@ -112,6 +112,8 @@ fn ours(config: &Config) -> Vec<String> {
             ("max_pinned", own.max_pinned.is_some()),
             ("pool_fidelity", own.pool_fidelity.is_some()),
             ("pool_size=auto", own.pool_size == Some(PoolSize::Auto)),
+            ("server_idle_timeout", own.server_idle_timeout.is_some()),
+            ("server_max_uses", own.server_max_uses.is_some()),
             ("stable_backend_pid", own.stable_backend_pid.is_some()),
         ];
         found.extend(
@@ -123,6 +125,8 @@ fn ours(config: &Config) -> Vec<String> {
             ("max_pinned", own.max_pinned.is_some()),
             ("pool_fidelity", own.pool_fidelity.is_some()),
             ("pool_size=auto", own.pool_size == Some(PoolSize::Auto)),
+            ("server_idle_timeout", own.server_idle_timeout.is_some()),
+            ("server_max_uses", own.server_max_uses.is_some()),
             ("stable_backend_pid", own.stable_backend_pid.is_some()),
         ];
         found.extend(names.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| format!("[users] {user}: {name}")));
@@ -215,8 +219,14 @@ fn different(config: &Config) -> Vec<String> {
             "who guesses passwords is answered ever later, up to 5 s (auth_failure_delay = 0)",
         ),
         (
+            global.observing.observe_interval.is_some(),
+            "while something is slow or somebody looks, one connection more to each PostgreSQL server asks what its backends do (observe_when, \
+             observe_interval = 0)",
+        ),
+        (
             global.login.auth_user.is_some() && own_query,
-            "auth_query is run with search_path = pg_catalog: what it calls needs its schema's name",
+            "auth_query is run with search_path = pg_catalog; names that it has without their schema are looked for in auth_user's search_path, \
+             and used where no stranger may create objects",
         ),
         (
             !global.login.auth_hba_file.is_empty(),
@@ -226,7 +236,10 @@ fn different(config: &Config) -> Vec<String> {
             global.tls.client_tls_sslmode != SslMode::Disable || global.tls.server_tls_sslmode != SslMode::Disable,
             "TLS below 1.2 and encrypted keys are refused",
         ),
-        (true, "SHOW VERSION and -V: PgBouncer's version, then pgweir's in parentheses"),
+        (
+            true,
+            "SHOW VERSION and the first line of -V have PgBouncer's version; pgweir's is in SHOW PGWEIR and in the second line",
+        ),
         (true, "-R takes over from a running pgweir only, without a pause"),
     ];
     table.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned()).collect()

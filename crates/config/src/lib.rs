@@ -28,6 +28,7 @@ pub mod demand;
 mod encryption;
 pub mod entry;
 pub mod explain;
+mod hints;
 mod import;
 pub mod ini;
 pub mod load;

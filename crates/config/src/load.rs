@@ -22,7 +22,7 @@ use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
 use crate::settings::{self, Values};
-use crate::{access, databases, reach, rules, sense, support, userlist, users};
+use crate::{access, databases, hints, reach, rules, sense, support, userlist, users};
 use ::settings::value::{Kind, Value};
 use ::settings::{Key, TABLE, table};
 
@@ -258,7 +258,11 @@ impl Draft {
 
     pub(crate) fn setting(&mut self, place: Place, name: &str, text: &str) {
         let Some(setting) = table::find(name) else {
-            let problem = Problem::unknown(&place, name, "a setting of [pgbouncer]", &table::known_names());
+            let what = "a setting of [pgbouncer]";
+            let problem = match hints::of_name(name) {
+                Some(hint) => Problem::error(&place, name, "an unknown name".to_owned(), format!("{what}; {hint}")),
+                None => Problem::unknown(&place, name, what, &table::known_names()),
+            };
             return self.problems.push(problem);
         };
         if text.is_empty() && !setting.kind.takes_empty() {
@@ -270,6 +274,8 @@ impl Draft {
         match setting.kind.read(text) {
             Ok(value) => self.values.set(setting.key, value, Some(place)),
             Err(expected) => {
+                let hint = hints::of_value(setting.kind, text).map(|hint| format!("; {hint}"));
+                let expected = expected + &hint.unwrap_or_default();
                 let found = match setting.kind {
                     // A header may hold an API key.
                     Kind::HttpHeaders => "something else".to_owned(),

@@ -31,6 +31,7 @@ pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>,
         problems.extend(nobody(settings, values));
         problems.extend(console_users(settings, values));
     }
+    problems.extend(anybody_from_anywhere(settings, values));
     problems.extend(no_database(settings, values));
     problems.extend(page_of_nowhere(settings, values));
     problems.extend(hosts_that_are_no_names(settings, values));
@@ -56,6 +57,20 @@ fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
     let found = "no user who can log in".to_owned();
     let expected = "a file with one at least: as it is everybody is refused".to_owned();
     Some(Problem::warning(&place_of(values, Key::auth_file), "auth_file", found, expected))
+}
+
+/// Everybody on the network is let in under any name, or under any of auth_file.
+fn anybody_from_anywhere(settings: &Settings, values: &Values) -> Option<Problem> {
+    let is_open = |address: &String| ["*", "0.0.0.0", "::"].contains(&address.as_str());
+    let auth_type = settings.global.login.auth_type;
+    if !matches!(auth_type, AuthType::Any | AuthType::Trust)
+        || !settings.global.listening.listen_addr.iter().any(is_open)
+    {
+        return None;
+    }
+    let expected = "a proof, such as scram-sha-256: listen_addr lets everybody on the network in without a password";
+    let found = quoted(auth_type.as_str());
+    Some(Problem::warning(&place_of(values, Key::auth_type), "auth_type", found, expected.to_owned()))
 }
 
 /// Whether users may come whom auth_file does not name.

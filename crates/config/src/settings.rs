@@ -104,6 +104,9 @@ impl Values {
         for setting in &ROWS {
             global.set(setting.key, self.get(setting.key));
         }
+        // PgBouncer takes 0 too. Its period is then as short as its event loop's rounds.
+        let period = &mut global.console.stats_period;
+        *period = (*period).max(Duration::from_secs(1));
         global
     }
 }

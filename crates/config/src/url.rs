@@ -237,6 +237,7 @@ fn set_defaults(values: &mut Values, urls: &[ParsedUrl], has_passwords: bool) ->
     set(values, Key::pool_mode, "transaction");
     set(values, Key::default_pool_size, &PoolSize::Auto.to_string());
     set(values, Key::max_client_conn, "0");
+    set(values, Key::observe_when, "always");
     set(values, Key::listen_addr, &address);
     set(values, Key::listen_port, &port.to_string());
     // Java's driver always sends it, and since PostgreSQL 12 all values that it sends mean the same.

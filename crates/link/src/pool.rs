@@ -36,7 +36,7 @@ pub struct Rules {
     pub client_idle_timeout: Option<Duration>,
     /// The shortest timeout of a session without a server, or the time of its notice.
     pub waiting_min: Option<Duration>,
-    pub server_lifetime: Duration,
+    pub servers: ServerLimits,
     pub reserve_pool_size: u32,
     pub min_pool_size: u32,
     /// 0: names are not mapped.
@@ -76,7 +76,11 @@ impl Rules {
             idle_transaction_timeout: own.idle_transaction_timeout,
             transaction_timeout: own.transaction_timeout,
             client_idle_timeout: own.client_idle_timeout,
-            server_lifetime: own.server_lifetime,
+            servers: ServerLimits {
+                lifetime: own.server_lifetime,
+                idle_timeout: own.server_idle_timeout,
+                max_uses: own.server_max_uses,
+            },
             reserve_pool_size: own.reserve_pool_size,
             min_pool_size: own.min_pool_size,
             max_prepared_statements: if mapped { global.startup.max_prepared_statements as usize } else { 0 },
@@ -99,6 +103,23 @@ impl Rules {
         let session = self.mode == PoolMode::Session && self.client_idle_timeout.is_some();
         let running = [self.query_timeout, self.idle_transaction_timeout, self.transaction_timeout];
         session || running.iter().any(Option::is_some)
+    }
+}
+
+/// The settings that close a free server of a pool.
+#[derive(Copy, Clone, Debug)]
+pub struct ServerLimits {
+    pub lifetime: Duration,
+    pub idle_timeout: Option<Duration>,
+    /// The most times that a server is given to a session; 0: no limit.
+    pub max_uses: u32,
+}
+
+impl ServerLimits {
+    /// The reason why a server with this number of uses is closed instead of used again, if it is.
+    #[inline]
+    pub fn used_up(&self, uses: u32) -> Option<&'static str> {
+        (self.max_uses > 0 && uses >= self.max_uses).then_some("server max uses")
     }
 }
 

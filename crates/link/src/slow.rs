@@ -45,7 +45,7 @@ pub fn linked(pool: &Pool, session: &Session, server: &Server, now: Time) -> Opt
 /// How long the opening of a server took, if a session that has waited for so long gets it as the first one.
 fn opened_us(server: &Server, now: Time, waited_us: u64) -> Option<u64> {
     let took = now.micros_since(server.identity.connected_at);
-    (!server.work.used && waited_us > 0 && took <= waited_us).then_some(took)
+    (server.work.uses == 0 && waited_us > 0 && took <= waited_us).then_some(took)
 }
 
 /// A message is about to be dealt with. It may come again, if it has to wait.

@@ -240,9 +240,11 @@ fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
         settings.push(("workers", wishes.workers.to_string()));
     }
     // Its connections are not those that most tests count.
-    if !wishes.settings.iter().any(|(name, _)| name.starts_with("observe") || *name == "http_page") {
-        settings.push(("observe_interval", "0".to_owned()));
-    }
+    let is_observed = wishes.settings.iter().any(|(name, _)| name.starts_with("observe") || *name == "http_page");
+    settings.push(match is_observed {
+        true => ("observe_when", "always".to_owned()),
+        false => ("observe_interval", "0".to_owned()),
+    });
     settings.extend(wishes.settings.iter().cloned());
     for (name, value) in settings {
         writeln!(text, "{name} = {value}").expect("writing to a String cannot fail");

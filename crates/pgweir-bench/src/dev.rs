@@ -90,6 +90,7 @@ admin_users = {user}
 pool_mode = transaction
 ignore_startup_parameters = extra_float_digits
 max_client_conn = 10000
+observe_when = always
 log_connections = {chatty}
 log_disconnections = {chatty}
 log_stats = {chatty}

@@ -92,6 +92,8 @@ pub(crate) struct Watched {
     plane: OnceLock<(Sender<ControlEvent>, Arc<AtomicBool>)>,
     handle: OnceLock<Handle>,
     history: OnceLock<Arc<Mutex<History>>>,
+    /// Tells the observer that somebody looks at the page.
+    is_looked_at: OnceLock<Arc<AtomicBool>>,
     text: Page<Arc<str>>,
     openmetrics: Page<Arc<str>>,
 }
@@ -103,9 +105,15 @@ impl Watched {
     }
 
     /// There is an engine now, and what was seen of it.
-    pub(crate) fn know(&self, handle: Handle, history: Arc<Mutex<History>>) {
+    pub(crate) fn know(&self, handle: Handle, history: Arc<Mutex<History>>, is_looked_at: Arc<AtomicBool>) {
         // Second ones would be the same.
-        let _ = (self.handle.set(handle), self.history.set(history));
+        let _ = (self.handle.set(handle), self.history.set(history), self.is_looked_at.set(is_looked_at));
+    }
+
+    /// The history, for somebody who looks at the page: the observer asks PostgreSQL meanwhile.
+    pub(crate) fn history_for_page(&self) -> Option<&Arc<Mutex<History>>> {
+        self.is_looked_at.get()?.store(true, Ordering::Relaxed);
+        self.history()
     }
 
     pub(crate) fn history(&self) -> Option<&Arc<Mutex<History>>> {

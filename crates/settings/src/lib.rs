@@ -29,6 +29,6 @@ pub use table::{
     StartupSettings, TABLE, TestSettings, TlsSettings, TraceSettings, UserSettings, WaitingSettings,
 };
 pub use types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
-    SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
+    PoolSize, SslMode, SslNegotiation,
 };

@@ -13,8 +13,8 @@ use crate::http_url::{HttpHeaders, HttpUrl, Share};
 use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
-    SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
+    PoolSize, SslMode, SslNegotiation,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
@@ -22,6 +22,8 @@ use crate::value::{INT_MAX, Kind, Kind::*, Value};
 pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 /// Any number that PgBouncer's setting could hold and that makes sense.
 const NUMBER: Kind = Count(0, INT_MAX, "");
+/// Of a limit where PgBouncer also takes -1 for none, as 0.
+const LIMIT: Kind = Count(-1, INT_MAX, "");
 
 settings! {
     Listening listening: ListeningSettings, "Listening and the process" {
@@ -50,7 +52,7 @@ settings! {
         auth_ident_file: String = Path, None, Yes, Works, PgBouncer, "Which database users a system user may be, in the syntax of PostgreSQL's pg_ident.conf, for lines of auth_hba_file with map=.";
         auth_ldap_options: String = Text, None, Yes, Works, PgBouncer, "The directory server for auth_type = ldap, in the words of an ldap line of pg_hba.conf: ldapserver=ldap.example ldapprefix=\"uid=\" ldapsuffix=\",dc=example\".";
         auth_oauth_options: String = Text, None, Yes, Works, Ours, "Which tokens auth_type = oauth and oauth lines accept: issuer=, audience= (the token must have one of these), jwks= (the issuer's keys: a file, or a URL with https), scope= (the token must have all of it), claim= (names the user; default: sub) and map= (a map of auth_ident_file).";
-        auth_query: String = Text, Some(AUTH_QUERY), Yes, Works, PgBouncer, "How auth_user looks up the password of a user whom auth_file does not name, $1: at every login, with search_path = pg_catalog. Its columns: the name, the secret, and, if there is a third one, until when it is valid (timestamptz).";
+        auth_query: String = Text, Some(AUTH_QUERY), Yes, Works, PgBouncer, "How auth_user looks up the password of a user whom auth_file does not name, $1: at every login, with search_path = pg_catalog. A name without its schema that is not there is looked for in the search_path of auth_user, and counts if one schema has it in which no other role may create objects. Its columns: the name, the secret, and, if there is a third one, until when it is valid (timestamptz).";
         auth_threads: u32 = Count(1, 1024, ""), Some("8"), No, Works, Ours, "The most logins for which directory servers, PAM, GSSAPI or identity providers are asked at one time, each on a thread of its own. The threads are started when they are needed.";
         auth_tls_ca_file: String = Path, Some(""), Yes, Works, Ours, "The CAs that sign the certificates of directory servers and identity providers, for connections to them over TLS. Default: the CAs that the system trusts.";
         auth_type: AuthType = Choice(AuthType::NAMES), Some("md5"), Yes, Works, PgBouncer, databases: auth_type, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it; peer takes the system user's name on the Unix socket; hba does what auth_hba_file says. cert takes the name in the client's certificate. ldap has a directory server check the password: see auth_ldap_options. oauth takes a token of an identity provider: see auth_oauth_options. pam has the modules of PAM's service pgbouncer check the password; the program has to be built with that.";
@@ -63,14 +65,14 @@ settings! {
         default_pool_size: PoolSize = Size, Some("20"), Yes, Works, PgBouncer, databases and users: pool_size, "The most server connections for one database and user. auto: as many as give the most throughput at the least latency, found by trying, between auto_pool_size_min and auto_pool_size_max; SHOW SIZING tells why. In session mode, where each client needs one of its own, auto is auto_pool_size_max.";
         min_pool_size: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, databases: min_pool_size, "Server connections kept open in each pool that is in use or has a forced user.";
         reserve_pool_size: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, databases and users: reserve_pool_size, "Server connections added to a pool whose oldest client has waited reserve_pool_timeout.";
-        max_db_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, databases: max_db_connections, "The most server connections of one database over all users, which take turns where there are more of them than connections; 0: no limit.";
-        max_db_client_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, databases: max_db_client_connections, "The most clients of one database; 0: no limit.";
+        max_db_connections: u32 = LIMIT, Some("0"), Yes, Works, PgBouncer, databases: max_db_connections, "The most server connections of one database over all users, which take turns where there are more of them than connections; 0 or -1: no limit.";
+        max_db_client_connections: u32 = LIMIT, Some("0"), Yes, Works, PgBouncer, databases: max_db_client_connections, "The most clients of one database; 0 or -1: no limit.";
         pool_mode: PoolMode = Choice(PoolMode::NAMES), Some("session"), Yes, Works, PgBouncer, databases and users: pool_mode, "When a server goes back to its pool: as the client leaves, after each transaction, after each statement.";
         pool_fidelity: Fidelity = Choice(Fidelity::NAMES), Some("transparent"), Yes, Works, Ours, databases and users: pool_fidelity, "What becomes of session state in transaction and statement mode. transparent: it follows its client to whatever server the client gets. strict: the same, and the server is asked after every transaction what it left behind. classic: it stays on the server where it was set, as in PgBouncer.";
         max_pinned: u32 = NUMBER, Some("0"), Yes, Works, Ours, databases and users: max_pinned, "The most clients of one pool that may keep their server between transactions, for temporary tables, advisory locks and the like. A client whose next statement would make it one more waits before the statement is sent. Clients inside a transaction do not wait, nor do statements whose text does not show it beforehand. 0: no limit.";
         stable_backend_pid: bool = Flag, Some("0"), Yes, Works, Ours, databases and users: stable_backend_pid, "1: each client gets a server at its login, is told PostgreSQL's process id of that server, and keeps the server until it leaves. A client may turn it on or off for itself in its startup packet: options=-c pgweir.stable_backend_pid=on.";
-        max_user_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, users: max_user_connections, "The most server connections of one user over all databases, which take turns where there are more of them than connections; 0: no limit.";
-        max_user_client_connections: u32 = NUMBER, Some("0"), Yes, Works, PgBouncer, users: max_user_client_connections, "The most clients of one user; 0: no limit.";
+        max_user_connections: u32 = LIMIT, Some("0"), Yes, Works, PgBouncer, users: max_user_connections, "The most server connections of one user over all databases, which take turns where there are more of them than connections; 0 or -1: no limit.";
+        max_user_client_connections: u32 = LIMIT, Some("0"), Yes, Works, PgBouncer, users: max_user_client_connections, "The most clients of one user; 0 or -1: no limit.";
         auto_pool_size_max: u32 = Count(1, 10_000, ""), Some("80"), Yes, Works, Ours, "The most server connections of a pool whose size is auto. PostgreSQL's max_connections must have room for as many in each such pool, and for all other connections.";
         auto_pool_size_min: u32 = Count(1, 10_000, ""), Some("2"), Yes, Works, Ours, "The least size of a pool whose size is auto. Servers are still opened only when they are needed.";
         autodb_idle_timeout: Option<Duration> = Seconds, Some("3600"), Yes, Works, PgBouncer, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
@@ -87,8 +89,9 @@ settings! {
         server_check_query: CheckQuery = Text, Some("<empty>"), Yes, Works, PgBouncer, "The check. Nothing: no check. `<empty>`: the empty query.";
         server_connect_timeout: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long connecting and logging in to PostgreSQL may take; 0: for ever.";
         server_fast_close: bool = Flag, Some("0"), Yes, Works, PgBouncer, "In session mode, closes servers whose configuration has changed at the end of the transaction, and their clients with them, without waiting for the client to leave.";
-        server_idle_timeout: Option<Duration> = Seconds, Some("600"), Yes, Works, PgBouncer, "Closes a server that nobody has used for so long; 0: never.";
+        server_idle_timeout: Option<Duration> = Seconds, Some("600"), Yes, Works, PgBouncer, databases and users: server_idle_timeout, "Closes a server that nobody has used for so long; 0: never.";
         server_login_retry: Duration = Seconds, Some("15"), Yes, Works, PgBouncer, "The longest pause between attempts to log in to PostgreSQL after a failure. Pauses begin with 50 ms and double. Of several hosts, one that has failed comes last for so long.";
+        server_max_uses: u32 = NUMBER, Some("0"), Yes, Works, Ours, databases and users: server_max_uses, "Closes a server after it has been given to clients so often: in transaction mode for so many transactions, in session mode for so many sessions. 0: never. For memory that a PostgreSQL session only gives back at its end; like Pgpool's child_max_connections.";
         server_max_protocol_version: MaxProtocol = Choice(MaxProtocol::NAMES), Some("3.0"), Yes, Works, Ours, "The newest version of the protocol that PostgreSQL is asked for, like libpq's max_protocol_version. 3.0: also understood by any proxy before a server. 3.2 or latest: PostgreSQL 18 then gives cancel keys of 32 bytes; older versions stay at 3.0.";
         server_reset_query: String = Text, Some("DISCARD ALL"), Yes, Works, PgBouncer, "Sent to a server when a session ends, before anybody else uses it; empty: nothing is sent.";
         server_reset_query_always: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Sends server_reset_query after each transaction or statement too.";
@@ -147,7 +150,7 @@ settings! {
         http_hosts: Vec<String> = List, Some(""), No, Works, Ours, "Names by which browsers may ask for the live page: weir.example.com, for example, where a proxy shows it by that name; *: any. Without port or scheme. Addresses and the host name that the process sees need not be here. By other names it is refused, since anybody can point a name of theirs to this address.";
         http_listen: Vec<String> = List, Some(""), No, Works, Ours, "Addresses where /metrics, /live and /ready are answered by HTTP, for Prometheus and probes: 127.0.0.1:9127, for example, *:9127 for all addresses, or unix:/run/pgweir/http. Empty: none.";
         http_page: bool = Flag, Some("0"), No, Works, Ours, "1: the addresses of http_listen show a live page in the browser, too, at /: what waits for what, now and in the last hour. Users of admin_users and stats_users who are in auth_file log in with their password there.";
-        stats_period: Duration = Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "The period of averages, and of the lines of log_stats.";
+        stats_period: Duration = Count(0, INT_MAX, "seconds"), Some("60"), Yes, Works, PgBouncer, "The period of averages, and of the lines of log_stats; 0: a second.";
         stats_users: BTreeSet<String> = List, Some(""), Yes, Works, PgBouncer, "Users who may run SHOW commands on the console.";
         suspend_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long SUSPEND waits until all received data is delivered and logins are over. After that, connections for which it still waits are closed. 0: it waits as long as that takes.";
         track_statements: bool = Flag, Some("1"), Yes, Works, Ours, "Counts each statement, its times and its rows, for SHOW QUERIES. 0: counts none, and forgets what was counted.";
@@ -160,6 +163,7 @@ settings! {
         observe_literals: bool = Flag, Some("0"), Yes, Works, Ours, "1: statements in the history, in SHOW QUERIES and in the log keep their constants and comments, which may be private. 0: each constant is a question mark, and comments are left out. What runs or waits now is shown to administrators as it came, as pg_stat_activity shows it: by SHOW ACTIVITY, LOCKS and HOLDERS.";
         observe_memory: u32 = Count(1_048_576, 4_294_967_295, "bytes"), Some("67108864"), Yes, Works, Ours, "How much memory the history of the last hour may take. If it is too little for an hour, the oldest seconds are forgotten.";
         observe_tags: Vec<String> = List, Some("application, controller, action, job, route, framework, db_driver"), Yes, Works, Ours, "By which tags of statements' comments the history is counted. Name tags that repeat; what differs from request to request, such as correlation_id, would fill it. Rows of single moments have all tags.";
+        observe_when: ObserveWhen = Choice(ObserveWhen::NAMES), Some("trouble"), Yes, Works, Ours, "When each PostgreSQL server is asked. trouble: while a client has waited for a server, or a statement has been under way, for a second; while somebody looks (the page, pgweir top, SHOW LOCKS and the like); and for a minute after that. Never a server without clients. always: also while nothing is wrong, so that the history has all of the last hour. pgweir run, pgweir dev, the image, the chart and the packages have always.";
         observe_user: Option<String> = Text, None, Yes, Works, Ours, "As whom PostgreSQL is asked, with its password in auth_file. It needs no right but to connect; without pg_monitor it is not told what other users do. Default: the user of the [databases] entry, or else the only user in auth_file whose password is known.";
     }
 

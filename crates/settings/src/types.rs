@@ -144,6 +144,17 @@ choice! {
 }
 
 choice! {
+    /// When the observer asks PostgreSQL.
+    ObserveWhen {
+        /// While a client waits for a server, or a statement is under way, for a second; while somebody looks; and for a minute after that.
+        #[default]
+        Trouble = "trouble",
+        /// As long as the process serves.
+        Always = "always",
+    }
+}
+
+choice! {
     /// The newest version of the protocol that servers are asked for, as libpq's `max_protocol_version`.
     MaxProtocol {
         /// What all servers and everything before them understand.

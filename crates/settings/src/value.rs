@@ -10,8 +10,8 @@ use crate::http_url::{HttpHeaders, HttpUrl, Share};
 use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, Over, PoolMode, PoolSize,
-    SslMode, SslNegotiation,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
+    PoolSize, SslMode, SslNegotiation,
 };
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
@@ -245,7 +245,15 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u16, u32, u64, i64);
+numbers!(u16, u64, i64);
+
+impl FromValue for u32 {
+    /// A limit below 0 is none, which is 0.
+    fn from_value(value: &Value) -> Option<u32> {
+        let Value::Number(number) = value else { return None };
+        u32::try_from((*number).max(0)).ok()
+    }
+}
 
 impl FromValue for bool {
     fn from_value(value: &Value) -> Option<bool> {
@@ -288,7 +296,7 @@ macro_rules! choices {
         }
     )*};
 }
-choices!(PoolMode, Fidelity, LogFormat, MaxProtocol, Over, SslMode, SslNegotiation, ChannelBinding);
+choices!(PoolMode, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, SslMode, SslNegotiation, ChannelBinding);
 
 /// What is refused elsewhere is the strictest way that exists, should it ever come here.
 impl FromValue for AuthType {

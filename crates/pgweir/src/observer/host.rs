@@ -35,6 +35,13 @@ const LEFT: &str = "a database is to be empty";
 /// For statements of backends, in bytes.
 const MEMO_LEN: usize = 1 << 18;
 
+/// A task of a server's thread.
+enum Task {
+    Ask(Question),
+    /// Closes the connection until the next question.
+    Leave,
+}
+
 /// What is to be asked.
 struct Question {
     /// For somebody who wants to see that.
@@ -56,7 +63,7 @@ pub(super) struct Said {
 pub(super) struct Host {
     id: u64,
     wanted: Wanted,
-    questions: Sender<Question>,
+    tasks: Sender<Task>,
     asked: Option<Instant>,
     last: Option<(Instant, Result<Answer, String>)>,
     pace: Pace,
@@ -70,12 +77,12 @@ impl Host {
     pub(super) fn new(wanted: Wanted, words: &Sender<Word>, handle: &Handle) -> Host {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (questions, asked) = channel();
+        let (tasks, given) = channel();
         let mut is_known_silent = false;
         match &wanted.target {
             Ok(target) => {
                 let (target, words) = (target.clone(), words.clone());
-                let ask = move || Asker::new(id, target).run(&asked, &words);
+                let ask = move || Asker::new(id, target).run(&given, &words);
                 if let Err(why) = thread::Builder::new().name("observer-host".to_owned()).spawn(ask) {
                     handle.log().say(Level::Error, format!("observer: cannot start a thread: {why}"));
                 }
@@ -89,7 +96,7 @@ impl Host {
         Host {
             id,
             wanted,
-            questions,
+            tasks,
             asked: None,
             last: None,
             pace: Pace::default(),
@@ -117,8 +124,26 @@ impl Host {
         if self.wanted.target.is_err() || self.asked.is_some() || !self.pace.allows(now, sight) {
             return;
         }
-        if self.questions.send(Question { sight, interval }).is_ok() {
+        if self.tasks.send(Task::Ask(Question { sight, interval })).is_ok() {
             self.asked = Some(now);
+        }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.wanted.address
+    }
+
+    /// Whether there is an answer, or why there was none.
+    pub(super) fn has_answered(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Leaves the server, whose last answer is forgotten, until it is asked again. One that is asked now is left after its answer, by the next
+    /// call.
+    pub(super) fn leave(&mut self) {
+        if self.asked.is_none() && self.last.take().is_some() {
+            // Fails when its thread could not be started.
+            let _ = self.tasks.send(Task::Leave);
         }
     }
 
@@ -212,9 +237,13 @@ impl Asker {
         })
     }
 
-    fn run(mut self, questions: &Receiver<Question>, words: &Sender<Word>) {
+    fn run(mut self, tasks: &Receiver<Task>, words: &Sender<Word>) {
         // Ends when the observer has forgotten this server.
-        for question in questions {
+        for task in tasks {
+            let Task::Ask(question) = task else {
+                self.monitor = None;
+                continue;
+            };
             let asked_at = Instant::now();
             let mut locks_took = Duration::ZERO;
             let answer = self.answer(&question, &mut locks_took);

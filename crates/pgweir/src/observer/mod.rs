@@ -8,6 +8,8 @@
 //!        └── ControlEvent::Observed, to whoever has asked for a fresh look
 //! ```
 //!
+//! Where `observe_when` is `trouble`, a server is asked only while it is needed, and the history has the workers' half in between.
+//!
 //! Promises: nothing of it is in traffic's way; a server that is slow or silent delays nobody but itself, and is rested for at least twenty times as
 //! long as it took. What goes wrong is said once, and once more when it is over.
 
@@ -15,10 +17,12 @@ pub(crate) mod file;
 mod host;
 mod lock_waits;
 mod looks;
+mod need;
 mod pace;
 mod targets;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -29,12 +33,14 @@ use activity::{At, History, join};
 use config::Config;
 use control::{ControlEvent, Sight};
 use engine::Handle;
-use machine::{Level, Look, Orders, Settings};
+use machine::{Level, Look, Orders, Settings, Snapshot};
+use settings::ObserveWhen;
 
 use file::{HistoryFile, Location, read_back};
 use host::{Host, Said};
 use lock_waits::LockWaits;
 use looks::{Due, Looks};
+use need::{Need, Signs};
 use targets::Wanted;
 pub(crate) use targets::count as connections;
 
@@ -66,6 +72,7 @@ enum Word {
 pub(crate) struct Observer {
     words: Sender<Word>,
     history: Arc<Mutex<History>>,
+    is_looked_at: Arc<AtomicBool>,
 }
 
 impl Observer {
@@ -81,6 +88,8 @@ impl Observer {
     ) -> Result<Observer, String> {
         let (words, heard) = channel();
         let history = Arc::new(Mutex::new(History::new(options(config))));
+        let need = Need::default();
+        let is_looked_at = Arc::clone(&need.is_looked_at);
         let mut watch = Lookout {
             settings: Arc::new(config.pooling.clone()),
             interval: None,
@@ -92,6 +101,7 @@ impl Observer {
             words: words.clone(),
             rests,
             looks: Looks::default(),
+            need,
             orders: Orders::default(),
             wanted: Vec::new(),
             lock_waits: LockWaits::default(),
@@ -106,7 +116,7 @@ impl Observer {
         };
         let started = thread::Builder::new().name("observer".to_owned()).spawn(run);
         started.map_err(|why| format!("cannot start a thread: {why}"))?;
-        Ok(Observer { words, history })
+        Ok(Observer { words, history, is_looked_at })
     }
 
     /// Puts a new configuration in force.
@@ -138,6 +148,11 @@ impl Observer {
 
     pub(crate) fn history(&self) -> Arc<Mutex<History>> {
         Arc::clone(&self.history)
+    }
+
+    /// To be set by each look at the history that is for a person.
+    pub(crate) fn is_looked_at(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_looked_at)
     }
 }
 
@@ -172,6 +187,7 @@ struct Lookout {
     words: Sender<Word>,
     rests: bool,
     looks: Looks,
+    need: Need,
     orders: Orders,
     wanted: Vec<Wanted>,
     lock_waits: LockWaits,
@@ -317,11 +333,28 @@ impl Lookout {
         }
     }
 
+    /// Asks the servers that are needed now, and leaves the others. Returns the workers' snapshots where these decide which are needed.
+    fn ask(&mut self, sight: Option<Sight>, now: Instant) -> Option<Vec<Snapshot>> {
+        let interval = self.interval.unwrap_or_default();
+        if self.settings.global.observing.observe_when == ObserveWhen::Always {
+            self.hosts.iter_mut().for_each(|host| host.ask(sight, interval));
+            return None;
+        }
+        let snapshots = self.handle.look(Look::Busy, LOOK);
+        self.need.see(&Signs::of(&snapshots), &self.settings, sight.is_some(), now);
+        for host in &mut self.hosts {
+            match self.need.is_asked(host.address()) {
+                true => host.ask(sight, interval),
+                false => host.leave(),
+            }
+        }
+        Some(snapshots)
+    }
+
     /// Makes a moment. `sight`: for somebody who wants to see that, and waits for it.
     fn observe(&mut self, words: &Receiver<Word>, sight: Option<Sight>) {
         let begun = Instant::now();
-        let interval = self.interval.unwrap_or_default();
-        self.hosts.iter_mut().for_each(|host| host.ask(sight, interval));
+        let before = self.ask(sight, begun);
         let patience = if sight.is_some() { LOOK_ANSWERS_MAX } else { ANSWERS_MAX };
         // Whoever has not answered an earlier question is not waited for once more.
         while self.hosts.iter().any(|host| host.is_asked_since(begun)) {
@@ -331,7 +364,9 @@ impl Lookout {
                 Err(_) => break,
             }
         }
-        let snapshots = self.handle.look(Look::Busy, LOOK);
+        // A reading is joined with snapshots that are taken after it.
+        let has_answers = self.hosts.iter().any(Host::has_answered);
+        let snapshots = before.filter(|_| !has_answers).unwrap_or_else(|| self.handle.look(Look::Busy, LOOK));
         let now = Instant::now();
         let readings = self.hosts.iter().filter_map(|host| host.reading(now)).collect();
         let moment = Arc::new(join(wall_clock(), readings, &snapshots, &self.settings));

@@ -28,7 +28,7 @@ pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
     pool.turn(step.now, conn, server, way, tables.agenda.unpublished());
     let armed = match server.state() {
         ServerState::Linked(_) | ServerState::Own(_) => true,
-        ServerState::Idle => is_armed_idle(step.now, server, pool, &tables.settings),
+        ServerState::Idle => is_armed_idle(step.now, server, pool),
         _ => false,
     };
     if !armed {

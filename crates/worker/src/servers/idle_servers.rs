@@ -56,15 +56,18 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if let Some(why) = server.end.close_needed {
         return Some(why);
     }
-    if settings.global.tests.chaos_close && server.work.used {
+    if settings.global.tests.chaos_close && server.work.uses > 0 {
         return Some("chaos_close");
     }
     if pool.rules.orders.paused {
         return Some(PAUSED);
     }
-    let lifetime = pool.rules.server_lifetime;
+    let lifetime = pool.rules.servers.lifetime;
+    if let Some(why) = pool.rules.servers.used_up(server.work.uses) {
+        return Some(why);
+    }
     // A lifetime of zero is over after the first use.
-    let counts = server.work.used || !lifetime.is_zero();
+    let counts = server.work.uses > 0 || !lifetime.is_zero();
     (counts && now >= server.identity.connected_at + lifetime).then_some("server lifetime over")
 }
 
@@ -86,7 +89,9 @@ mod tests {
     fn a_free_server_is_closed_for_one_reason_or_none() {
         type Case = (&'static str, fn(&mut Server), Duration, Duration, Option<&'static str>);
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
-        let cases: [Case; 6] = [
+        let cases: [Case; 8] = [
+            ("used once less than it may be", |server| server.work.uses = 2, hour, second, None),
+            ("used as often as it may be", |server| server.work.uses = 3, hour, second, Some("server max uses")),
             ("young", |_| (), hour, second, None),
             ("to be closed", |server| server.end.close_needed = Some("reload"), hour, second, Some("reload")),
             ("in its last moment", |_| (), hour, hour - Duration::from_micros(1), None),
@@ -94,7 +99,7 @@ mod tests {
             ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
             (
                 "used, where each is used once",
-                |server| server.work.used = true,
+                |server| server.work.uses = 1,
                 Duration::ZERO,
                 second,
                 Some("server lifetime over"),
@@ -104,7 +109,8 @@ mod tests {
             let mut scene = scene();
             let conn = scene.idle_server(scene.now);
             change(&mut scene.tables.servers[conn]);
-            scene.tables.pools[POOL].rules.server_lifetime = lifetime;
+            let limits = &mut scene.tables.pools[POOL].rules.servers;
+            (limits.lifetime, limits.max_uses) = (lifetime, 3);
             let (server, pool) = (&scene.tables.servers[conn], &scene.tables.pools[POOL]);
             assert_eq!(expired(scene.now + age, server, pool, &scene.tables.settings), expected, "{case}");
         }

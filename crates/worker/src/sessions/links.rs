@@ -144,7 +144,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     if let Some(why) = pool.servers.takes_back() {
         server.end.close_needed = Some(why);
     }
-    let is_armed = is_armed_idle(step.now, server, pool, &tables.settings);
+    let is_armed = is_armed_idle(step.now, server, pool);
     pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
     tables.agenda.place(server_id);
     if !is_armed {
@@ -230,7 +230,7 @@ pub(crate) fn join(
     server.traces.asked = slow::linked(pool, session, server, now);
     session.link(server_id);
     session.progress_at = now;
-    server.work.used = true;
+    server.work.uses = server.work.uses.saturating_add(1);
     server.work.travelled_at = None;
     server.kept.sequences.linked();
     (server.cancel.is_requested, server.cancel.overdue) = (false, Overdue::No);

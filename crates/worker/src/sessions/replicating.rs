@@ -58,7 +58,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     let parameters = tables.caches.interned.intern(parameters);
     server.kept.parameters = Arc::clone(&parameters);
-    server.work.used = true;
+    server.work.uses += 1;
     let pid = server.backend.pid;
     let session = &mut tables.sessions[conn];
     session.parameters = parameters;

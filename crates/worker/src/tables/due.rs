@@ -158,16 +158,17 @@ impl View<'_> {
             ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, "client disconnect")),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
-                let idle = self
-                    .settings
-                    .global
+                if let Some(why) = rules.servers.used_up(server.work.uses) {
+                    return Some((server.work.since, why));
+                }
+                let idle = rules
                     .servers
-                    .server_idle_timeout
+                    .idle_timeout
                     .filter(|_| surplus)
                     .map(|after| (server.work.since + after, "server idle timeout"));
-                let counts = server.work.used || !rules.server_lifetime.is_zero();
+                let counts = server.work.uses > 0 || !rules.servers.lifetime.is_zero();
                 let life =
-                    counts.then(|| (server.identity.connected_at + rules.server_lifetime, "server lifetime over"));
+                    counts.then(|| (server.identity.connected_at + rules.servers.lifetime, "server lifetime over"));
                 idle.into_iter().chain(life).min()
             }
             ServerState::Listening if !server.ledger.is_clear() => {
@@ -252,20 +253,29 @@ mod tests {
 
     #[test]
     fn an_idle_server_is_closed_for_its_age_or_for_being_too_many() {
-        type Case = (&'static str, Duration, u32, bool, Option<(Duration, &'static str)>);
+        type Case = (&'static str, Duration, u32, u32, bool, Option<(Duration, &'static str)>);
         let minute = 60 * SECOND;
-        let cases: [Case; 4] = [
-            ("idle beyond min_pool_size", HOUR, 0, false, Some((minute, "server idle timeout"))),
-            ("idle within min_pool_size", HOUR, 2, false, Some((HOUR, "server lifetime over"))),
-            ("unused, where each is used once", Duration::ZERO, 2, false, None),
-            ("used, where each is used once", Duration::ZERO, 2, true, Some((Duration::ZERO, "server lifetime over"))),
+        let cases: [Case; 6] = [
+            ("used as often as it may be", HOUR, 2, 1, true, Some((Duration::ZERO, "server max uses"))),
+            ("not used as often yet", HOUR, 2, 2, true, Some((HOUR, "server lifetime over"))),
+            ("idle beyond min_pool_size", HOUR, 0, 0, false, Some((minute, "server idle timeout"))),
+            ("idle within min_pool_size", HOUR, 2, 0, false, Some((HOUR, "server lifetime over"))),
+            ("unused, where each is used once", Duration::ZERO, 2, 0, false, None),
+            (
+                "used, where each is used once",
+                Duration::ZERO,
+                2,
+                0,
+                true,
+                Some((Duration::ZERO, "server lifetime over")),
+            ),
         ];
-        for (case, lifetime, min_pool_size, used, expected) in cases {
+        for (case, lifetime, min_pool_size, max_uses, used, expected) in cases {
             let mut scene = Scene::new(|settings| settings.global.servers.server_idle_timeout = Some(60 * SECOND));
             let (now, conn) = (scene.now, scene.idle_server(scene.now));
             let rules = &mut scene.tables.pools[POOL].rules;
-            (rules.server_lifetime, rules.min_pool_size) = (lifetime, min_pool_size);
-            scene.tables.servers[conn].work.used = used;
+            (rules.servers.lifetime, rules.min_pool_size, rules.servers.max_uses) = (lifetime, min_pool_size, max_uses);
+            scene.tables.servers[conn].work.uses = u32::from(used);
             let due = scene.tables.view().server_deadline(conn);
             assert_eq!(due, expected.map(|(after, why)| (now + after, why)), "{case}");
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use connections::server::Server;
 use link::pool::Pool;
-use machine::{Settings, Step};
+use machine::Step;
 use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, limits};
 
@@ -81,8 +81,10 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// Whether the timer of a server that becomes idle is early enough already, as is usual after its first transaction.
 #[inline]
-pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
-    settings.global.servers.server_idle_timeout.is_some_and(|idle| {
-        server.armed.is_by(now + idle) && server.armed.is_by(server.identity.connected_at + pool.rules.server_lifetime)
-    })
+pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool) -> bool {
+    pool.rules.servers.used_up(server.work.uses).is_none()
+        && pool.rules.servers.idle_timeout.is_some_and(|idle| {
+            server.armed.is_by(now + idle)
+                && server.armed.is_by(server.identity.connected_at + pool.rules.servers.lifetime)
+        })
 }
