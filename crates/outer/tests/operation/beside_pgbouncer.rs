@@ -60,7 +60,8 @@ const LATER: [&str; 3] = ["total_client_login_count", "avg_client_login_count", 
 
 /// Whether columns are the same, in their order. Programs read them by number.
 fn are_alike(ours: &[String], theirs: &[String]) -> bool {
-    ours.iter().filter(|column| !LATER.contains(&column.as_str())).eq(theirs)
+    let name = |column: &'_ String| column.split(':').next().unwrap_or_default().to_owned();
+    ours.iter().filter(|column| !LATER.contains(&name(column).as_str())).eq(theirs)
 }
 
 fn start(stage: &Stage, binary: &Path) -> Pooler {
