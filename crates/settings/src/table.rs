@@ -351,7 +351,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 153), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 155), "PgBouncer's hundred, and ours");
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
         }
         let (nothing, nobody) = (DatabaseSettings::default(), UserSettings::default());
         assert_eq!(Effective::new(&global, &database, &user), Effective::new(&global, &nothing, &nobody));
-        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (14, 14));
+        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (16, 16));
     }
 
     #[test]

@@ -292,18 +292,17 @@ impl Ledger {
             }
             self.skipping = false;
         }
-        let copies = self.next.copies && entry.owner == Answerer::Client;
+        self.copying.note_sent(self.owed.is_empty());
+        if self.next.copies && entry.owner == Answerer::Client && matches!(expect, Expect::Execute | Expect::Query) {
+            self.copying.note_copy();
+        }
         match expect {
             Expect::CopyEnd if self.owed.is_empty() => return false,
             Expect::Sync | Expect::Query => {
-                if expect == Expect::Query {
-                    self.copying.note_statement(copies, self.owed.is_empty());
-                }
                 (self.open, self.ran) = (false, false);
                 entry.access = commits_with(entry, self.batch.take());
             }
             Expect::Execute => {
-                self.copying.note_statement(copies, self.owed.is_empty());
                 (self.open, self.ran) = (true, true);
                 self.batch = self.batch.max(Some(entry.access));
             }

@@ -70,10 +70,16 @@ impl Copying {
         self.may_begin
     }
 
-    /// A statement is sent. `copies`: it may be a COPY FROM STDIN. `is_alone`: no answer is owed before its own.
+    /// A message is sent. `is_alone`: no answer is owed before its own, so those of earlier statements have come.
     #[inline]
-    pub(super) fn note_statement(&mut self, copies: bool, is_alone: bool) {
-        self.may_begin = copies || self.may_begin && !is_alone;
+    pub(super) fn note_sent(&mut self, is_alone: bool) {
+        self.may_begin &= !is_alone;
+    }
+
+    /// A statement is sent that may be a COPY FROM STDIN.
+    #[inline]
+    pub(super) fn note_copy(&mut self) {
+        self.may_begin = true;
     }
 
     /// A message that does not belong to a COPY was sent where the server may have read it within one.
