@@ -62,12 +62,17 @@ fn joined(stage: &Stage) {
     run(&mut client, "create table t (id int); begin; insert into t values (1) /*controller:carts,correlation_id:9*/");
     let mut stranger = stage.cluster.psql("postgres", "select version()").expect("it answers");
     stranger.truncate(20);
-    let theirs = stage.direct(
-        "select pid || ' ' || state || ' ' || wait_event_type || ':' || wait_event from pg_stat_activity where query like 'create table t%'",
-    );
+    let mut theirs = String::new();
+    // It is idle in its transaction a moment before it waits for its client.
+    eventually("it waits", || {
+        theirs = stage.direct(
+            "select pid || ' ' || state || ' ' || wait_event_type || ':' || wait_event from pg_stat_activity where query like 'create table t%'",
+        );
+        !theirs.is_empty()
+    });
     // A reading that began before the session had its server shows both apart.
     let is_it = |row: &Shown| {
-        let is_clients = row["origin"].as_deref() == Some("client") && row["pid"].is_some();
+        let is_clients = row["origin"].as_deref() == Some("client") && row["wait_event"].is_some();
         row["tags"].as_deref() == Some("controller=carts correlation_id=9") && is_clients
     };
     let row = found(&stranger, || show(stage, "ACTIVITY").into_iter().find(is_it));
