@@ -1,6 +1,6 @@
 //! Words for mistakes that people make in a file: a name of another section, a comment behind a value, a time with a unit.
 //!
-//! Promises a hint only where it is likely to be what was meant. Does not decide what is a mistake.
+//! Promises a hint only where it is likely to be what was meant. The settings decide which values are mistakes.
 
 use ::settings::DatabaseSettings;
 use ::settings::table;
@@ -34,7 +34,7 @@ pub(crate) fn of_value(kind: Kind, text: &str) -> Option<String> {
     kind.read(&seconds.to_string()).is_ok().then(|| format!("{} is {seconds}", quoted(text)))
 }
 
-/// What a time with a unit of PostgreSQL's is in seconds.
+/// The seconds of a time with a unit of PostgreSQL's.
 //= pg18 config-setting#CONFIG-SETTING-NAMES-VALUES
 fn seconds(text: &str) -> Option<f64> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);

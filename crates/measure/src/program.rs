@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const LISTENS_EVERY: Duration = Duration::from_millis(10);
 const ENDS_EVERY: Duration = Duration::from_millis(5);
 
-/// What `PROGRAM --version` prints.
+/// The output of `PROGRAM --version`.
 ///
 /// # Errors
 /// It cannot be run, or says nothing.

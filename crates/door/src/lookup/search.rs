@@ -1,7 +1,7 @@
 //! The schema of what `auth_query` names without one: `SELECT * FROM user_search($1)`.
 //!
-//! Lookups run with `search_path = pg_catalog`. Where PostgreSQL does not know a name of the query then, the connection looks for the
-//! schema that has it, as a session of `auth_user` would, and from then on that schema stands behind `pg_catalog`.
+//! Lookups run with `search_path = pg_catalog`. If PostgreSQL does not know a name of the query, the connection looks for the schema that has
+//! it, in the search_path of `auth_user`. Later lookups of the connection run with `pg_catalog` and that schema.
 //!
 //! ```text
 //!   Schemas    which schemas are in the search_path of the role, and may other roles create objects in them?
@@ -70,7 +70,7 @@ struct Schema {
     name: String,
     /// Others may create objects in it.
     is_open: bool,
-    /// It has the query's names.
+    /// PostgreSQL accepts the query with this schema in the search_path.
     fits: bool,
 }
 

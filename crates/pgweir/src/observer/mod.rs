@@ -8,7 +8,7 @@
 //!        └── ControlEvent::Observed, to whoever has asked for a fresh look
 //! ```
 //!
-//! Where `observe_when` is `trouble`, a server is asked only while it is needed, and the history has the workers' half in between.
+//! With `observe_when = trouble`, a server is asked only while it is needed. In between, the history has only what the workers know.
 //!
 //! Promises: nothing of it is in traffic's way; a server that is slow or silent delays nobody but itself, and is rested for at least twenty times as
 //! long as it took. What goes wrong is said once, and once more when it is over.

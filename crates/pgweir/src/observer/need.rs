@@ -12,10 +12,10 @@ use activity::address_text;
 use machine::snapshot::ClientSnapshot;
 use machine::{Settings, Snapshot};
 
-/// A client that has waited for a server, or a statement that has been under way, for so long is trouble.
+/// The time after which a client that waits, or a statement under way, counts as trouble.
 const TROUBLE: Duration = Duration::from_secs(1);
 
-/// A server is left so much later.
+/// The time for which a server is asked after the last trouble or look.
 const STAYS: Duration = Duration::from_secs(60);
 
 /// By the address of a server, as [`address_text`] writes it.
