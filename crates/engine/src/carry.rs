@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use machine::{Action, Event, Hangup, Mail, Secure, ToWorker};
+use machine::{Action, Event, Hangup, Mail, Secure, ToWorker, Topic};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
 
@@ -165,7 +165,14 @@ impl Host {
             Action::TellOther(told) => upgrade::tell_other(self, *told),
             Action::Placed { ticket, place } => upgrade::placed(self, ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
-            Action::Tell(fact) => self.shared.tell(self.now, *fact),
+            Action::Tell(fact) => {
+                // The client gets the error by a later action.
+                let is_error = fact.topic == Topic::PoolerErrors;
+                self.shared.tell(self.now, *fact);
+                if is_error {
+                    self.shared.log.wait_until_written(&mut self.log_patience);
+                }
+            }
             Action::Trace(statement) => self.shared.traces.push(*statement),
         }
     }

@@ -36,6 +36,7 @@ use crate::gate::Gate;
 use crate::inbox::{Inbox, LocalMail};
 use crate::layer::{Encryption, Keyring};
 use crate::letter::Letter;
+use crate::log::Patience;
 use crate::options::TcpOptions;
 use crate::poll::{Interest, Poll, Ready, SocketId, Token};
 use crate::residents::Residents;
@@ -93,6 +94,7 @@ pub(crate) enum AtStake {
     Actions,
 }
 
+// tidy: a thread has this many things of its own
 pub(crate) struct Host {
     pub(crate) residents: Residents,
     pub(crate) connections: Connections,
@@ -112,6 +114,7 @@ pub(crate) struct Host {
     pub(crate) aftermath: VecDeque<Aftermath>,
     pub(crate) under_way: UnderWay,
     pub(crate) counters: Counters,
+    pub(crate) log_patience: Patience,
     pub(crate) leaving: bool,
 }
 
@@ -152,6 +155,7 @@ impl Host {
             aftermath: VecDeque::new(),
             under_way: UnderWay { serving: None, at_stake: AtStake::Nothing, in_hand: None },
             counters: Counters::default(),
+            log_patience: Patience::default(),
             leaving: false,
         })
     }

@@ -9,6 +9,9 @@
 //! again. A file is opened anew even if the queue is full. Lines are collected for some milliseconds ([`REST`]) before
 //! they are written. What a line looks like is in `log_line`.
 //!
+//! Scripts and tests of PgBouncer's look into the log as soon as they have an error, so a thread that sends one to a client waits
+//! until its lines are written ([`Log::wait_until_written`]), for a small part of its time at most ([`Patience`]).
+//!
 //! It does not decide what is logged.
 
 use std::fs::{File, OpenOptions};
@@ -16,6 +19,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::Thread;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -34,6 +38,10 @@ const QUEUE_LEN_MAX: usize = 8192;
 /// logins would cost more than the line itself.
 const REST: Duration = Duration::from_millis(5);
 
+/// A thread waits for the log for [`PATIENCE`] at most in each [`PATIENCE_WINDOW`]: a twentieth of its time, even while the log is blocked.
+const PATIENCE: Duration = Duration::from_millis(5);
+const PATIENCE_WINDOW: Duration = Duration::from_millis(100);
+
 /// About how much is written at once.
 const PAGE_LEN: usize = 64 << 10;
 
@@ -51,6 +59,25 @@ pub struct Log {
     lines: Sender<Line>,
     state: Arc<State>,
     clock: Clock,
+    /// The thread that writes. It is woken where somebody waits for a line.
+    writer: Thread,
+}
+
+/// How long one thread has waited for the log in the present window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    window_began: Time,
+    spent: Duration,
+}
+
+impl Patience {
+    /// How long the thread may wait now.
+    fn left(&mut self, now: Time) -> Duration {
+        if now.since(self.window_began) >= PATIENCE_WINDOW {
+            *self = Patience { window_began: now, spent: Duration::ZERO };
+        }
+        PATIENCE.saturating_sub(self.spent)
+    }
 }
 
 #[derive(Default)]
@@ -91,8 +118,8 @@ impl Log {
             unwritten: 0,
             torn: false,
         };
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run())?;
-        Ok(Log { lines, state, clock })
+        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run())?;
+        Ok(Log { lines, state, clock, writer: thread.thread().clone() })
     }
 
     /// Writes one line where a log with these options would, for whoever ends before it has one. It may be that there is no such place, which
@@ -178,7 +205,20 @@ impl Log {
     fn flush_within(&self, patience: Duration) -> bool {
         let (done, wait) = sync_channel(1);
         self.insist(Line::Flush(done));
+        self.writer.unpark();
         wait.recv_timeout(patience).is_ok()
+    }
+
+    /// Waits until all earlier lines are written, or until the caller's patience is at its end.
+    pub(crate) fn wait_until_written(&self, patience: &mut Patience) {
+        let began = self.clock.now();
+        let left = patience.left(began);
+        // A log that is blocked for days must not collect requests.
+        let has_room = self.state.queued.load(Ordering::Relaxed) < QUEUE_LEN_MAX;
+        if has_room && !left.is_zero() {
+            self.flush_within(left);
+            patience.spent += self.clock.now().since(began);
+        }
     }
 }
 
@@ -219,7 +259,7 @@ impl Writer {
                 self.take(line);
             }
             self.turn_page();
-            std::thread::sleep(REST);
+            std::thread::park_timeout(REST);
         }
     }
 
@@ -426,6 +466,19 @@ mod tests {
     }
 
     #[test]
+    fn a_blocked_log_takes_a_twentieth_of_a_threads_time() {
+        // Nothing reads the queue.
+        let (lines, _queue) = channel();
+        let log = Log { lines, state: Arc::default(), clock: Clock::start(), writer: std::thread::current() };
+        let mut patience = Patience::default();
+        log.wait_until_written(&mut patience);
+        assert!(patience.spent >= PATIENCE);
+        let began = patience.window_began;
+        assert_eq!(patience.left(began + PATIENCE_WINDOW / 2), Duration::ZERO, "it has waited in this window");
+        assert_eq!(patience.left(began + PATIENCE_WINDOW), PATIENCE, "the next window");
+    }
+
+    #[test]
     fn lines_reach_syslog_without_time_and_level() {
         let dir = std::env::temp_dir().join(format!("engine-log-syslog-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
@@ -452,7 +505,7 @@ mod tests {
     fn a_full_queue_drops_and_counts() {
         // Nothing reads the queue.
         let (lines, queue) = channel();
-        let log = Log { lines, state: Arc::default(), clock: Clock::start() };
+        let log = Log { lines, state: Arc::default(), clock: Clock::start(), writer: std::thread::current() };
         for _ in 0..=QUEUE_LEN_MAX {
             log.say(Level::Log, "a line");
         }
