@@ -20,7 +20,7 @@ use machine::Settings;
 use machine::action::Actions;
 use machine::mail::{CancelTicket, ToWorker};
 use machine::peering;
-use machine::pids;
+use machine::pids::{self, PidKey};
 use machine::sabotage::{Fault, does};
 use machine::upgrade::{ToOther, ToPredecessor};
 use units::random::Random;
@@ -72,6 +72,8 @@ pub(super) struct Cancels {
     last: u32,
     patience: Duration,
     news: VecDeque<(Asker, CancelNews)>,
+    /// As the workers have it.
+    pub(super) pid_key: PidKey,
     /// This process has taken the place of another one: keys of that one's clients may live on any worker.
     inherits_keys: bool,
     /// That process has not ended: they may live there, too.
@@ -88,6 +90,7 @@ impl Cancels {
             last,
             patience: patience(settings),
             news: VecDeque::new(),
+            pid_key: PidKey::default(),
             inherits_keys: false,
             has_predecessor: false,
         }
@@ -173,11 +176,12 @@ pub(super) fn begin(
     let owner = peering::owner(pid);
     let peer = Some(owner).filter(|id| turn.settings.peer(*id).is_some());
     // Keys that name no process look as if they named one: those from before there were peers, and servers' own process ids.
-    let nameless = pids::from_virtual_pid(pid).is_some() || pids::may_be_real_pid(pid);
+    let place = pids::from_virtual_pid(pid, cancels.pid_key);
+    let nameless = place.is_some() || pids::may_be_real_pid(pid);
     let ticket = cancels.next_ticket();
     let mut awaited = Awaited::default();
     if peer.is_none() || nameless {
-        let workers = workers_with_key(cancels.inherits_keys, turn.settings.workers, pid);
+        let workers = workers_with_key(cancels, turn.settings.workers, pid);
         awaited = ask_here(cancels.has_predecessor, workers, pid, restored(pid, secret), ticket, turn.actions);
     }
     let passed_on = peer.map(|peer| (peer, counted_down(secret)));
@@ -226,11 +230,12 @@ fn restored(pid: i32, secret: &[u8]) -> Box<[u8]> {
     secret
 }
 
-/// The workers that may have the client of a key. `inherits`: keys of the process before may live on any.
-fn workers_with_key(inherits: bool, workers: u16, pid: i32) -> Range<u16> {
-    match pids::from_virtual_pid(pid) {
-        _ if inherits => 0..workers,
-        Some((worker, _)) => worker..(worker + 1).min(workers),
+/// The workers that may have the client of a key.
+fn workers_with_key(cancels: &Cancels, workers: u16, pid: i32) -> Range<u16> {
+    match pids::from_virtual_pid(pid, cancels.pid_key) {
+        _ if cancels.inherits_keys => 0..workers,
+        // A guess may name a worker that there is not.
+        Some((worker, _)) => worker.min(workers)..(worker + 1).min(workers),
         // It may have been sent to a client on any worker: a server's own process id, or one that names this process.
         None if pids::may_be_real_pid(pid) || peering::is_ours(pid) => 0..workers,
         None => 0..0,

@@ -48,6 +48,7 @@ use machine::arrival::ConsoleRights;
 use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
+use machine::pids::PidKey;
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
 use machine::{Proved, Settings, Suspension};
@@ -172,6 +173,11 @@ pub struct Door {
 /// Clients may have keys of another process, whose place this one takes.
 pub fn beside_predecessor(door: &mut Door) {
     door.outward.cancels.begin_beside_predecessor();
+}
+
+/// Sets the secret of the process, which all its machines have: the process ids of clients are made with it.
+pub fn set_secret(door: &mut Door, secret: &[u8; 32]) {
+    door.outward.cancels.pid_key = PidKey::of_secret(secret);
 }
 
 impl Door {
@@ -387,7 +393,8 @@ impl Door {
             return;
         };
         let worker = placed.worker;
-        let arrival = posts::arrival(login, *wish, (placed, serial), &self.settings, &mut self.random);
+        let draws = (self.outward.cancels.pid_key, &mut self.random);
+        let arrival = posts::arrival(login, *wish, (placed, serial), &self.settings, draws);
         let mail = Mail::ToWorker(worker, ToWorker::Arrive(Box::new(arrival)));
         actions.push(Action::Post { mail, carrying: Some(conn) });
     }

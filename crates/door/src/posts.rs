@@ -5,6 +5,7 @@ use std::sync::Arc;
 use machine::action::{Actions, Placed};
 use machine::arrival::{Arrival, Identity};
 use machine::mail::ToCoordinator;
+use machine::pids::PidKey;
 use machine::{CancelSecret, Settings};
 use units::random::Random;
 use units::{Life, PoolId, Serial, WorkerId};
@@ -18,7 +19,7 @@ pub(super) fn arrival(
     wish: Wish,
     (placed, serial): (Placed, Serial),
     settings: &Settings,
-    random: &mut Random,
+    (pid_key, random): (PidKey, &mut Random),
 ) -> Arrival {
     let Login { name, peer, since: connected_at, .. } = login;
     let Phase::Applying { key, proved } = login.phase else { unreachable!("only a login that has applied is placed") };
@@ -36,6 +37,7 @@ pub(super) fn arrival(
         encryption: login.encryption.facts().cloned(),
         connected_at,
         cancel_secret,
+        pid_key,
         replication: wish.replication,
     };
     Arrival {

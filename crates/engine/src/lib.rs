@@ -277,8 +277,8 @@ fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
     Ok(thread)
 }
 
-/// Makes the real machines. `names`: the key for the names of prepared statements. `succeeds`: they take the place of another process's.
-fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32], succeeds: bool) -> Box<dyn Tenant> {
+/// Makes the real machines. `secret`: that of the process. `succeeds`: they take the place of another process's.
+fn build(place: Place, settings: &Arc<Settings>, secret: &[u8; 32], succeeds: bool) -> Box<dyn Tenant> {
     let workers = settings.workers.max(1);
     let seed = || seed().expect("there was randomness at start");
     let settings = Arc::clone(settings);
@@ -288,13 +288,14 @@ fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32], succeeds: boo
             if succeeds {
                 pooling::beside_predecessor(&mut door);
             }
+            pooling::set_secret(&mut door, secret);
             door.system_users.set_owner(rustix::process::geteuid().as_raw());
             Box::new(door)
         }
         Place::Coordinator => Box::new(Coordinator::new(workers, settings)),
         Place::Worker(worker) => {
             let mut worker = Worker::new(worker, workers, settings, seed());
-            worker.set_secret_of_names(names);
+            worker.set_secret(secret);
             Box::new(worker)
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use machine::arrival::Identity;
+use machine::pids::PidKey;
 use machine::upgrade::{MovedIdentity, MovedIncoming, MovedSession};
 use session_state::parameters::{Parameters, Tracked};
 use session_state::prepared::StatementNames;
@@ -87,7 +88,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
         Box::new(StatementNames::of_moved(names, catalog, &parameters, |text| reader.sketch(text, &parameters)))
     });
     let unnamed = moved.unnamed.map(|unnamed| Box::new(Unnamed::of_moved(&unnamed, &mut caches.catalog)));
-    let MovedIdentity { serial, database, user, peer, connected_at, cancel_pid: _, cancel_secret } = moved.identity;
+    let MovedIdentity { serial, database, user, peer, connected_at, cancel_pid, cancel_secret } = moved.identity;
     let identity = Identity {
         serial,
         name,
@@ -96,7 +97,9 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
         peer,
         encryption: None,
         connected_at,
-        cancel_secret,
+        cancel_secret: cancel_secret.with_pid(cancel_pid),
+        // Its client knows the process id of another process.
+        pid_key: PidKey::default(),
         replication: None,
     };
     let mut session = Session::new(

@@ -7,7 +7,7 @@ use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 use crate::cancel_secret::CancelSecret;
 use crate::encryption::Secured;
 use crate::observe::Peer;
-use crate::pids::virtual_pid;
+use crate::pids::{PidKey, virtual_pid};
 use crate::proved::Proved;
 use crate::replication::Replication;
 use crate::startup_parameters::StartupParameters;
@@ -28,6 +28,8 @@ pub struct Identity {
     pub connected_at: Time,
     /// The secret half of its cancel key.
     pub cancel_secret: CancelSecret,
+    /// Of the process in which it has logged in.
+    pub pid_key: PidKey,
     /// Present if it wants to replicate.
     pub replication: Option<Box<Replication>>,
 }
@@ -36,7 +38,7 @@ impl Identity {
     /// The process id that a client is told, unless it is its server's: the other half of its cancel key. `conn` is its session.
     #[must_use]
     pub fn pid(&self, conn: ConnId) -> i32 {
-        self.cancel_secret.pid().unwrap_or_else(|| virtual_pid(conn))
+        self.cancel_secret.pid().unwrap_or_else(|| virtual_pid(conn, self.pid_key))
     }
 
     /// Names that are the pool's are one copy for all its clients.

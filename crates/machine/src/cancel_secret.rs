@@ -1,6 +1,6 @@
 //! The versions of the protocol that clients speak, and the secret half of their cancel keys, which has 4 bytes in 3.0 and 32
-//! in 3.2. Where there are peers, a key's other half, the process id, belongs to it: it tells whose key it is, and nothing of
-//! the session's place.
+//! in 3.2. Where there are peers, and where a session comes from another process, a key's other half, the process id, belongs to it, and tells
+//! nothing of the session's place.
 //!
 //! Promises that a secret of another length never fits, and that comparing takes the same time wherever two of the same length
 //! differ. A client of 3.0 takes no memory for a long one.
@@ -40,7 +40,7 @@ impl Protocol {
 pub enum CancelSecret {
     Short([u8; 4]),
     Long(Box<[u8; 32]>),
-    /// With the process id that names its owner to peers.
+    /// With a process id of its own: one that names its owner to peers, or that its client got from another process.
     ShortOfPeer(i32, [u8; 4]),
     LongOfPeer(Box<(i32, [u8; 32])>),
 }
@@ -61,6 +61,16 @@ impl CancelSecret {
         match protocol {
             Protocol::V3_0 => CancelSecret::ShortOfPeer(pid, restored(random.bytes())),
             Protocol::V3_2 => CancelSecret::LongOfPeer(Box::new((pid, restored(random.bytes())))),
+        }
+    }
+
+    /// The key of a session that comes from another process, where its client got this process id.
+    #[must_use]
+    pub fn with_pid(self, pid: i32) -> CancelSecret {
+        match self {
+            CancelSecret::Short(bytes) | CancelSecret::ShortOfPeer(_, bytes) => CancelSecret::ShortOfPeer(pid, bytes),
+            CancelSecret::Long(bytes) => CancelSecret::LongOfPeer(Box::new((pid, *bytes))),
+            CancelSecret::LongOfPeer(key) => CancelSecret::LongOfPeer(Box::new((pid, key.1))),
         }
     }
 

@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(u16::from(bytes[1]) + (u16::from(bytes[2]) << 8), id);
             assert_eq!(owner(pid), PeerId(id));
             assert!(is_ours(pid) && pid > 1 << 29, "neither a kernel's nor negative");
-            assert_eq!(crate::pids::from_virtual_pid(pid), None);
+            assert_eq!(crate::pids::from_virtual_pid(pid, crate::pids::PidKey::default()), None);
             assert!(!crate::pids::may_be_real_pid(pid));
         }
         assert!(!is_ours(4711) && !is_ours(1 << 30) && !is_ours(-1) && !is_ours(0x7fff_ffff));

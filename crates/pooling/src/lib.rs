@@ -15,5 +15,5 @@
 //! Start with one transcript in `tests/transcripts/`: what the machines do together is told there.
 
 pub use coordinator::Coordinator;
-pub use door::{Door, beside_predecessor};
+pub use door::{Door, beside_predecessor, set_secret};
 pub use worker::Worker;

@@ -32,6 +32,7 @@ use link::server_login;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
+use machine::pids::PidKey;
 use machine::snapshot::{Look, ObjectSizes, QueryCounts};
 use machine::{DatabaseOrders, Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
@@ -81,10 +82,11 @@ impl Worker {
         }
     }
 
-    /// Sets the key that the names of prepared statements on servers are made with. It is the same for all workers, and
-    /// secret.
-    pub fn set_secret_of_names(&mut self, secret: &[u8; 32]) {
+    /// Sets the secret of the process, which all its machines have: the names of prepared statements on servers and the process ids of clients are made
+    /// with it.
+    pub fn set_secret(&mut self, secret: &[u8; 32]) {
         self.tables.caches.catalog.set_secret(secret);
+        self.tables.cancels.pid_key = PidKey::of_secret(secret);
     }
 
     /// A read-only view of it.

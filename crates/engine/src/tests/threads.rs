@@ -145,6 +145,7 @@ fn arriving() -> Mail {
         connected_at: Time::ZERO,
         replication: None,
         cancel_secret: machine::CancelSecret::Short([0; 4]),
+        pid_key: machine::pids::PidKey::default(),
     };
     let arrival = Arrival {
         identity: Arc::new(identity),

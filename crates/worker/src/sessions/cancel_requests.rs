@@ -50,7 +50,7 @@ fn owner_of(tables: &Tables, pid: i32, secret: &[u8]) -> Option<ConnId> {
         let fits = if halves { own.half_fits(secret) } else { own.fits(secret) };
         fits.then_some(conn)
     };
-    let conn = match machine::pids::from_virtual_pid(pid) {
+    let conn = match machine::pids::from_virtual_pid(pid, tables.cancels.pid_key) {
         // One that was told another process id is not at its place: only that one's key is worth anything.
         Some((owner, slot)) if owner == tables.id.0 => {
             let is_placed = |conn: &ConnId| tables.cancels.other_pid_of(*conn).is_none_or(|other| other == pid);
@@ -224,7 +224,7 @@ mod tests {
 
     use link::session::Session;
     use machine::CancelSecret;
-    use machine::pids::virtual_pid;
+    use machine::pids::{PidKey, virtual_pid};
     use wire::frontend::Query;
 
     use super::*;
@@ -261,14 +261,19 @@ mod tests {
     fn only_the_whole_key_of_a_waiting_session_ends_its_wait() {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
-        let pid = virtual_pid(conn);
-        let elsewhere = virtual_pid(ConnId::new(units::Kind::Client, THERE.0, conn.slot() as u32, 0));
+        let pid = virtual_pid(conn, PidKey::default());
+        let elsewhere =
+            virtual_pid(ConnId::new(units::Kind::Client, THERE.0, conn.slot() as u32, 0), PidKey::default());
         for (what, pid, secret) in [
             ("half the secret", pid, &[0, 0, 0x56, 0x78][..]),
             ("the secret and more", pid, &[0x12, 0x34, 0x56, 0x78, 0]),
             ("a secret that differs in one bit", pid, &[0x12, 0x34, 0x56, 0x79]),
             ("a session of another worker", elsewhere, &SECRET),
-            ("a slot that is free", virtual_pid(ConnId::new(units::Kind::Client, 0, 99, 0)), &SECRET),
+            (
+                "a slot that is free",
+                virtual_pid(ConnId::new(units::Kind::Client, 0, 99, 0), PidKey::default()),
+                &SECRET,
+            ),
             ("a process id of a server", 4711, &SECRET),
         ] {
             assert!(!is_cancelled(&mut scene, conn, pid, secret), "{what}");
@@ -285,9 +290,13 @@ mod tests {
         let right = secret.bytes();
         let changed = [&right[..31], &[0]].concat();
         for wrong in [&right[..4], &right[..31], &[right, &[0]].concat(), &changed, &[0; 256]] {
-            assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn), wrong), "{} bytes", wrong.len());
+            assert!(
+                !is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), wrong),
+                "{} bytes",
+                wrong.len()
+            );
         }
-        assert!(is_cancelled(&mut scene, conn, virtual_pid(conn), right));
+        assert!(is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), right));
     }
 
     #[test]
@@ -305,7 +314,7 @@ mod tests {
         for (queries, goes_on) in [(1, false), (2, true)] {
             let mut scene = Scene::new(|_| ());
             let conn = waiter(&mut scene, queries);
-            assert!(is_cancelled(&mut scene, conn, virtual_pid(conn), &SECRET));
+            assert!(is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
             let next = scene.tables.agenda.next();
             let reconsiders = matches!(next, Some(crate::tables::agenda::Next::Reconsider(of)) if of == conn);
             assert_eq!(reconsiders, goes_on, "{next:?}");
@@ -321,6 +330,6 @@ mod tests {
         session.stop_waiting(scene.now);
         let ticket = scene.tables.pools[POOL].queue.push(session.claim.class, conn, scene.now, scene.now);
         session.wait(scene.now, WaitFor::Login, ticket, false);
-        assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn), &SECRET));
+        assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
     }
 }

@@ -9,6 +9,7 @@ use connections::server::{Answerer, Server};
 use link::session::Session;
 use machine::action::Action;
 use machine::mail::CancelTicket;
+use machine::pids::PidKey;
 use machine::{Settings, Step};
 use units::deadline::Armed;
 use units::table::Table;
@@ -59,6 +60,8 @@ impl Canceller {
 #[derive(Debug)]
 pub(crate) struct Cancels {
     under_way: Table<Canceller>,
+    /// As the door has it.
+    pub(crate) pid_key: PidKey,
     /// Sessions whose clients know another process id than the one that names the session here: their servers', that of an earlier
     /// process, or one that tells peers whose they are. By process id, and the other way round.
     other_pids: BTreeSet<(i32, ConnId)>,
@@ -70,7 +73,8 @@ pub(crate) struct Cancels {
 impl Cancels {
     pub(crate) fn new(owner: u16) -> Cancels {
         let under_way = Table::new(Kind::Cancel, owner);
-        Cancels { under_way, other_pids: BTreeSet::new(), pids: BTreeMap::new(), awaited: Vec::new() }
+        let pid_key = PidKey::default();
+        Cancels { under_way, pid_key, other_pids: BTreeSet::new(), pids: BTreeMap::new(), awaited: Vec::new() }
     }
 
     /// A door waits until this request has been carried out.

@@ -8,6 +8,7 @@ use connections::server::{Group, Identity as ServerIdentity, Server};
 use link::session::{Newcomer, Session, WaitFor};
 use machine::arrival::Identity;
 use machine::observe::Peer;
+use machine::pids::PidKey;
 use machine::{Action, Actions, CancelSecret, Settings, Step};
 use queueing::board::{Board, Cell};
 use queueing::classes::DEFAULT;
@@ -105,6 +106,7 @@ impl Scene {
                 encryption: None,
                 connected_at: now,
                 cancel_secret: CancelSecret::Short([0; 4]),
+                pid_key: PidKey::default(),
                 replication: None,
             };
             let identity = Arc::new(identity);
