@@ -40,6 +40,20 @@ pub fn load_with(name: &str, cores: u16, built: Built, read: &Read) -> Result<Co
     finish(parse(name, built, read), cores, read, None)
 }
 
+/// What a file says without its mistakes, and all that is wrong with it. An entry with a mistake is left out, and so is a setting, which has its default
+/// then. No configuration: the file has no section `[pgbouncer]`.
+pub fn load_without_mistakes(path: &Path, cores: u16, built: Built) -> (Option<Config>, Vec<Problem>) {
+    load_without_mistakes_with(&path.to_string_lossy(), cores, built, &read_file)
+}
+
+/// The same from a reader of one's own.
+pub fn load_without_mistakes_with(name: &str, cores: u16, built: Built, read: &Read) -> (Option<Config>, Vec<Problem>) {
+    let draft = parse(name, built, read);
+    let has_main_section = draft.has_main_section;
+    let (config, problems) = compile(draft, cores, read, None);
+    (has_main_section.then_some(config), problems)
+}
+
 impl Config {
     /// Reads the file again, as RELOAD does: what cannot change while the process runs stays as it is, with a warning
     /// for each setting that the file has changed, and so do the users if auth_file cannot be read. A `SET` is undone.
@@ -288,12 +302,16 @@ impl Draft {
 }
 
 /// `old` are the settings so far: users and rules of files that cannot be read stay.
-pub(crate) fn finish(
-    mut draft: Draft,
-    cores: u16,
-    read: &Read,
-    old: Option<&Settings>,
-) -> Result<Config, Vec<Problem>> {
+pub(crate) fn finish(draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> Result<Config, Vec<Problem>> {
+    let (config, problems) = compile(draft, cores, read, old);
+    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return Err(problems);
+    }
+    Ok(Config { warnings: problems, ..config })
+}
+
+/// What the words mean together, and what is wrong with them, in the order of the file.
+fn compile(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> (Config, Vec<Problem>) {
     let values = &draft.values;
     let problems = &mut draft.problems;
     let own_peer = values.get(Key::peer_id).show();
@@ -333,10 +351,7 @@ pub(crate) fn finish(
         let order = |problem: &Problem| (problem.file != main_file, problem.file.clone(), problem.line);
         order(a).cmp(&order(b))
     });
-    if draft.problems.iter().any(|problem| problem.severity == Severity::Error) {
-        return Err(draft.problems);
-    }
-    Ok(assemble(draft.values, settings, draft.problems))
+    (assemble(draft.values, settings, Vec::new()), draft.problems)
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.

@@ -32,7 +32,15 @@ pub(crate) fn load(file: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
     config::load(file, cores, built()).map(with_descriptors)
 }
 
-/// The same, with the files that were read.
+/// What a file says without its mistakes, and all that is wrong with it.
+pub(crate) fn load_without_mistakes(file: &Path, cores: u16) -> (Option<Config>, Vec<Problem>) {
+    let (config, mut problems) = config::load_without_mistakes(file, cores, built());
+    let config = config.map(with_descriptors);
+    problems.extend(config.iter().flat_map(|config| config.warnings.clone()));
+    (config, problems)
+}
+
+/// As [`load`], with the files that were read.
 pub(crate) fn load_noted(file: &Path, cores: u16) -> Reading {
     let (config, files) = Files::noted(|read| config::load_with(&file.to_string_lossy(), cores, built(), read));
     (config.map(with_descriptors), files)
