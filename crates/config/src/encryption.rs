@@ -68,7 +68,10 @@ fn files(values: &Values, side: &Side) -> Vec<Problem> {
                 "clients are shown a certificate, and its key proves that it is ours",
             ));
         } else if is_missing(file) && !is_missing(other) {
-            problems.push(needs(other, file, "neither is of use alone"));
+            // A key alone harms nobody, and the console's SET names one file after the other.
+            let is_error = other == side.certificate;
+            let expected = format!("{} too: neither is of use alone", file.name());
+            problems.push(problem(values, other, &expected, is_error));
         }
     }
     // Servers' certificates are checked against the system's CAs then.

@@ -27,7 +27,7 @@ pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
     }
     if values.text(Key::auth_dbname) == connections::databases::CONSOLE_DATABASE {
         let place = values.place(Key::auth_dbname).cloned().unwrap_or_default();
-        let expected = "another database: this one is the console's".to_owned();
+        let expected = "another database: cannot use the reserved \"pgbouncer\" database as an auth_dbname".to_owned();
         let found = quoted(values.text(Key::auth_dbname));
         problems.push(Problem::error(&place, Key::auth_dbname.name(), found, expected));
     }

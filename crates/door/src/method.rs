@@ -120,7 +120,7 @@ impl Facts<'_> {
             Peer::Tcp { .. } => None,
         };
         let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
-        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("Peer")) }
+        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("Peer", "unix socket login rejected")) }
     }
 
     fn certificate(&self) -> Option<&CertificateNames> {
@@ -135,7 +135,11 @@ impl Facts<'_> {
             ClientName::DistinguishedName => Some(&*names.distinguished_name).filter(|name| !name.is_empty()),
         });
         let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
-        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("certificate")) }
+        if is_allowed {
+            Ok(Method::Trust)
+        } else {
+            Err(self.failed("certificate", "certificate authentication failed"))
+        }
     }
 
     /// Who others ask, and how. It was made when the file was read: of a login it is a share and no copy, so it weighs nothing. A
@@ -165,6 +169,7 @@ impl Facts<'_> {
             }
             (false, false) => format!("{what} host \"{host}\", user \"{user}\", database \"{database}\", {encryption}"),
         };
+        let text = self.settings.global.login.words.choose(text, "login rejected");
         Refused(sqlstate::INVALID_AUTHORIZATION, text)
     }
 
@@ -173,8 +178,9 @@ impl Facts<'_> {
         Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned())
     }
 
-    fn failed(&self, what: &str) -> Refused {
+    fn failed(&self, what: &str, pgbouncer: &str) -> Refused {
         let text = format!("{what} authentication failed for user \"{}\"", shown(&self.wish.user));
+        let text = self.settings.global.login.words.choose(text, pgbouncer);
         Refused(sqlstate::INVALID_AUTHORIZATION, text)
     }
 }

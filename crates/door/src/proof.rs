@@ -102,12 +102,11 @@ impl Proof {
     }
 }
 
-/// PostgreSQL's words, whatever the method and whether there is such a user.
-fn wrong_password(user: &str) -> Refused {
-    Refused(sqlstate::INVALID_PASSWORD, format!("password authentication failed for user \"{}\"", shown(user)))
-}
-
 const NO_SUCH_USER: &str = "no such user";
+
+/// PgBouncer's words for a wrong password, and for a SCRAM exchange with one.
+const PASSWORD_FAILED: &str = "password authentication failed";
+const SASL_FAILED: &str = "SASL authentication failed";
 
 impl Door {
     /// Looks the user's secret up if it has to be, and sends the request for authentication by `auth_type`.
@@ -212,6 +211,9 @@ impl Door {
                 login.failure = Some(Failure { why: NO_SUCH_USER.into(), is_guess: false });
                 let user = login.wish.as_ref().map_or("", |wish| &wish.user);
                 let text = format!("role \"{}\" does not exist", shown(user));
+                let is_looked_up = matches!(login.source, Source::Nothing { .. });
+                let pgbouncer = if is_looked_up { NO_SUCH_USER } else { "\"trust\" authentication failed" };
+                let text = self.settings.global.login.words.choose(text, pgbouncer);
                 return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
             }
             Method::Clear => Proof::Clear,
@@ -272,7 +274,7 @@ impl Door {
                 let given = PasswordMessage::decode(body)?.password;
                 let secret = usable(secret_of(self.logins.get(conn), &self.settings, &user));
                 if !secret.is_some_and(|secret| auth::verify_md5(secret, &user, salt, given)) {
-                    return Err(self.unproved(conn));
+                    return Err(self.unproved(conn, PASSWORD_FAILED));
                 }
                 self.proved(conn, actions)?;
             }
@@ -285,11 +287,17 @@ impl Door {
         Ok(true)
     }
 
-    /// Authentication has failed: the reason is logged, and the client gets the same error in all cases.
-    fn unproved(&mut self, conn: ConnId) -> Refused {
+    /// Authentication has failed: the reason is logged, and the client gets the same error in all cases. `pgbouncer`: PgBouncer's
+    /// words, which depend on the method, and tell that auth_query does not know the user.
+    fn unproved(&mut self, conn: ConnId, pgbouncer: &str) -> Refused {
         // It was asked for a proof of what it has said; whoever has left hears nothing.
-        let user = self.logins.get(conn).and_then(|login| login.wish.as_ref()).map(|wish| Arc::clone(&wish.user));
-        let refused = wrong_password(&user.unwrap_or_default());
+        let login = self.logins.get(conn);
+        let user = login.and_then(|login| login.wish.as_ref()).map(|wish| Arc::clone(&wish.user)).unwrap_or_default();
+        let is_unknown = login.is_some_and(|login| matches!(login.source, Source::Nothing { is_known: false, .. }));
+        let text = format!("password authentication failed for user \"{}\"", shown(&user));
+        let pgbouncer = if is_unknown { NO_SUCH_USER } else { pgbouncer };
+        let text = self.settings.global.login.words.choose(text, pgbouncer);
+        let refused = Refused(sqlstate::INVALID_PASSWORD, text);
         if let Some(login) = self.logins.get_mut(conn)
             && let Some(wish) = &login.wish
         {
@@ -311,7 +319,7 @@ impl Door {
     /// An exchange has failed. All but a wrong proof says nothing about the user's secret, and is refused as PostgreSQL does.
     fn sasl_failed(&mut self, conn: ConnId, error: ScramError) -> Refused {
         let code = match error {
-            ScramError::WrongProof => return self.unproved(conn),
+            ScramError::WrongProof => return self.unproved(conn, SASL_FAILED),
             ScramError::Downgrade | ScramError::OtherCertificate => sqlstate::INVALID_AUTHORIZATION,
             ScramError::AuthorizationIdentity | ScramError::Extension => sqlstate::FEATURE_NOT_SUPPORTED,
             _ => sqlstate::PROTOCOL_VIOLATION,
@@ -338,7 +346,7 @@ impl Door {
             return Ok(());
         }
         if !auth::verify_plain(&secret, user, &given) {
-            return Err(self.unproved(conn));
+            return Err(self.unproved(conn, PASSWORD_FAILED));
         }
         keep_shown(self.logins.get_mut(conn), text(&given));
         self.proved(conn, actions)
@@ -457,7 +465,7 @@ impl Door {
                 keep_shown(self.logins.get_mut(conn), text);
                 self.proved(conn, actions)
             }
-            (Done::Checked(_), _) => Err(self.unproved(conn)),
+            (Done::Checked(_), _) => Err(self.unproved(conn, PASSWORD_FAILED)),
             // A reload has changed the secret meanwhile: results from the old one are not accepted.
             (Done::Verifier(verifier), Given::Final { mut exchange, words }) if is_current => {
                 let is_in_auth_file = is_in_auth_file(self.logins.get(conn));

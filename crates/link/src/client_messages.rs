@@ -260,7 +260,7 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
             requests.holds |= requests.server.ledger.owed().awaits_own_ready() && requests.waits_for_notification();
         }
         tag::PARSE if requests.is_passed_over() => {
-            requests.pool.counts.totals.client_parses += 1;
+            requests.pool.counts.totals.client_parses += u64::from(mapped);
             requests.sent(Expect::Parse(None));
         }
         tag::PARSE if reserving::refuses_names(requests, &at_hand[HEADER_LEN..]) => requests.sent(Expect::Parse(None)),
@@ -284,11 +284,12 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
             if !goes_on {
                 return Ok(false);
             }
-            requests.pool.counts.totals.client_parses += 1;
+            // Statements are counted where their names are mapped, as in PgBouncer.
+            requests.pool.counts.totals.client_parses += u64::from(mapped);
             if renamed == Renamed::Yes {
                 return Ok(true);
             }
-            requests.pool.counts.totals.server_parses += 1;
+            requests.pool.counts.totals.server_parses += u64::from(mapped);
         }
         tag::BIND | tag::DESCRIBE | tag::CLOSE => {
             if let Some(dealt_with) = of_a_name(requests, header, at_hand, in_stream)? {
@@ -324,7 +325,7 @@ fn of_a_name(
     if renamed == Renamed::Later {
         return Ok(Some(false));
     }
-    requests.pool.counts.totals.binds += u64::from(header.tag == tag::BIND);
+    requests.pool.counts.totals.binds += u64::from(mapped && header.tag == tag::BIND);
     if renamed == Renamed::Yes {
         return Ok(Some(true));
     }

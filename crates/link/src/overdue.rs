@@ -7,6 +7,8 @@
 //! not sent yet answered as cancelled; no server has seen it
 //! ```
 //!
+//! With `words = pgbouncer` the error of a cancelled query is PgBouncer's, too: "query timeout".
+//!
 //! What may be committing is not cancelled but closed: a cancel would make a commit known that waits for its standby.
 //!
 //! Such a cancel does not hit a query that the client sends later, since that waits until PostgreSQL has closed the
@@ -16,8 +18,8 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 //! //= pgbouncer config.md#query_timeout
 
-use settings::PoolMode;
-use wire::backend::{Fields, Status};
+use settings::{PoolMode, Words};
+use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{HEADER_LEN, sqlstate};
 
 use crate::answers::Answers;
@@ -25,6 +27,9 @@ use crate::{counting, slow};
 
 /// The error for a query that no server has seen.
 pub const WORDS: &str = "canceling statement due to query_timeout";
+
+/// PgBouncer's words for a query that takes too long.
+pub const PGBOUNCERS_WORDS: &str = "query timeout";
 
 /// A query of the client has been answered.
 pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
@@ -63,7 +68,14 @@ pub(crate) fn says_it_was_late(answers: &mut Answers<'_>, fields: &Fields<'_>, b
     let ran = answers.now.since(answers.server.transaction.query_at).as_millis();
     let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);
     let detail = format!("ran_ms={ran} query_timeout_ms={}", timeout.as_millis());
-    wire::backend::encode_error_with_detail(body, &detail, &mut out);
+    match answers.pool.rules.words {
+        Words::PostgreSql => wire::backend::encode_error_with_detail(body, &detail, &mut out),
+        Words::PgBouncer => {
+            let (severity, code) = ("ERROR", sqlstate::QUERY_CANCELED);
+            let detail = Some(&*detail);
+            ErrorResponse { severity, code, message: PGBOUNCERS_WORDS, detail, hint: None }.encode(&mut out);
+        }
+    }
     answers.send_apart(&out, true);
     true
 }

@@ -16,7 +16,7 @@ use queueing::classes::ClassId;
 use queueing::queue::{Queue, Waiter};
 pub use servers::{LocalBuffers, OwnServers, SURPLUS, Servers};
 use session_state::catalogue::Known;
-use settings::{Fidelity, PoolMode, PoolSize};
+use settings::{Fidelity, PoolMode, PoolSize, Words};
 use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Time, limits};
 
@@ -27,6 +27,7 @@ use crate::session::Session;
 
 /// The settings for one pool: those of the user before those of the database before global ones.
 #[derive(Clone, Debug)]
+// tidy: a setting a field
 pub struct Rules {
     pub mode: PoolMode,
     pub query_wait_timeout: Option<Duration>,
@@ -50,6 +51,8 @@ pub struct Rules {
     pub shares_listener: bool,
     /// What was ordered at the console for its database.
     pub orders: DatabaseOrders,
+    /// Of the error for a query that is cancelled since it takes too long.
+    pub words: Words,
 }
 
 impl Rules {
@@ -70,6 +73,7 @@ impl Rules {
             stable_backend_pid: own.stable_backend_pid,
             shares_listener: least > 1 && own.max_db_connections != 1 && own.max_user_connections != 1,
             orders: settings.orders.of(&key.database),
+            words: global.login.words,
             query_wait_timeout: own.query_wait_timeout,
             query_timeout: own.query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),

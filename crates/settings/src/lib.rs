@@ -30,5 +30,5 @@ pub use table::{
 };
 pub use types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation,
+    PoolSize, SslMode, SslNegotiation, Words,
 };

@@ -14,7 +14,7 @@ use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation,
+    PoolSize, SslMode, SslNegotiation, Words,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
@@ -59,6 +59,7 @@ settings! {
         auth_user: Option<String> = Text, None, Yes, Works, PgBouncer, "Who runs auth_query, with its password in auth_file. Not set: users who are not in auth_file are refused.";
         max_login_concurrency: u32 = Count(0, 60_000, ""), Some("128"), Yes, Works, Ours, "The most logins that run at one time. Others wait for their turn, first come first served, before TLS and before a password is asked for, so that those who come first get in first. A login that waits for its client counts for 10 ms only. Cancel requests without TLS and the console's owner on the Unix socket need no turn. 0: all at once, as far as the memory for TLS allows.";
         scram_iterations: u32 = Count(1, 10_000_000, ""), Some("4096"), Yes, Works, PgBouncer, "Iterations of the SCRAM verifiers made from passwords in clear text.";
+        words: Words = Choice(Words::NAMES), Some("postgresql"), Yes, Works, Ours, "Whose words a refused login and a query that took too long have, for clients and in the log. postgresql: as PostgreSQL says it. pgbouncer: as PgBouncer does, for programs that look for its words, such as rules of fail2ban. It then tells a name that auth_query does not know from a wrong password. SQLSTATEs are the same.";
     }
 
     Pools pools: PoolSettings, "Pools and their limits" {
@@ -351,7 +352,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 155), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 156), "PgBouncer's hundred, and ours");
     }
 
     #[test]

@@ -155,6 +155,26 @@ choice! {
 }
 
 choice! {
+    /// In which words clients and the log are told of a refused login and of a query that took too long.
+    Words {
+        #[default]
+        PostgreSql = "postgresql",
+        PgBouncer = "pgbouncer",
+    }
+}
+
+impl Words {
+    /// One of two texts for the same error.
+    #[must_use]
+    pub fn choose(self, postgresql: String, pgbouncer: &str) -> String {
+        match self {
+            Words::PostgreSql => postgresql,
+            Words::PgBouncer => pgbouncer.to_owned(),
+        }
+    }
+}
+
+choice! {
     /// The newest version of the protocol that servers are asked for, as libpq's `max_protocol_version`.
     MaxProtocol {
         /// What all servers and everything before them understand.

@@ -81,7 +81,13 @@ pub(crate) fn retire_outdated(
     let new = Arc::clone(&tables.settings);
     let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
     let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
-    closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, "TLS settings have changed");
+    closed_servers::retire_servers(
+        tables,
+        step,
+        own.iter().copied(),
+        is_old,
+        "database configuration changed: TLS settings",
+    );
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
     if !tables.caches.server_names.are_used() {
         let is_named = |server: &Server| server.kept.shown_name.is_some();

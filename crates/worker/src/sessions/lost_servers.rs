@@ -203,13 +203,14 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     if tables.servers[conn].identity.opened_for_session.is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
+        let words = tables.settings.global.login.words.choose(words, "login failed");
         replicating::own_server_refused(tables, step, conn, (code, &words), "login failed");
     } else if is_final(code) {
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
         tables.pools[pool].opening.spare_after = step.now + pause;
-        closed_servers::close_server(tables, step, conn, "login failed");
+        closed_servers::close_server(tables, step, conn, &words);
         refuse_waiting(tables, pool, code, &words);
     } else {
         login_failed_as(tables, step, conn, "login failed", Some(log_text), None);

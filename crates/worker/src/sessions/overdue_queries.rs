@@ -2,7 +2,7 @@
 //! effect, or must not be sent since PostgreSQL may be committing.
 
 use connections::server::Overdue;
-use link::overdue::WORDS;
+use link::overdue::{PGBOUNCERS_WORDS, WORDS};
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
@@ -25,7 +25,8 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
         return;
     }
     server.cancel.overdue = Overdue::Since(step.now);
-    tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, WORDS.to_owned());
+    let words = tables.settings.global.login.words.choose(WORDS.to_owned(), PGBOUNCERS_WORDS);
+    tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
     cancellers::cancel_linked(tables, step, conn, server_id, WORDS);
     timers::arm_session(tables, conn);
 }

@@ -62,6 +62,7 @@ impl View<'_> {
             | State::Opening { since, .. }
             | State::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                earliest.add(since, rules?.query_timeout, Due::Refuse("query_timeout"));
             }
             State::Waiting { since, notified, deadline_ms, .. } => {
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse("query_timeout") };
