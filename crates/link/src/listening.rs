@@ -51,7 +51,8 @@ pub const UNLISTEN: &[u8] = b"UNLISTEN *";
 pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> bool {
     // A session that listens or has sent NOTIFY has a tracker.
     let Some(tracker) = &requests.session.tracker else { return true };
-    let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.notifications.subscriptions().is_some();
+    let ends = effects.iter().any(|effect| matches!(effect, Effect::End | Effect::PrepareTransaction))
+        && tracker.notifications.subscriptions().is_some();
     let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
     let leaves = leaves_listener(requests.server, requests.session, requests.pool, effects);
     // In a failed transaction only its end has an effect; that may be under way.

@@ -287,7 +287,11 @@ impl Tracker {
                 self.journal.rolled_back();
                 self.meaning.forget(places.reported);
             }
-            Effect::End => {
+            Effect::PrepareTransaction if tag == b"ROLLBACK\0" && self.journal.is_in_failed_block() => {
+                self.journal.rolled_back();
+                self.meaning.forget(places.reported);
+            }
+            Effect::End | Effect::PrepareTransaction => {
                 self.journal.committed();
                 self.meaning.forget(places.reported);
             }
@@ -409,7 +413,9 @@ impl Tracker {
             Effect::Parameter { index, .. } => named || Tracked::decides_meaning(*index),
             Effect::Restart(name) => named || tracked.index(name).is_some_and(Tracked::decides_meaning),
             Effect::Change(changes) => named || changes.contains(&SettingChange::ResetAll),
-            Effect::End | Effect::RollBackTo(_) => is_meant || named && self.journal.is_open(),
+            Effect::End | Effect::PrepareTransaction | Effect::RollBackTo(_) => {
+                is_meant || named && self.journal.is_open()
+            }
             _ => false,
         };
         self.under_way.any(decides)
@@ -489,9 +495,12 @@ impl Tracker {
         if self.unseen.has_reset_role(self.journal.first(), self.state(), &checked.named) {
             reset.push(b"role"[..].into());
         }
-        // The check has found the role of the login: the server gets its base again, so the session has that.
+        // The check has found the role of the login, unless the session has taken one since the reset: the server gets its base again, so the session
+        // has that.
         let is_given_back = |name: &[u8]| {
-            is_identity(name) && self.journal.has_reverted(name) && !suspected.any(Pins::LISTED | Pins::SETTINGS)
+            let has_its_own = self.state().has_identity(name);
+            let is_reset = is_identity(name) && self.journal.has_reverted(name);
+            is_reset && !has_its_own && !suspected.any(Pins::LISTED | Pins::SETTINGS)
         };
         let is_reset = |(name, _): &&Pair| {
             let is_begun_again = reset.iter().any(|reset| reset.eq_ignore_ascii_case(name));

@@ -22,7 +22,7 @@ use sql::quoted_setting;
 use super::check::{Check, Checked, LOCK_TIMEOUT};
 use super::effects::{Effect, is_identity, is_passing};
 use super::journal::is_reset;
-use super::{Again, Effects, Identity, Setting, SettingChange, State, rights};
+use super::{Again, DEFAULT, Effects, Identity, Setting, SettingChange, State, rights};
 use crate::parameters::Tracked;
 
 /// The settings and the role of a server before its first session.
@@ -255,8 +255,13 @@ impl State {
         let again = self.settings.get(name).and_then(|setting| setting.again.as_ref());
         again.is_some_and(|again| match again {
             Again::Value(value) => value.is_empty(),
-            Again::Clause(clause) => clause.trim_ascii_end().ends_with(b"''"),
+            Again::Clause(clause) => clause.trim_ascii_end().ends_with(b"''") || clause.ends_with(DEFAULT),
         })
+    }
+
+    /// Whether the session has this identity by itself: `session_authorization`, or else `role`.
+    pub(crate) fn has_identity(&self, name: &[u8]) -> bool {
+        if name == b"session_authorization" { self.has_authorization() } else { self.has_role() }
     }
 
     pub(crate) fn has_role(&self) -> bool {

@@ -48,8 +48,10 @@ pub enum Effect {
     Nothing,
     /// Nobody knows which: a check tells some of them, and the server is kept for the others.
     Unknown,
-    /// COMMIT, ROLLBACK, PREPARE TRANSACTION: the tag tells which it was.
+    /// COMMIT, ROLLBACK: the tag tells which it was.
     End,
+    /// PREPARE TRANSACTION. The tag ROLLBACK is that of a failed block, or of no block: then what ran before it in its batch is committed.
+    PrepareTransaction,
     /// What ran before it in its batch, and itself, is committed: an error behind it undoes nothing of that.
     Committed,
     Save(Box<[u8]>),
@@ -135,6 +137,7 @@ impl Effect {
             Effect::Nothing
             | Effect::Unknown
             | Effect::End
+            | Effect::PrepareTransaction
             | Effect::Committed
             | Effect::Change(_)
             | Effect::DeallocateAll
@@ -179,7 +182,8 @@ impl Effect {
     fn of(text: &Text<'_>, statement: &Statement<'_>, source: Option<&[u8]>, tracked: &Tracked) -> Effect {
         let owned = |name: Name<'_>| name.to_vec().into_boxed_slice();
         match statement.kind {
-            Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction => Effect::End,
+            Kind::Commit { .. } | Kind::Rollback { .. } => Effect::End,
+            Kind::PrepareTransaction => Effect::PrepareTransaction,
             Kind::Savepoint(name) => Effect::Save(owned(name)),
             Kind::Release(name) => Effect::Release(owned(name)),
             Kind::RollbackTo(name) => Effect::RollBackTo(owned(name)),

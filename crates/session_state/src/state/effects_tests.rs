@@ -50,7 +50,7 @@ fn each_statement_has_its_effect() {
         ("commit and chain", Effect::End),
         ("end", Effect::End),
         ("abort", Effect::End),
-        ("prepare transaction 'x'", Effect::End),
+        ("prepare transaction 'x'", Effect::PrepareTransaction),
         ("savepoint A", Effect::Save(named("a"))),
         ("release \"A\"", Effect::Release(named("A"))),
         ("rollback to a", Effect::RollBackTo(named("a"))),

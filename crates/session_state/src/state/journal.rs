@@ -46,6 +46,8 @@ pub struct Journal {
     lost: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
+    /// A transaction block has failed, and has not ended nor gone back to a savepoint.
+    in_failed_block: bool,
     /// The text that takes the session's role away has not been answered yet, and its server was not given the role.
     has_forgotten_role: bool,
 }
@@ -202,7 +204,7 @@ impl Journal {
         self.committed_own = self.committed_own.then(std::mem::take(&mut self.own));
         self.restored.clear();
         self.savepoints.clear();
-        (self.failed, self.dropped, self.has_forgotten_role) = (false, false, false);
+        (self.failed, self.in_failed_block, self.dropped, self.has_forgotten_role) = (false, false, false, false);
     }
 
     pub(crate) fn rolled_back(&mut self) {
@@ -210,12 +212,16 @@ impl Journal {
         self.now = Arc::clone(&self.before);
         self.own = OwnChanges::default();
         self.savepoints.clear();
-        (self.failed, self.dropped, self.has_forgotten_role) = (false, false, false);
+        (self.failed, self.in_failed_block, self.dropped, self.has_forgotten_role) = (false, false, false, false);
     }
 
     /// Whether, since this was asked last, something was taken back of which nobody knows how far.
     pub(crate) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.lost)
+    }
+
+    pub(crate) fn is_in_failed_block(&self) -> bool {
+        self.in_failed_block
     }
 
     /// A statement failed: alone it is undone, in a transaction block that is up to what follows.
@@ -228,7 +234,7 @@ impl Journal {
         match (idle, self.failed) {
             (true, true) => self.rolled_back(),
             (true, false) => self.committed(),
-            (false, _) => self.failed = false,
+            (false, failed) => (self.failed, self.in_failed_block) = (false, self.in_failed_block || failed),
         }
     }
 
@@ -250,6 +256,7 @@ impl Journal {
 
     /// It stays, those since are no more.
     pub(crate) fn roll_back_to(&mut self, name: &[u8]) {
+        self.in_failed_block = false;
         self.reverted.extend(self.restored.iter().cloned());
         match self.place(name) {
             Some(place) => {

@@ -58,6 +58,9 @@ impl Identity {
     }
 }
 
+/// What follows a setting's name in SET to give it its default.
+const DEFAULT: &[u8] = b" TO DEFAULT";
+
 /// How a setting is set again.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Again {
@@ -226,9 +229,8 @@ impl State {
             SettingChange::Reset(name) => match &**name {
                 b"role" => self.identity.role = None,
                 b"session_authorization" => self.identity = Identity::default(),
-                // Where it was set it is empty now, not unknown again.
                 name if name.contains(&b'.') && self.settings.contains_key(name) => {
-                    self.set(name, Some(&Again::Value(Box::default())));
+                    self.set(name, Some(&by_default(name)))
                 }
                 name => self.remove(name),
             },
@@ -465,6 +467,15 @@ impl Writer<'_> {
         // Nobody's rights depend on what is the pooler's own.
         let is_dangerous = is_dangerous(name) && !name.starts_with(b"pgweir.");
         self.risk = self.risk.max(if is_dangerous { Risk::High } else { Risk::Low });
+    }
+}
+
+/// How a setting with a dot that the session has reset is made so on another server. It has the value there that ALTER ROLE or an extension gives it, or else
+/// it is empty and not unknown, as where it was set.
+fn by_default(name: &[u8]) -> Again {
+    match quoted_setting(name) {
+        Some(quoted) => Again::Clause([&quoted[..], DEFAULT].concat().into()),
+        None => Again::Value(Box::default()),
     }
 }
 
