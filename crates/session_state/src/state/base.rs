@@ -19,10 +19,11 @@ use std::sync::LazyLock;
 
 use sql::quoted_setting;
 
+use super::again::DEFAULT;
 use super::check::{Check, Checked, LOCK_TIMEOUT};
 use super::effects::{Effect, is_identity, is_passing};
 use super::journal::is_reset;
-use super::{Again, DEFAULT, Effects, Identity, Setting, SettingChange, State, rights};
+use super::{Again, Effects, Identity, Setting, SettingChange, State, rights};
 use crate::parameters::Tracked;
 
 /// The settings and the role of a server before its first session.

@@ -14,6 +14,7 @@
 //! //= pg18 sql-set
 //! //= pg18 sql-reset
 
+mod again;
 pub mod base;
 pub(crate) mod channels;
 pub mod check;
@@ -30,6 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use crate::pins::{PinSnapshot, Pins};
+pub use again::Again;
 pub use base::Base;
 pub use channels::{ListenerWait, Overflow, Subscriptions, is_portable};
 pub use effects::{Effect, Effects, RoleReset};
@@ -43,6 +45,7 @@ use sql::{is_dangerous, quoted_setting, setting_key};
 use units::{limits, milliseconds};
 
 use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
+use again::by_default;
 use channels::Channels;
 
 /// The role that statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
@@ -55,26 +58,6 @@ pub struct Identity {
 impl Identity {
     fn is_login(&self) -> bool {
         *self == Identity::default()
-    }
-}
-
-/// What follows a setting's name in SET to give it its default.
-const DEFAULT: &[u8] = b" TO DEFAULT";
-
-/// How a setting is set again.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Again {
-    /// By SET SESSION and this, as its client wrote it.
-    Clause(Box<[u8]>),
-    /// To this value as the server shows it, in UTF-8.
-    Value(Box<[u8]>),
-}
-
-impl Again {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Again::Clause(bytes) | Again::Value(bytes) => bytes,
-        }
     }
 }
 
@@ -467,15 +450,6 @@ impl Writer<'_> {
         // Nobody's rights depend on what is the pooler's own.
         let is_dangerous = is_dangerous(name) && !name.starts_with(b"pgweir.");
         self.risk = self.risk.max(if is_dangerous { Risk::High } else { Risk::Low });
-    }
-}
-
-/// How a setting with a dot that the session has reset is made so on another server. It has the value there that ALTER ROLE or an extension gives it, or else
-/// it is empty and not unknown, as where it was set.
-fn by_default(name: &[u8]) -> Again {
-    match quoted_setting(name) {
-        Some(quoted) => Again::Clause([&quoted[..], DEFAULT].concat().into()),
-        None => Again::Value(Box::default()),
     }
 }
 
