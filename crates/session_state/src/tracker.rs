@@ -274,16 +274,6 @@ impl Tracker {
         self.notifications.ready(idle, self.journal.channels(), is_deaf);
     }
 
-    /// A transaction has ended.
-    fn end(&mut self, is_rolled_back: bool, places: &Places<'_>) {
-        if is_rolled_back {
-            self.journal.rolled_back();
-        } else {
-            self.journal.committed();
-        }
-        self.meaning.forget(places.reported);
-    }
-
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
         self.restarting.may_report = true;
         match effect {
@@ -293,9 +283,9 @@ impl Tracker {
                 set_parameter(self, index, is_local);
                 self.meaning.set(index, value.as_deref(), places.reported);
             }
-            Effect::End => self.end(tag == b"ROLLBACK\0", places),
+            Effect::End => end(self, tag == b"ROLLBACK\0", places),
             Effect::PrepareTransaction => {
-                self.end(tag == b"ROLLBACK\0" && self.journal.is_in_failed_block(), places);
+                end(self, tag == b"ROLLBACK\0" && self.journal.is_in_failed_block(), places);
             }
             Effect::Committed => {
                 self.journal.committed();
@@ -564,6 +554,16 @@ impl Tracker {
         self.journal.rolled_back();
         self.notifications.lost();
     }
+}
+
+/// A transaction has ended.
+fn end(tracker: &mut Tracker, is_rolled_back: bool, places: &Places<'_>) {
+    if is_rolled_back {
+        tracker.journal.rolled_back();
+    } else {
+        tracker.journal.committed();
+    }
+    tracker.meaning.forget(places.reported);
 }
 
 /// SET of a tracked parameter has run.
