@@ -235,13 +235,16 @@ pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
     session.own.change(set);
     kept.owners.change(set);
     let (conn, parameters) = (*conn, Arc::clone(&kept.parameters));
-    begin_again(answers, checked.reset);
+    // What connect_query has set, and code has reset. It says nothing of PostgreSQL's configuration.
+    let base = checked.reset & kept.owners.of_base() & kept.owners.of_pooler();
+    begin_again(answers, checked.reset, base);
     answers.server.kept.owners.change(OwnChanges::of_reset(checked.reset));
     let Some((_, session)) = &mut answers.session else { return };
-    let taken = set.set | checked.reset.without(session.own.now);
+    let news = checked.reset.without(base);
+    let taken = set.set | news.without(session.own.now);
     let statuses = take_over(session, answers.caches, |index| parameters.get(index).filter(|_| taken.contains(index)));
     report(answers, conn, &statuses);
-    for index in checked.reset.iter() {
+    for index in news.iter() {
         let value = parameters.get(index).filter(|value| is_news(answers.server, index, value));
         if let Some(value) = value {
             learn_configured(answers, index, value);
@@ -252,13 +255,21 @@ pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
 }
 
 /// A check has not listed these parameters. If they were set on the server, code has reset them: the session has the values of its startup packet
-/// again, and its client gets them. Its other parameters follow the server.
-fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet) {
+/// again, and its client gets them. Without one, those that connect_query had set (`base`) are as sessions begin. Its other parameters follow the server.
+fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet, base: ParameterSet) {
     // The client is gone.
     let Some((conn, session)) = &mut answers.session else { return };
+    let conn = *conn;
+    let (begun_with, by_itself) = (answers.pool.welcome.report.clone(), base.without(session.own.at_login));
+    let statuses = take_over(session, answers.caches, |index| {
+        begun_with.as_ref()?.parameters.get(index).filter(|_| by_itself.contains(index))
+    });
+    report(answers, conn, &statuses);
+    let Some((_, session)) = &mut answers.session else { return };
     let owners = &answers.server.kept.owners;
     // A parameter that was never set on the server has another value by a rollback, or by PostgreSQL's configuration.
-    let reset: ParameterSet = unset.iter().filter(|index| owners.of(*index) == Owner::Session).collect();
+    let reset: ParameterSet =
+        unset.iter().filter(|index| owners.of(*index) == Owner::Session || base.contains(*index)).collect();
     let Some(first) = session.reset_to.clone() else { return session.own.change(OwnChanges::of_reset(reset)) };
     if reset.is_empty() {
         return;
@@ -267,7 +278,7 @@ fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet) {
     if let Some(tracker) = &mut session.tracker {
         tracker.restarting.be_done();
     }
-    let (conn, reset) = (*conn, reset & session.own.at_login);
+    let reset = reset & session.own.at_login;
     let statuses = take_over(session, answers.caches, |index| first.get(index).filter(|_| reset.contains(index)));
     report(answers, conn, &statuses);
 }
