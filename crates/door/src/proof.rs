@@ -295,7 +295,14 @@ impl Door {
         let user = login.and_then(|login| login.wish.as_ref()).map(|wish| Arc::clone(&wish.user)).unwrap_or_default();
         let is_unknown = login.is_some_and(|login| matches!(login.source, Source::Nothing { is_known: false, .. }));
         let text = format!("password authentication failed for user \"{}\"", shown(&user));
-        let pgbouncer = if is_unknown { NO_SUCH_USER } else { pgbouncer };
+        // PgBouncer asks a user that it does not know for MD5, where auth_type says so.
+        let has_secret = secret_of(login, &self.settings, &user).is_some();
+        let is_md5 = !has_secret && login.is_some_and(|login| login.method == Method::Md5);
+        let pgbouncer = match () {
+            () if is_unknown => NO_SUCH_USER,
+            () if is_md5 => PASSWORD_FAILED,
+            () => pgbouncer,
+        };
         let text = self.settings.global.login.words.choose(text, pgbouncer);
         let refused = Refused(sqlstate::INVALID_PASSWORD, text);
         if let Some(login) = self.logins.get_mut(conn)
