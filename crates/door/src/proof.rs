@@ -24,6 +24,7 @@ use super::lookup::{Begun, Turn};
 use super::method::{Facts, Method};
 use super::outside::{self, Exchange, Progress, Scene};
 use super::penalties::Failure;
+use super::refused::{NO_SUCH_USER, PASSWORD_FAILED, SASL_FAILED};
 use super::secrets::{Source, config_error, is_known, is_lookup_needed, secret_of, settle, usable};
 use super::startup::Wish;
 use super::{Door, Login, Phase, Refused};
@@ -101,12 +102,6 @@ impl Proof {
         }
     }
 }
-
-const NO_SUCH_USER: &str = "no such user";
-
-/// PgBouncer's words for a wrong password, and for a SCRAM exchange with one.
-const PASSWORD_FAILED: &str = "password authentication failed";
-const SASL_FAILED: &str = "SASL authentication failed";
 
 impl Door {
     /// Looks the user's secret up if it has to be, and sends the request for authentication by `auth_type`.
@@ -296,13 +291,10 @@ impl Door {
         let is_unknown = login.is_some_and(|login| matches!(login.source, Source::Nothing { is_known: false, .. }));
         let text = format!("password authentication failed for user \"{}\"", shown(&user));
         // PgBouncer asks a user that it does not know for MD5, where auth_type says so.
-        let has_secret = secret_of(login, &self.settings, &user).is_some();
-        let is_md5 = !has_secret && login.is_some_and(|login| login.method == Method::Md5);
-        let pgbouncer = match () {
-            () if is_unknown => NO_SUCH_USER,
-            () if is_md5 => PASSWORD_FAILED,
-            () => pgbouncer,
-        };
+        let is_md5 = login.is_some_and(|login| login.method == Method::Md5);
+        let is_asked_for_md5 = is_md5 && secret_of(login, &self.settings, &user).is_none();
+        let pgbouncer = if is_asked_for_md5 { PASSWORD_FAILED } else { pgbouncer };
+        let pgbouncer = if is_unknown { NO_SUCH_USER } else { pgbouncer };
         let text = self.settings.global.login.words.choose(text, pgbouncer);
         let refused = Refused(sqlstate::INVALID_PASSWORD, text);
         if let Some(login) = self.logins.get_mut(conn)

@@ -5,6 +5,12 @@ use queueing::limiting::Exceeded;
 use wire::backend::ErrorResponse;
 use wire::{SqlState, sqlstate};
 
+pub(super) const NO_SUCH_USER: &str = "no such user";
+
+/// PgBouncer's words for a wrong password, and for a SCRAM exchange with one.
+pub(super) const PASSWORD_FAILED: &str = "password authentication failed";
+pub(super) const SASL_FAILED: &str = "SASL authentication failed";
+
 /// Why a login ends, in words for the client and the log.
 #[derive(Clone, Debug)]
 pub(super) struct Refused(pub(super) SqlState, pub(super) String);
