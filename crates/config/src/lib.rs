@@ -51,7 +51,7 @@ pub use built::Built;
 pub use config::{Config, ConfigRow};
 pub use explain::explain;
 pub use import::import;
-pub use load::{load, load_with, load_without_mistakes, load_without_mistakes_with, read_file};
+pub use load::{load, load_with, load_without_mistakes, read_file};
 pub use problem::{Problem, Severity};
 pub use sense::descriptors;
 pub use url::{Assignment, Upstream, from_urls};

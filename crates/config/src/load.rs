@@ -40,17 +40,12 @@ pub fn load_with(name: &str, cores: u16, built: Built, read: &Read) -> Result<Co
     finish(parse(name, built, read), cores, read, None)
 }
 
-/// What a file says without its mistakes, and all that is wrong with it. An entry with a mistake is left out, and so is a setting, which has its default
-/// then. No configuration: the file has no section `[pgbouncer]`.
+/// Reads a file that may have mistakes. Returns the configuration without them, and all problems. An entry with a mistake is left out; a setting with a
+/// mistake has its default. `None`: the file has no section `[pgbouncer]`.
 pub fn load_without_mistakes(path: &Path, cores: u16, built: Built) -> (Option<Config>, Vec<Problem>) {
-    load_without_mistakes_with(&path.to_string_lossy(), cores, built, &read_file)
-}
-
-/// The same from a reader of one's own.
-pub fn load_without_mistakes_with(name: &str, cores: u16, built: Built, read: &Read) -> (Option<Config>, Vec<Problem>) {
-    let draft = parse(name, built, read);
+    let draft = parse(&path.to_string_lossy(), built, &read_file);
     let has_main_section = draft.has_main_section;
-    let (config, problems) = compile(draft, cores, read, None);
+    let (config, problems) = compile(draft, cores, &read_file, None);
     (has_main_section.then_some(config), problems)
 }
 
@@ -310,7 +305,7 @@ pub(crate) fn finish(draft: Draft, cores: u16, read: &Read, old: Option<&Setting
     Ok(Config { warnings: problems, ..config })
 }
 
-/// What the words mean together, and what is wrong with them, in the order of the file.
+/// Makes the configuration from a draft. Returns it without the mistakes, and all problems in the order of the file.
 fn compile(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) -> (Config, Vec<Problem>) {
     let values = &draft.values;
     let problems = &mut draft.problems;

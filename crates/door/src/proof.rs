@@ -290,7 +290,7 @@ impl Door {
         let user = login.and_then(|login| login.wish.as_ref()).map(|wish| Arc::clone(&wish.user)).unwrap_or_default();
         let is_unknown = login.is_some_and(|login| matches!(login.source, Source::Nothing { is_known: false, .. }));
         let text = format!("password authentication failed for user \"{}\"", shown(&user));
-        // PgBouncer asks a user that it does not know for MD5, where auth_type says so.
+        // With auth_type = md5, PgBouncer asks an unknown user for MD5.
         let is_md5 = login.is_some_and(|login| login.method == Method::Md5);
         let is_asked_for_md5 = is_md5 && secret_of(login, &self.settings, &user).is_none();
         let pgbouncer = if is_asked_for_md5 { PASSWORD_FAILED } else { pgbouncer };

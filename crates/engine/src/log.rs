@@ -59,7 +59,7 @@ pub struct Log {
     lines: Sender<Line>,
     state: Arc<State>,
     clock: Clock,
-    /// The thread that writes. It is woken where somebody waits for a line.
+    /// The thread that writes. A thread that waits for a line wakes it.
     writer: Thread,
 }
 

@@ -235,7 +235,7 @@ pub(crate) fn checked(answers: &mut Answers<'_>, checked: OwnChanges) {
     session.own.change(set);
     kept.owners.change(set);
     let (conn, parameters) = (*conn, Arc::clone(&kept.parameters));
-    // What connect_query has set, and code has reset. It says nothing of PostgreSQL's configuration.
+    // Code has reset these, and connect_query had set them. Their values on the server are no news of PostgreSQL's configuration.
     let base = checked.reset & kept.owners.of_base() & kept.owners.of_pooler();
     begin_again(answers, checked.reset, base);
     answers.server.kept.owners.change(OwnChanges::of_reset(checked.reset));

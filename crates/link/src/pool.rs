@@ -51,7 +51,7 @@ pub struct Rules {
     pub shares_listener: bool,
     /// What was ordered at the console for its database.
     pub orders: DatabaseOrders,
-    /// Of the error for a query that is cancelled since it takes too long.
+    /// The wording of the error for a query that query_timeout cancels.
     pub words: Words,
 }
 

@@ -28,7 +28,7 @@ pub struct Identity {
     pub connected_at: Time,
     /// The secret half of its cancel key.
     pub cancel_secret: CancelSecret,
-    /// Of the process in which it has logged in.
+    /// The key of the process in which the client has logged in.
     pub pid_key: PidKey,
     /// Present if it wants to replicate.
     pub replication: Option<Box<Replication>>,

@@ -1,6 +1,6 @@
 //! The versions of the protocol that clients speak, and the secret half of their cancel keys, which has 4 bytes in 3.0 and 32
-//! in 3.2. Where there are peers, and where a session comes from another process, a key's other half, the process id, belongs to it, and tells
-//! nothing of the session's place.
+//! in 3.2. The other half of a key is the process id. The secret holds it for peers, and for a session that comes from another process: such a
+//! process id does not tell the session's place.
 //!
 //! Promises that a secret of another length never fits, and that comparing takes the same time wherever two of the same length
 //! differ. A client of 3.0 takes no memory for a long one.

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use units::ConnId;
 
-/// What makes the process ids of a process's clients unforeseeable. It tells which worker and slot a process id stands for, without a table of all
-/// clients. All machines of a process have the same.
+/// The key that hides worker and slot in the process ids of clients. With it a machine reads worker and slot from a process id, and needs no table of
+/// all clients. All machines of a process have the same key.
 #[derive(Copy, Clone, Default, PartialEq, Eq)]
 pub struct PidKey(
     /// `None`: worker and slot can be read from a process id. For tests, whose ids stay what they are.
@@ -18,7 +18,7 @@ const PLACE_BITS: u32 = 30;
 const HALF_BITS: u32 = PLACE_BITS / 2;
 const HALF_MASK: u32 = (1 << HALF_BITS) - 1;
 
-/// The rounds of the cipher. Four make a permutation that cannot be told from a random one (Luby and Rackoff, 1988).
+/// The rounds of the cipher. Luby and Rackoff (1988) show that four rounds give a pseudo-random permutation.
 const ROUNDS: [u32; 4] = [0, 1, 2, 3];
 
 impl PidKey {

@@ -155,7 +155,7 @@ choice! {
 }
 
 choice! {
-    /// In which words clients and the log are told of a refused login and of a query that took too long.
+    /// The wording of the errors for a refused login and for a query that took too long.
     Words {
         #[default]
         PostgreSql = "postgresql",
