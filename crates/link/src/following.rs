@@ -50,9 +50,16 @@ fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     let begins_otherwise = session.reset_to.is_some() || !base.is_login();
     let reverts =
         begins_otherwise && (tracker.is_reverting(base) || tracker.is_reverted() || tracker.unseen.has_lost_base());
-    let has_own =
-        tracker.journal.has_first() || !session.own.at_login.without(SAID_BY_DRIVERS.into_iter().collect()).is_empty();
-    (reverts || has_own && tracker.inspection.is_listing()) && server.ledger.owed().awaits_ready()
+    (reverts || may_lose_own(server, session)) && server.ledger.owed().awaits_ready()
+}
+
+/// Whether code may have reset what the session or the server began with: its next statement waits until the server has told.
+#[must_use]
+pub fn may_lose_own(server: &Server, session: &Session) -> bool {
+    let Some(tracker) = session.tracker.as_ref().filter(|tracker| tracker.awaits_listing()) else { return false };
+    let at_login = session.own.at_login.without(SAID_BY_DRIVERS.into_iter().collect());
+    let kept = &server.kept;
+    tracker.journal.has_first() || !at_login.is_empty() || kept.base.has_any() || !kept.owners.of_base().is_empty()
 }
 
 /// A Parse is sent without renaming: of the unnamed statement, or where no names are kept. False: it waits for answers

@@ -49,7 +49,7 @@ pub mod experience;
 mod fakes;
 pub mod findings;
 pub mod first_text;
-mod following;
+pub mod following;
 mod large_statements;
 pub mod listener;
 pub mod listening;

@@ -148,6 +148,10 @@ pub fn confirm(
 pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
+    // Code may have set the same again: the list tells.
+    if server.transaction.status == Status::Idle && tracker.awaits_listing() {
+        return;
+    }
     let in_transaction = server.transaction.status == Status::InTransaction;
     let stays = server.hold.is_on() || in_transaction || tracker.pinning.keeps() || tracker.state().is_bound();
     // A failed transaction takes no SET, and a Query would end a batch that has no Sync yet.

@@ -147,6 +147,12 @@ impl Tracker {
         self.restarting.is_done() || self.journal.is_reverted()
     }
 
+    /// Whether code may have set or reset settings that no text shows: the settings are being listed, or will be when the transaction is over.
+    pub fn awaits_listing(&self) -> bool {
+        let is_due = self.inspection.is_due() && self.pinning.suspects().any(Pins::SETTINGS);
+        is_due || self.inspection.is_listing()
+    }
+
     pub fn state(&self) -> &Arc<State> {
         self.journal.now()
     }
@@ -489,14 +495,16 @@ impl Tracker {
         }
         // The check has found the role of the login, unless the session has taken one since the reset: the server gets its base again, so the session
         // has that.
-        let is_given_back = |name: &[u8]| {
+        let is_given_back = |(name, value): &Pair| {
             let has_its_own = self.state().has_identity(name);
             let is_reset = is_identity(name) && self.journal.has_reverted(name);
-            is_reset && !has_its_own && !suspected.any(Pins::LISTED | Pins::SETTINGS)
+            let is_codes = suspected.any(Pins::LISTED | Pins::SETTINGS);
+            is_reset && !has_its_own && (!is_codes || *name == *b"role" && circumstances.base.is_role_by_reset(value))
         };
-        let is_reset = |(name, _): &&Pair| {
+        let is_reset = |pair: &&Pair| {
+            let (name, _) = pair;
             let is_begun_again = reset.iter().any(|reset| reset.eq_ignore_ascii_case(name));
-            is_begun_again || checked.is_unlisted(name) || is_given_back(name)
+            is_begun_again || checked.is_unlisted(name) || is_given_back(pair)
         };
         for setting in checked.settings.iter().flatten().chain(&checked.named).filter(|pair| !is_reset(pair)) {
             self.learn(&mut state, setting, tracked, circumstances);

@@ -1,7 +1,7 @@
 //! What a server begins with, by connect_query or by ALTER ROLE, is what every session begins with, whatever others have done on that
 //! server before: with a real PostgreSQL, and one server for all.
 
-use outer::{Answer, Client, Pooler, Stage, Wishes};
+use outer::{Answer, Client, Pooler, Stage, Wishes, frontend};
 
 /// Sets a role with fewer rights, two settings, and one that PostgreSQL reports.
 const CONNECT_QUERY: &str = "set role app_ro; set search_path = app; set app.tenant = ''7''; set timezone = ''Asia/Tokyo''; \
@@ -172,5 +172,66 @@ fn a_session_that_resets_is_as_it_began() {
     run(&mut one, "set role none");
     for _ in 0..3 {
         assert_eq!((&*ask(&mut one)[0], ask(&mut other)), ("postgres", begun.map(String::from).to_vec()));
+    }
+}
+
+/// Code resets what connect_query has set: the session has that again from its very next statement on, also if both come at once.
+#[test]
+fn code_that_resets_brings_back_what_a_session_began_with() {
+    let stage = stage();
+    let pooler = pooler(&stage, "postgres", Some(CONNECT_QUERY), TRANSPARENT);
+    let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB", "1min"];
+    let (mut one, mut other) = (login(&pooler), login(&pooler));
+    for name in ["search_path", "app.tenant", "timezone", "statement_timeout"] {
+        for code in [
+            format!("do $$begin reset {name}; end$$"),
+            format!("do $$begin execute 'reset {name}'; end$$"),
+            format!("do $$begin perform set_config('{name}', null, false); end$$"),
+        ] {
+            run(&mut one, &code);
+            assert_eq!(ask(&mut one), begun, "{code}");
+            assert_eq!(ask(&mut other), begun, "{code}");
+            let both = [frontend::query(&code), frontend::query(QUESTION)].concat();
+            one.send(&both).expect("connected");
+            let answers = [one.answer(), one.answer()].map(|answer| answer.expect("connected"));
+            let row: Vec<_> = answers[1].rows[0].iter().flatten().collect();
+            assert_eq!(row, begun, "{code}, and the question with it");
+        }
+    }
+}
+
+/// One text ends the role and sets another one by code, or none. `alter role … set role` gives the login a role that nobody is to have.
+#[test]
+fn a_role_that_code_sets_behind_a_reset_is_the_sessions() {
+    let stage = stage();
+    for (user, query) in [("postgres", CONNECT_QUERY), ("owner", "set role other")] {
+        let pooler = pooler(&stage, user, Some(query), TRANSPARENT);
+        let role = |client: &mut Client| ask(client)[0].clone();
+        let (mut one, mut next) = (login(&pooler), login(&pooler));
+        let begun = role(&mut one);
+        run(&mut one, "reset role; do $$begin set role pg_monitor; end$$");
+        for _ in 0..2 {
+            assert_eq!((role(&mut one), role(&mut next)), ("pg_monitor".to_owned(), begun.clone()), "{user}");
+        }
+        run(&mut one, "reset role; do $$begin perform 1; end$$");
+        for _ in 0..2 {
+            assert_eq!((role(&mut one), role(&mut next)), (begun.clone(), begun.clone()), "{user}");
+        }
+    }
+}
+
+/// ALTER ROLE gives a setting with a dot a value: a session that resets its own has that, on each server.
+#[test]
+fn a_reset_of_a_setting_with_a_dot_brings_back_the_value_of_alter_role() {
+    let stage = stage();
+    let pooler = pooler(&stage, "owner", None, TRANSPARENT);
+    let (mut one, mut other) = (login(&pooler), login(&pooler));
+    for text in ["reset app.tenant", "set app.tenant to default", "reset all"] {
+        run(&mut one, "set app.tenant = '8'");
+        run(&mut other, "set app.tenant = '9'");
+        run(&mut one, text);
+        for _ in 0..2 {
+            assert_eq!((&*ask(&mut other)[2], &*ask(&mut one)[2]), ("9", "7"), "{text}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use sql::quoted_setting;
 
 use super::again::DEFAULT;
-use super::check::{Check, Checked, LOCK_TIMEOUT};
+use super::check::{BY_RESET, Check, Checked, LOCK_TIMEOUT};
 use super::effects::{Effect, is_identity, is_passing};
 use super::journal::is_reset;
 use super::{Again, Effects, Identity, Setting, SettingChange, State, rights};
@@ -36,12 +36,14 @@ pub struct Base {
     has_query: bool,
     /// The `connect_query` may have set more: PostgreSQL does not list settings with a dot in their names.
     is_partial: bool,
+    /// The role that RESET ROLE gives the server, where that is another one.
+    role_by_reset: Option<Box<[u8]>>,
 }
 
 impl Default for Base {
     /// The base of a server that has only logged in.
     fn default() -> Base {
-        Base { state: State::default(), is_read: true, has_query: false, is_partial: false }
+        Base { state: State::default(), is_read: true, has_query: false, is_partial: false, role_by_reset: None }
     }
 }
 
@@ -75,17 +77,29 @@ impl Base {
         names.retain(|name| is_dotted(name));
         names.sort();
         names.dedup();
-        Check { with_settings: effects.is_some(), with_identity: true, is_hasty: false, locks_soon, names }
+        let with_settings = effects.is_some();
+        Check {
+            with_settings,
+            with_identity: true,
+            with_role_by_reset: with_settings,
+            is_hasty: false,
+            locks_soon,
+            names,
+        }
     }
 
     /// The row of the answer; `None`: it is none that was expected. `effects`: as in [`Base::question`].
     pub fn read(question: &Check, row: &[u8], effects: Option<&Effects>, tracked: &Tracked) -> Option<Base> {
         let Checked { settings, named, .. } = question.read(row)?;
-        let (mut state, mut is_read) = (State::default(), true);
+        let (mut state, mut is_read, mut role_by_reset) = (State::default(), true, None);
         for (name, value) in settings.iter().flatten().chain(&named) {
             let name = name.to_ascii_lowercase();
             let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
             if is_unset || tracked.index(&name).is_some() || is_passing(&name) {
+                continue;
+            }
+            if *name == *BY_RESET {
+                role_by_reset = Some(value.as_slice().into());
                 continue;
             }
             // In which encoding they are is not asked.
@@ -104,7 +118,8 @@ impl Base {
         if ends_role && state.identity.role.is_none() {
             state.identity.role = Some(NO_ROLE.into());
         }
-        Some(Base { is_read: is_read && !state.overflowed, state, has_query: effects.is_some(), is_partial })
+        let is_read = is_read && !state.overflowed;
+        Some(Base { is_read, state, has_query: effects.is_some(), is_partial, role_by_reset })
     }
 
     /// The base of a server that was not asked, or did not answer. `has_query`: a `connect_query` has run.
@@ -170,6 +185,11 @@ impl Base {
         }
     }
 
+    /// It has settings, a role, or an authorization of its own.
+    pub fn has_any(&self) -> bool {
+        self.all_names().next().is_some()
+    }
+
     /// The names of all settings, and of the role and authorization.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &[u8]> {
         self.state.kept()
@@ -178,6 +198,11 @@ impl Base {
     /// The names of settings that a session has the rights to set again, and of the role and authorization.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.state.kept().filter(|name| !rights::may_be_needed(name))
+    }
+
+    /// Whether RESET ROLE gives a server this role, by ALTER ROLE or ALTER DATABASE.
+    pub(crate) fn is_role_by_reset(&self, role: &[u8]) -> bool {
+        self.role_by_reset.as_deref() == Some(role)
     }
 
     /// Its sessions begin with a role.

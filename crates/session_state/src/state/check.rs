@@ -37,12 +37,23 @@ const AUTHORIZATION: &str = "'''session_authorization''=' || pg_catalog.quote_li
 const ROLE: &str = " || ',''role''=' || pg_catalog.quote_literal(COALESCE(NULLIF(\
 pg_catalog.current_setting('role'), 'none'), ''))";
 
+/// The role that RESET ROLE gives the login by ALTER ROLE or ALTER DATABASE: nothing if there is none.
+//= pg18 config-setting#CONFIG-SETTING-SQL
+const ROLE_BY_RESET: &str = " || COALESCE((SELECT ',''role by reset''=' || pg_catalog.quote_literal(pg_catalog.substr(c, 6)) \
+FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) c, pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) own \
+WHERE setdatabase IN (0, own.datid) AND setrole IN (0, own.usesysid) AND pg_catalog.left(c, 5) = 'role=' \
+ORDER BY setrole <> 0 DESC, setdatabase <> 0 DESC LIMIT 1), '')";
+/// How it is named in the answer.
+pub(super) const BY_RESET: &[u8] = b"role by reset";
+
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     pub(crate) with_settings: bool,
     /// Which role's rights the session has.
     pub(crate) with_identity: bool,
+    /// Which role RESET ROLE gives the session.
+    pub(crate) with_role_by_reset: bool,
     /// Whether the session's own statement_timeout might be too short for it. It stays where settings are listed: what is
     /// set for the question would be listed, too.
     pub is_hasty: bool,
@@ -118,6 +129,9 @@ impl Check {
         if self.with_identity {
             out.extend_from_slice(AUTHORIZATION.as_bytes());
             out.extend_from_slice(ROLE.as_bytes());
+            if self.with_role_by_reset {
+                out.extend_from_slice(ROLE_BY_RESET.as_bytes());
+            }
         } else {
             out.extend_from_slice(b"''");
         }

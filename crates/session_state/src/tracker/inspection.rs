@@ -79,7 +79,7 @@ impl Inspection {
         // PostgreSQL shows `none`, and the login's name, where nothing is set.
         let (identity, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_identity(name));
         let with_identity = is_listed || !identity.is_empty();
-        let check = Check { with_settings: is_listed, with_identity, is_hasty, locks_soon: false, names };
+        let check = Check { with_settings: is_listed, with_identity, is_hasty, names, ..Check::default() };
         self.stage = Stage::UnderWay(CheckUnderWay { check: check.clone(), checked: wanted, suspected });
         check
     }

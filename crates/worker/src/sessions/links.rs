@@ -5,6 +5,7 @@ use std::sync::Arc;
 use connections::Verdict;
 use connections::server::{Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
+use link::following::may_lose_own;
 use link::pool::{LocalBuffers, Pool};
 use link::session::{Admission, Session, State, WaitFor};
 use link::{rebasing, slow};
@@ -82,10 +83,12 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
 }
 
 /// Releases a server that has lost what `connect_query` gave it, before its session's next message: the session gets a server that has
-/// that. Whether it was released.
+/// that. If it may have lost something, it is asked first. Whether it was released.
 pub(crate) fn leaves_lost_base(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) -> bool {
-    let tracker = tables.sessions[conn].tracker.as_ref();
-    tracker.is_some_and(|tracker| tracker.unseen.has_lost_base()) && release_if_done(tables, step, server_id)
+    let session = &tables.sessions[conn];
+    let has_lost = session.tracker.as_ref().is_some_and(|tracker| tracker.unseen.has_lost_base());
+    let leaves = has_lost || may_lose_own(&tables.servers[server_id], session);
+    leaves && release_if_done(tables, step, server_id)
 }
 
 /// Releases a linked server if its client's transaction is over and nothing is owed (I3). Returns whether it was
