@@ -161,6 +161,11 @@ impl Pool {
         reconnects < ordered || reconnects == ordered && self.database.needs_other_servers(database)
     }
 
+    /// No server of the pool is open on this worker, or is being opened.
+    pub fn has_no_server(&self) -> bool {
+        self.servers.open() + self.servers.opening() == 0
+    }
+
     /// A server of the present order and entry has reported, here or on another worker.
     pub fn is_reported(&self) -> bool {
         self.welcome.reported_by.as_ref().is_some_and(|(reconnects, database)| !self.is_older((*reconnects, database)))

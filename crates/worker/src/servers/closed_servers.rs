@@ -52,6 +52,8 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     pool.end_charge(step.now, &mut server);
     pool.servers.idle.retain(|&idle| idle != conn);
+    // PostgreSQL may have been restarted with another configuration.
+    pool.welcome.is_stale |= server.end.gone && pool.has_no_server();
     pool.names.known.lost(conn, step.now);
     if let Some(waits) = &mut pool.measured.wait_sampling {
         waits.lost(conn, step.now);
@@ -162,7 +164,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
         return;
     }
     // A server that was closed at work is still counted, and reports nothing.
-    if pool.servers.open() + pool.servers.opening() == 0 {
+    if pool.has_no_server() {
         pool.welcome.report = None;
     }
 }

@@ -113,7 +113,7 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
         welcome_with_server(tables, step, conn, pool);
         return;
     }
-    if entry.welcome.is_known(entry.opening.is_paused(step.now)) {
+    if entry.welcome.is_known(entry.rules.orders.paused || entry.opening.is_paused(step.now)) {
         welcome(tables, step, conn);
         return;
     }
