@@ -32,8 +32,8 @@ Commands:
   fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
                          greedy, weights or crowd only these; --rounds (5), --slice-ms (4000)
   null                   PgBouncer beside itself: every interval should hold 1
-  sizing                 pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on; some 45 minutes, a part
-                         some 7 (--only SCRIPT[:CLIENTS],... where SCRIPT is select or tpcb and CLIENTS 50, 500 or 4000)
+  sizing                 pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on; some 90 minutes, a part
+                         some 7 (--only LOAD[:CLIENTS],... where LOAD is select, tpcb, wait100, wait500 or wait2000)
   rates                  how exactly limits of 1, 100 and 10000 transactions, queries or logins (1000) a second hold with four
                          workers, delaying and rejecting; some 15 minutes (--only tps|qps|logins|RATE,...)
   logins                 what a login costs, pgweir beside PgBouncer: instructions, system calls, and 4,000 at once; some three minutes

@@ -30,14 +30,18 @@ use crate::pgbench::{Cluster, Terms};
 use crate::record::Record;
 use crate::setup;
 use crate::sizing_table::AUTO;
-use crate::style::USER;
+use crate::style::{USER, asking};
 use crate::world::{Mode, World};
 
 /// Sizes that auto is held against.
 pub const SIZES: [u32; 7] = [2, 4, 8, 16, 32, 64, 100];
 
-/// Clients that the load has.
+/// Clients that a load of pgbench's has, and one whose statements wait.
 pub const CLIENTS: [usize; 3] = [50, 500, 4000];
+pub const CLIENTS_THAT_WAIT: [usize; 2] = [10, 60];
+
+/// Milliseconds that a statement waits in the loads whose statements do nothing else.
+pub const WAITS: [u32; 3] = [100, 500, 2000];
 
 /// A disk that counts, tables that fit into memory, and room for the largest pool.
 const TERMS: Terms = Terms {
@@ -70,42 +74,80 @@ const SEARCH_MAX: Duration = Duration::from_secs(15);
 /// How long the connections of the last slice may take to go.
 const GONE_MAX: Duration = Duration::from_secs(20);
 
-/// One load.
+/// What clients ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub script: Script,
-    pub clients: usize,
+pub enum Load {
+    Pgbench(Script),
+    /// A statement that waits for so many milliseconds, and computes nothing.
+    Wait(u32),
 }
 
-/// A script in the names of parts.
-fn key(script: Script) -> &'static str {
-    match script {
-        Script::TpcB => "tpcb",
-        Script::Select => "select",
+impl Load {
+    const ALL: [Load; 2 + WAITS.len()] = [
+        Load::Pgbench(Script::Select),
+        Load::Pgbench(Script::TpcB),
+        Load::Wait(WAITS[0]),
+        Load::Wait(WAITS[1]),
+        Load::Wait(WAITS[2]),
+    ];
+
+    /// Its name in the names of parts.
+    fn key(self) -> String {
+        match self {
+            Load::Pgbench(Script::TpcB) => "tpcb".to_owned(),
+            Load::Pgbench(Script::Select) => "select".to_owned(),
+            Load::Wait(ms) => format!("wait{ms}"),
+        }
+    }
+
+    fn clients(self) -> &'static [usize] {
+        match self {
+            Load::Pgbench(_) => &CLIENTS,
+            Load::Wait(_) => &CLIENTS_THAT_WAIT,
+        }
+    }
+
+    fn work(self) -> Work {
+        match self {
+            Load::Pgbench(script) => {
+                let account = Account::new(USER, None, "bench", "bench");
+                let transaction = Transaction { script, tables: PGBENCH, scale: TERMS.scale, seed: 0 };
+                Work::new(account, First::Nothing, Question::Transaction(transaction))
+            }
+            Load::Wait(ms) => asking("bench", "bench", &format!("SELECT 1 FROM pg_sleep({ms} / 1000.0)"), 1),
+        }
     }
 }
 
+/// One load by so many clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub load: Load,
+    pub clients: usize,
+}
+
 impl Part {
-    /// Those that are meant by `select:500`, or by `select`. Errors: it names no script, or no number.
+    /// Those that are meant by `select:500`, or by `select`. Errors: it names no load, or no number.
     pub fn parse(text: &str) -> Result<Vec<Part>, String> {
         let (name, clients) = text.split_once(':').map_or((text, None), |(name, clients)| (name, Some(clients)));
-        let script = [Script::TpcB, Script::Select].into_iter().find(|script| key(*script) == name);
-        let script = script.ok_or(format!("'{name}' is neither tpcb nor select"))?;
-        let part = |clients| Part { script, clients };
-        let Some(clients) = clients else { return Ok(CLIENTS.map(part).to_vec()) };
+        let known = || Load::ALL.map(Load::key).join(", ");
+        let load = Load::ALL.into_iter().find(|load| load.key() == name);
+        let load = load.ok_or_else(|| format!("'{name}' is none of {}", known()))?;
+        let part = |clients| Part { load, clients };
+        let Some(clients) = clients else { return Ok(load.clients().iter().copied().map(part).collect()) };
         let number = clients.parse().ok().filter(|number| *number > 0);
         number.map(|number| vec![part(number)]).ok_or(format!("'{clients}' is no number of clients"))
     }
 
-    /// Both scripts with every number of clients.
+    /// All loads with every number of clients.
     #[must_use]
     pub fn all() -> Vec<Part> {
-        let with = |script| CLIENTS.map(|clients| Part { script, clients });
-        with(Script::Select).into_iter().chain(with(Script::TpcB)).collect()
+        let of = |load: Load| load.clients().iter().map(move |&clients| Part { load, clients });
+        Load::ALL.into_iter().flat_map(of).collect()
     }
 
     fn name(self) -> String {
-        format!("sizing-{}-{}", key(self.script), self.clients)
+        format!("sizing-{}-{}", self.load.key(), self.clients)
     }
 }
 
@@ -150,7 +192,7 @@ pub fn all(
     let mut record = Record::begin(out, "sizing", std::slice::from_ref(pgweir), description)?;
     let mut whole = true;
     for &part in &plan.parts {
-        let about = format!("{}, {} clients", key(part.script), part.clients);
+        let about = format!("{}, {} clients", part.load.key(), part.clients);
         eprintln!("{about}");
         let mut result = json!({ "name": part.name(), "about": about, "clients": part.clients, "kind": "sizing" });
         result["postgresql"] = cluster.described();
@@ -202,7 +244,7 @@ impl Slices<'_> {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        if self.part.script == Script::TpcB {
+        if self.part.load == Load::Pgbench(Script::TpcB) {
             for sql in ["TRUNCATE pgbench_history", "VACUUM pgbench_branches", "VACUUM pgbench_tellers", "CHECKPOINT"] {
                 self.cluster.ask(sql)?;
             }
@@ -237,12 +279,9 @@ impl Slices<'_> {
     }
 
     fn load(&self, room: &Premises, running: &Running, size: Option<u32>) -> Result<Value, String> {
-        let Part { script, clients } = self.part;
+        let Part { load, clients } = self.part;
         let mut world = World::open(&room.folder)?;
-        let transaction = Transaction { script, tables: PGBENCH, scale: TERMS.scale, seed: 0 };
-        let account = Account::new(USER, None, "bench", "bench");
-        let work = Work::new(account, First::Nothing, Question::Transaction(transaction));
-        let fleet = world.fleet(running.port, work);
+        let fleet = world.fleet(running.port, load.work());
         let began = Instant::now();
         world.connect(fleet, clients)?;
         let connected = began.elapsed();
@@ -379,11 +418,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_named_by_script_and_clients() {
-        let one = Part { script: Script::Select, clients: 500 };
+    fn parts_are_named_by_load_and_clients() {
+        let one = Part { load: Load::Pgbench(Script::Select), clients: 500 };
         assert_eq!(Part::parse("select:500"), Ok(vec![one]));
         assert_eq!(Part::parse("tpcb").map(|all| all.len()), Ok(3));
-        assert_eq!(Part::all().len(), 6);
+        assert_eq!(Part::parse("wait500:60"), Ok(vec![Part { load: Load::Wait(500), clients: 60 }]));
+        assert_eq!(Part::all().len(), 12);
         assert!(Part::parse("select:0").is_err() && Part::parse("insert:5").is_err());
         assert_eq!(one.name(), "sizing-select-500");
     }

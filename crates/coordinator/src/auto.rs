@@ -61,7 +61,8 @@ impl Auto {
         if !self.is_crowded || now < self.wait_sampling_at {
             return false;
         }
-        let pause = if self.sizing.settled().is_some() { WAITS_SELDOM } else { Duration::ZERO };
+        let is_found = self.sizing.settled().is_some() && !self.sizing.is_climbing(now);
+        let pause = if is_found { WAITS_SELDOM } else { Duration::ZERO };
         self.wait_sampling_at = now + pause;
         true
     }

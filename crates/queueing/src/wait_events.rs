@@ -51,20 +51,29 @@ pub enum WaitKind {
     Io,
     /// For the next statement of its transaction, or for its client to take an answer.
     Client,
+    /// For something outside of this PostgreSQL: a time, another server by an extension, a synchronous standby.
+    Outside,
+    /// For other processes that work for it, mostly.
     Other,
 }
 
 impl WaitKind {
     //= pg18 monitoring-stats#WAIT-EVENT-TABLE
-    fn of(name: Option<&[u8]>) -> WaitKind {
-        match name {
-            None => WaitKind::Compute,
-            Some(b"Lock") => WaitKind::Lock,
-            Some(b"LWLock" | b"LWLockTranche" | b"LWLockNamed" | b"BufferPin") => WaitKind::LightLock,
-            Some(b"IO") => WaitKind::Io,
-            Some(b"Client") => WaitKind::Client,
-            Some(_) => WaitKind::Other,
+    fn of(name: Option<&[u8]>, event: Option<&[u8]>) -> WaitKind {
+        match (name, event) {
+            (None, _) => WaitKind::Compute,
+            (Some(b"Lock"), _) => WaitKind::Lock,
+            (Some(b"LWLock" | b"LWLockTranche" | b"LWLockNamed" | b"BufferPin"), _) => WaitKind::LightLock,
+            (Some(b"IO"), _) => WaitKind::Io,
+            (Some(b"Client"), _) => WaitKind::Client,
+            (Some(b"Timeout" | b"Extension"), _) | (Some(b"IPC"), Some(b"SyncRep")) => WaitKind::Outside,
+            (Some(_), _) => WaitKind::Other,
         }
+    }
+
+    /// Whether servers that wait for this have it from something that all servers share, so that more of them wait longer.
+    fn is_shared(self) -> bool {
+        !matches!(self, WaitKind::Client | WaitKind::Outside)
     }
 }
 
@@ -108,8 +117,19 @@ impl WaitCounts {
         let count: Option<u32> = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok());
         let Some(count) = count.filter(|_| self.rows.len() < ROWS_MAX) else { return false };
         let words = [kind, event].into_iter().flatten().map(name).collect::<Vec<_>>().join(" ");
-        self.rows.push(Row { kind: WaitKind::of(kind), name: words.into(), count: f64::from(count) });
+        self.rows.push(Row { kind: WaitKind::of(kind, event), name: words.into(), count: f64::from(count) });
         true
+    }
+
+    /// One look: types, events and numbers of servers.
+    #[cfg(test)]
+    pub(crate) fn of_rows<'n>(rows: impl Iterator<Item = (Option<&'n str>, Option<&'n str>, u32)>) -> WaitCounts {
+        let row = |(kind, event, count): (Option<&str>, Option<&str>, u32)| Row {
+            kind: WaitKind::of(kind.map(str::as_bytes), event.map(str::as_bytes)),
+            name: [kind, event].into_iter().flatten().collect::<Vec<_>>().join(" ").into(),
+            count: f64::from(count),
+        };
+        WaitCounts { rows: rows.filter(|row| row.2 > 0).map(row).collect(), looks: 1 }
     }
 
     /// What was seen by others at the same time.
@@ -147,6 +167,13 @@ impl WaitCounts {
     #[must_use]
     pub(crate) fn busy(&self) -> f64 {
         self.mean(self.rows.iter().map(|row| row.count).sum())
+    }
+
+    /// How many servers were seen at what all of them share, and how many at anything, summed over all looks.
+    #[must_use]
+    pub(crate) fn shared(&self) -> (f64, f64) {
+        let sum = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum();
+        (sum(&mut self.rows.iter().filter(|row| row.kind.is_shared())), sum(&mut self.rows.iter()))
     }
 
     /// How often it was looked.

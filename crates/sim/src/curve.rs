@@ -6,6 +6,7 @@
 //!     │        ▁▂▃▃▂▁▁              contention: each statement waits a little for each other (the universal scalability law)
 //!     │     ▃▅          ▔▔▁▁▁▁      cores: no statement waits until all are busy, then all do
 //!     │   ▅                         latency: no statement waits for another: more servers, more throughput
+//!     │                             sleep: the same, and each statement takes a tenth of a second to two seconds
 //!     └─────────┬──────────────── statements that run at a time
 //!              peak        in half of the worlds it is another one from the thirtieth second on
 //! ```
@@ -42,6 +43,7 @@ enum Law {
     Contention { peak: f64 },
     Cores { cores: f64 },
     Latency,
+    Sleep { seconds: f64 },
 }
 
 impl Law {
@@ -51,7 +53,7 @@ impl Law {
         match self {
             Law::Contention { peak } => 1.0 + 0.02 * others + others * busy / (peak * peak),
             Law::Cores { cores } => (busy / cores).max(1.0) * (1.0 + 0.01 * (busy - cores).max(0.0)),
-            Law::Latency => 1.0,
+            Law::Latency | Law::Sleep { .. } => 1.0,
         }
     }
 
@@ -75,11 +77,20 @@ pub struct Curve {
     is_restless: bool,
 }
 
+/// Whether the PostgreSQL of this world refuses the query for wait events, as one that is too old.
+pub(crate) fn refuses_wait_query(seed: u64) -> bool {
+    seed.is_multiple_of(4)
+}
+
 impl Curve {
     pub(crate) fn draw(seed: u64) -> Curve {
         let mut random = Random::new(seed ^ 0x6375_7276_6500);
         let contended = [3.0, 6.0, 12.0, 24.0].map(|peak| Law::Contention { peak });
-        let laws = [&contended[..], &[Law::Cores { cores: 4.0 }, Law::Cores { cores: 16.0 }, Law::Latency]].concat();
+        let cores = [4.0, 16.0].map(|cores| Law::Cores { cores });
+        // Only what servers wait for shows what slow statements need: a PostgreSQL that does not tell has none.
+        let told = !refuses_wait_query(seed);
+        let slow: &[Law] = if told { &[0.1, 0.5, 2.0].map(|seconds| Law::Sleep { seconds }) } else { &[] };
+        let laws = [&contended[..], &cores, &[Law::Latency], slow].concat();
         let (law, other) = (*random.pick(&laws), *random.pick(&laws));
         let later = (random.chance(500) && other != law).then(|| (other, *random.pick(&STEPS)));
         Curve { law, later, is_restless: random.chance(500) }
@@ -93,6 +104,9 @@ impl Curve {
     /// How long a statement takes while so many run, in microseconds.
     fn service_us(&self, busy: u32, now: u64) -> f64 {
         let (law, more) = self.law(now);
+        if let Law::Sleep { seconds } = law {
+            return seconds * 1e6;
+        }
         law.slowdown(busy) * law.best() / (BEST * more) * 1e6
     }
 
@@ -104,6 +118,7 @@ impl Curve {
             Law::Contention { .. } => ("Lock", "transactionid", f64::from(busy) * (1.0 - 1.0 / law.slowdown(busy))),
             Law::Cores { .. } => ("Lock", "transactionid", 0.0),
             Law::Latency => ("IO", "DataFileRead", f64::from(busy)),
+            Law::Sleep { .. } => ("Timeout", "PgSleep", f64::from(busy)),
         };
         let waits = waits.round() as u32;
         [(Some(kind), Some(event), waits), (None, None, busy.saturating_sub(waits))]
@@ -156,6 +171,7 @@ mod tests {
         }
         assert_eq!(best(Law::Cores { cores: 16.0 }), Some(16));
         assert_eq!(best(Law::Latency), Some(CEILING));
+        assert_eq!(best(Law::Sleep { seconds: 2.0 }), Some(CEILING));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use wire::backend;
 
 use crate::backend::say;
 use crate::course::Course;
+use crate::curve::refuses_wait_query;
 use crate::postgres::Postgres;
 use crate::process::Process;
 
@@ -33,7 +34,7 @@ pub(crate) fn answers_wait_query(
     let others = postgres.iter().filter(|other| pids.contains(&other.pid()));
     let busy = others.filter(|other| other.is_busy(now)).count() as u32;
     process.answer(|out| {
-        if course.plan.seed.is_multiple_of(4) {
+        if refuses_wait_query(course.plan.seed) {
             return say("ERROR", "42703", "column a.wait_event_type does not exist", out);
         }
         let rows = curve.waits(busy, now);

@@ -45,6 +45,11 @@ impl Ladder {
         PRICE * (ln(rung) - ln(base))
     }
 
+    /// The lowest rung that is not below `size`; the highest if all are.
+    pub(super) fn above(&self, size: u32) -> usize {
+        self.0.iter().position(|&rung| rung >= size).unwrap_or(self.top())
+    }
+
     /// The highest rung that is not above `size`; the lowest if all are.
     pub(super) fn below(&self, size: u32) -> usize {
         self.0.iter().rposition(|&rung| rung <= size).unwrap_or(0)
@@ -83,5 +88,7 @@ mod tests {
         let ladder = Ladder::new(2, 80);
         let below = |size| ladder.size(ladder.below(size));
         assert_eq!((below(1), below(2), below(5), below(63), below(500)), (2, 2, 4, 45, 80));
+        let above = |size| ladder.size(ladder.above(size));
+        assert_eq!((above(1), above(2), above(5), above(63), above(500)), (2, 2, 6, 64, 80));
     }
 }

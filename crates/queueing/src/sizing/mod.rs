@@ -10,9 +10,10 @@
 //!
 //! A search goes over a [ladder](ladder) of sizes to where a look is worth most by what is [believed](belief) so far. Settled, it tries
 //! a neighbouring rung now and then, and moves there once the difference is certain. A size is worth what it brings: one
-//! twice as large must bring 1.5 % more, so of equal ones the least is chosen, whose transactions are the fastest.
+//! twice as large must bring 1.5 % more, so of equal ones the least is chosen, whose transactions are the fastest. Slow transactions
+//! whose servers neither compute nor wait for what they share are given [more servers at once](climb).
 //!
-//! It promises: sizes between floor and ceiling. Settled, never further than one rung from where it has settled, and there
+//! It promises: sizes between floor and ceiling. Settled, and not climbing, never further than one rung from where it has settled, and there
 //! for at most [`PROBE_WINDOWS`] windows, with pauses between that grow from [`PAUSE_MIN`] to [`PAUSE_MAX`]. A search ends
 //! after [`SEARCH_END`] (and begins anew once at most, if throughput jumps meanwhile), and another begins no sooner than [`REST_MIN`] after it, then twice as long. A pool
 //! that nobody waits for stays as it is, and so does one in which next to no transaction ends.
@@ -20,6 +21,7 @@
 //! Does not know PostgreSQL, workers or tokens: time and what was seen are arguments. Does not see a curve with two peaks.
 
 mod belief;
+mod climb;
 mod evidence;
 mod ladder;
 mod search;
@@ -34,6 +36,7 @@ use units::Time;
 
 use crate::wait_events::WaitCounts;
 use belief::Belief;
+use climb::Climb;
 use evidence::{Sample, Unrest, Window};
 use ladder::Ladder;
 use search::Search;
@@ -146,6 +149,7 @@ pub struct Sizing {
     /// What servers wait for in PostgreSQL at the present size, and the words that `SHOW SIZING` has for it.
     wait_counts: WaitCounts,
     wait_words: Option<String>,
+    climb: Climb,
 }
 
 impl Sizing {
@@ -170,6 +174,7 @@ impl Sizing {
             why: "nobody has waited yet".to_owned(),
             wait_counts: WaitCounts::default(),
             wait_words: None,
+            climb: Climb::default(),
             ladder,
         }
     }
@@ -227,7 +232,9 @@ impl Sizing {
     /// What was seen since the last time. Returns whether the size is another one from now on.
     pub fn observe(&mut self, now: Time, seen: Seen) -> bool {
         let before = self.rung;
-        if let Some(sample) = self.sample(now, seen) {
+        if !self.climb(now, seen)
+            && let Some(sample) = self.sample(now, seen)
+        {
             self.judge(now, sample);
         }
         self.rung != before
@@ -238,6 +245,7 @@ impl Sizing {
         // On the way to another size it says little of either.
         if waits.looks() > 0 && self.arrival == Arrival::Done {
             self.wait_counts.then(waits);
+            self.climb.add_wait_counts(waits);
             self.wait_words = Some(self.wait_counts.to_string());
         }
     }
@@ -376,6 +384,7 @@ impl Sizing {
             self.window = Window::default();
             // What is shown is of this size, or nothing.
             (self.wait_counts, self.wait_words) = (WaitCounts::default(), None);
+            self.climb.forget();
             self.unrest.interrupt();
         }
         self.visited = 0;

@@ -168,8 +168,11 @@ impl Sizing {
             format!("{} servers: {}", self.ladder.size(rung), super::percent(difference))
         });
         let compared: Vec<String> = compared.collect();
-        let size = self.ladder.size(best);
-        if compared.is_empty() { format!("{size} is all there is") } else { format!("best; {}", compared.join(", ")) }
+        match (compared.is_empty(), self.ladder.len()) {
+            (false, _) => format!("best; {}", compared.join(", ")),
+            (true, 1) => "floor and ceiling are the same".to_owned(),
+            (true, _) => "there was no time to look at another size".to_owned(),
+        }
     }
 
     /// Ends the search at the best size known.

@@ -47,7 +47,7 @@ pub(super) struct Rest {
     next_probe: Time,
     pause: Duration,
     /// No search before this, and how long after the next one.
-    search_from: Time,
+    pub(super) search_from: Time,
     search_rest: Duration,
     /// Where it was before its last move.
     left: Option<(usize, Time)>,

@@ -1,0 +1,347 @@
+//! Slow transactions that wait for something which servers do not share: more servers do more. PostgreSQL says so at once, where throughput
+//! would take minutes.
+//!
+//! ```text
+//!   60 sessions, 4 servers, statements of 0.5 s         8 transactions a second: a window of 32 lasts 4 s
+//!   of 4 busy: 0 compute, 4 wait for Timeout PgSleep ──► 16 servers ──► 64: nobody waits
+//!   of 64 busy: 60 compute                           ──► 4 again, and a search
+//! ```
+//!
+//! Does not judge fast transactions: of these throughput tells more, and soon enough.
+
+use std::time::Duration;
+
+use units::Time;
+
+use super::evidence::Seen;
+use super::settled::Rest;
+use super::{Arrival, Mode, PAUSE_MAX, REST_MIN, Sizing};
+use crate::wait_events::WaitCounts;
+
+/// Transactions that take less are fast: a server ends 20 in a second.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// What was seen is remembered for this long, and then counts half.
+const MEMORY: Duration = Duration::from_secs(4);
+
+/// Where no transaction has ended for so long, they are slow.
+const SILENCE: Duration = Duration::from_millis(400);
+
+/// At most this part of the servers computes, or waits for what servers share.
+const SHARED_MAX: f64 = 0.3;
+
+/// From this part on, more servers are of no use.
+const SHARED_MIN: f64 = 0.5;
+
+/// So many servers must have been seen before a size is judged to be too large, or neither. Each look weighs less than the next one by this.
+const SEEN_MIN: f64 = 6.0;
+const FADING: f64 = 0.75;
+
+/// Rungs that it goes at once: a factor of four.
+const RUNGS: usize = 4;
+
+/// How slow transactions are at the present size, and whether more servers were opened for that.
+#[derive(Clone, Debug)]
+pub(super) struct Climb {
+    span: Duration,
+    completed: u64,
+    busy: Duration,
+    /// Servers that were seen at what all of them share, and servers that were seen at anything.
+    shared: f64,
+    all: f64,
+    /// The rung from which it has climbed, if it has.
+    from: Option<usize>,
+    /// Throughput is to be looked at from then on.
+    search_at: Option<Time>,
+    /// No climb before this, and how long after the next one that was of no use.
+    not_before: Time,
+    rest: Duration,
+}
+
+impl Default for Climb {
+    fn default() -> Climb {
+        Climb {
+            span: Duration::ZERO,
+            completed: 0,
+            busy: Duration::ZERO,
+            shared: 0.0,
+            all: 0.0,
+            from: None,
+            search_at: None,
+            not_before: Time::ZERO,
+            rest: REST_MIN,
+        }
+    }
+}
+
+impl Climb {
+    /// What was seen of another size does not count.
+    pub(super) fn forget(&mut self) {
+        (self.span, self.completed, self.busy) = (Duration::ZERO, 0, Duration::ZERO);
+        (self.shared, self.all) = (0.0, 0.0);
+    }
+
+    /// What PostgreSQL has said.
+    pub(super) fn add_wait_counts(&mut self, waits: &WaitCounts) {
+        let (shared, all) = waits.shared();
+        (self.shared, self.all) = (self.shared * FADING + shared, self.all * FADING + all);
+    }
+
+    fn add(&mut self, seen: Seen) {
+        if self.span > MEMORY {
+            (self.span, self.completed, self.busy) = (self.span / 2, self.completed / 2, self.busy / 2);
+        }
+        self.span += seen.span;
+        self.completed += seen.completed;
+        self.busy += seen.busy;
+    }
+
+    fn is_slow(&self) -> bool {
+        match u32::try_from(self.completed) {
+            Ok(0) => self.span >= SILENCE,
+            Ok(completed) => self.busy / completed >= SLOW,
+            Err(_) => false,
+        }
+    }
+}
+
+/// What PostgreSQL says about more servers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Too few were seen to tell.
+    Unknown,
+    /// They would do more.
+    Useful,
+    /// They would share what there is.
+    Useless,
+    /// Some of both.
+    Mixed,
+}
+
+fn verdict(shared: f64, all: f64) -> Verdict {
+    // A single server that computes is seen waiting now and then.
+    if all > 0.0 && (shared + 1.0) / (all + 2.0) <= SHARED_MAX {
+        Verdict::Useful
+    } else if all < SEEN_MIN {
+        Verdict::Unknown
+    } else if shared / all >= SHARED_MIN {
+        Verdict::Useless
+    } else {
+        Verdict::Mixed
+    }
+}
+
+impl Sizing {
+    /// Whether it has climbed just now, and may go on.
+    #[must_use]
+    pub fn is_climbing(&self, now: Time) -> bool {
+        self.climb.from.is_some() && self.search_from().is_some_and(|at| now < at)
+    }
+
+    /// Goes up if servers wait for what they do not share, and back if they do no longer. Whether it has decided about the size.
+    pub(super) fn climb(&mut self, now: Time, seen: Seen) -> bool {
+        if self.arrival != Arrival::Done {
+            return false;
+        }
+        self.climb.add(seen);
+        if seen.waiting == 0 {
+            return false;
+        }
+        let is_slow = self.climb.is_slow();
+        match verdict(self.climb.shared, self.climb.all) {
+            Verdict::Unknown => self.search_if_due(now),
+            Verdict::Useful if is_slow => self.climb_up(now, seen),
+            Verdict::Useless => self.climb_down(now) || self.search_if_due(now),
+            Verdict::Useful | Verdict::Mixed => self.search_from_climb(now),
+        }
+    }
+
+    fn climb_up(&mut self, now: Time, seen: Seen) -> bool {
+        let needed = self.ladder.above(seen.open.saturating_add(seen.waiting));
+        let blocked = self.blocked.filter(|(_, until)| now < *until).map_or(usize::MAX, |(rung, _)| rung - 1);
+        let rung = (self.rung + RUNGS).min(needed).min(blocked);
+        if rung <= self.rung || now < self.climb.not_before {
+            return false;
+        }
+        self.climb.from.get_or_insert(self.rung);
+        self.climb.search_at = None;
+        let why = format!("{} servers wait for nothing that they share ({})", self.size(), self.wait_counts);
+        self.move_to(now, rung, &why);
+        self.mode = Mode::Settled(Rest::new(now, rung, REST_MIN, false));
+        self.why = why;
+        true
+    }
+
+    /// Back to where it has climbed from: throughput is to show what is best, once a search may begin.
+    fn climb_down(&mut self, now: Time) -> bool {
+        let Some(from) = self.climb.from.take() else { return false };
+        self.climb.not_before = now + self.climb.rest;
+        self.climb.rest = (self.climb.rest * 2).min(PAUSE_MAX);
+        let search_from = self.search_from().unwrap_or(now);
+        let (rung, why) =
+            (from.min(self.rung), format!("{} servers share what they wait for ({})", self.size(), self.wait_counts));
+        self.move_to(now, rung, &why);
+        self.mode = Mode::Settled(Rest::new(now, rung, REST_MIN, false));
+        self.why = why;
+        self.climb.search_at = Some(search_from);
+        true
+    }
+
+    /// Wait events do not tell any more: throughput is to show whether this size is the best.
+    fn search_from_climb(&mut self, now: Time) -> bool {
+        if self.climb.from.is_some() && self.search_from().is_some_and(|at| now >= at) {
+            self.climb.from = None;
+            self.climb.search_at = Some(now);
+        }
+        self.search_if_due(now)
+    }
+
+    fn search_if_due(&mut self, now: Time) -> bool {
+        if self.climb.search_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        self.climb.search_at = None;
+        if self.is_searching() {
+            return false;
+        }
+        let why = format!("looking for the best size from here ({})", self.wait_counts);
+        self.search_again(now, self.rung, REST_MIN, false, &why);
+        true
+    }
+
+    /// No search may begin before this.
+    fn search_from(&self) -> Option<Time> {
+        match &self.mode {
+            Mode::Settled(rest) => Some(rest.search_from),
+            Mode::Waiting | Mode::Searching(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LOOK;
+    use super::*;
+
+    const SLEEP: (Option<&str>, Option<&str>) = (Some("Timeout"), Some("PgSleep"));
+    const COMPUTE: (Option<&str>, Option<&str>) = (None, None);
+
+    /// Clients that ask again as soon as they are answered. One server more is opened each look, and PostgreSQL is asked when one is free.
+    struct Load {
+        now: Time,
+        open: u32,
+        clients: u32,
+        seconds: f64,
+        waits: Vec<((Option<&'static str>, Option<&'static str>), f64)>,
+        /// Transactions that have been done in part.
+        done: f64,
+    }
+
+    impl Load {
+        fn sleeping(clients: u32, seconds: f64) -> Load {
+            Load { now: Time::ZERO, open: 0, clients, seconds, waits: vec![(SLEEP, 1.0)], done: 0.0 }
+        }
+
+        fn run(&mut self, sizing: &mut Sizing, span: Duration) {
+            let end = self.now + span;
+            while self.now < end {
+                self.open = sizing.size().min(self.clients.max(self.open)).min(self.open + 8);
+                let busy = self.open.min(self.clients);
+                self.done += f64::from(busy) * LOOK.as_secs_f64() / self.seconds;
+                let completed = self.done.floor();
+                self.done -= completed;
+                self.now = self.now + LOOK;
+                if completed > 0.0 {
+                    let rows = self
+                        .waits
+                        .iter()
+                        .map(|((kind, event), part)| (*kind, *event, (part * f64::from(busy)).round() as u32));
+                    sizing.add_wait_counts(&WaitCounts::of_rows(rows));
+                }
+                let seen = Seen {
+                    span: LOOK,
+                    completed: completed as u64,
+                    busy: Duration::from_secs_f64(completed * self.seconds),
+                    waited: LOOK * (self.clients - busy),
+                    waiting: self.clients - busy,
+                    open: self.open,
+                };
+                sizing.observe(self.now, seen);
+            }
+        }
+    }
+
+    #[test]
+    fn statements_that_wait_get_a_server_each_within_seconds() {
+        for (clients, seconds, ceiling, expected) in [
+            (60, 0.5, 80, 64),
+            (60, 0.1, 80, 64),
+            (60, 2.0, 80, 64),
+            (10, 0.5, 80, 11),
+            (60, 0.5, 20, 20),
+            (3000, 2.0, 80, 80),
+            (5, 2.0, 80, 6),
+        ] {
+            let mut sizing = Sizing::new(2, ceiling, 4);
+            let mut load = Load::sleeping(clients, seconds);
+            load.run(&mut sizing, Duration::from_secs(8));
+            assert_eq!(sizing.size(), expected, "{clients} clients, {seconds} s: {:?}", sizing.account());
+            load.run(&mut sizing, Duration::from_secs(120));
+            assert!(sizing.size() >= expected * 7 / 10, "{clients} clients, {seconds} s: {:?}", sizing.account());
+        }
+    }
+
+    #[test]
+    fn statements_that_compute_or_share_get_no_more_for_that() {
+        for shared in [
+            COMPUTE,
+            (Some("IO"), Some("DataFileRead")),
+            (Some("Lock"), Some("tuple")),
+            (Some("IPC"), Some("ExecuteGather")),
+        ] {
+            let mut sizing = Sizing::new(2, 80, 4);
+            let mut load = Load::sleeping(60, 2.0);
+            load.waits = vec![(shared, 1.0)];
+            load.run(&mut sizing, Duration::from_secs(60));
+            assert!(sizing.size() <= 6 && sizing.climb.from.is_none(), "{shared:?}: {:?}", sizing.account());
+        }
+    }
+
+    #[test]
+    fn it_goes_back_when_servers_compute() {
+        let mut sizing = Sizing::new(2, 80, 4);
+        let mut load = Load::sleeping(60, 0.5);
+        load.run(&mut sizing, Duration::from_secs(8));
+        assert_eq!(sizing.size(), 64);
+        (load.clients, load.waits) = (200, vec![(COMPUTE, 0.75), (SLEEP, 0.25)]);
+        load.run(&mut sizing, Duration::from_millis(2200));
+        let snapshot = sizing.account();
+        assert!(snapshot.changes.iter().any(|change| change.from >= 64 && change.to == 4), "{snapshot:?}");
+    }
+
+    #[test]
+    fn throughput_decides_where_transactions_are_fast() {
+        let mut sizing = Sizing::new(2, 80, 4);
+        let mut load = Load::sleeping(60, 0.005);
+        load.run(&mut sizing, Duration::from_secs(1));
+        assert!(sizing.climb.from.is_none() && sizing.is_searching(), "{:?}", sizing.account());
+    }
+
+    #[test]
+    fn a_few_servers_that_do_not_compute_just_then_are_no_reason() {
+        for (compute, sleep, expected) in [
+            (0, 0, Verdict::Unknown),
+            (0, 1, Verdict::Unknown),
+            (0, 2, Verdict::Useful),
+            (1, 3, Verdict::Unknown),
+            (2, 3, Verdict::Unknown),
+            (1, 7, Verdict::Useful),
+            (3, 5, Verdict::Mixed),
+            (4, 4, Verdict::Useless),
+            (3, 0, Verdict::Unknown),
+        ] {
+            let found = verdict(f64::from(compute), f64::from(compute + sleep));
+            assert_eq!(found, expected, "{compute} compute, {sleep} sleep");
+        }
+    }
+}
