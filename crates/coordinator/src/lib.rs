@@ -35,6 +35,7 @@ mod sharing;
 #[cfg(test)]
 mod sharing_tests;
 mod sizes;
+mod stopping;
 mod tokens;
 mod unused;
 mod upgrade;
@@ -533,10 +534,7 @@ impl Coordinator {
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
             ToCoordinator::Upgrade(turn) => self.turn(now, *turn, actions),
             ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
-            ToCoordinator::Stop(stop) => {
-                self.stop = self.stop.max(Some(stop));
-                actions.push(Action::Finished);
-            }
+            ToCoordinator::Stop(stop) => self.stop(stop, actions),
         }
     }
 

@@ -77,6 +77,7 @@ impl machine::Machine for Door {
                 while let Some(conn) = self.leaving.pop() {
                     self.close(conn, true, actions);
                 }
+                self.stop_if_empty(actions);
             }
             Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
         }
@@ -104,7 +105,8 @@ impl machine::Machine for Door {
     }
 
     fn awaits_round_end(&self) -> bool {
-        !self.leaving.is_empty() || self.weights.are_too_much()
+        let stops = self.awaits_logins && self.logins.is_empty();
+        stops || !self.leaving.is_empty() || self.weights.are_too_much()
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}

@@ -31,6 +31,7 @@ mod proxies;
 mod refused;
 mod secrets;
 mod startup;
+mod stopping;
 mod strangers;
 mod turns;
 mod weight;
@@ -48,13 +49,13 @@ use machine::arrival::ConsoleRights;
 use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
-use machine::pids::PidKey;
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
 use machine::{Proved, Settings, Suspension};
 use method::Method;
 pub use method::SystemUsers;
 use outward::Outward;
+pub use outward::{beside_predecessor, set_secret};
 use penalties::{Failure, Penalties};
 use posts::depart;
 use proof::Proof;
@@ -166,18 +167,10 @@ pub struct Door {
     outward: Outward,
     penalties: Penalties,
     leaving: Vec<ConnId>,
+    /// The process ends when its last client has left.
+    awaits_logins: bool,
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
-}
-
-/// Clients may have keys of another process, whose place this one takes.
-pub fn beside_predecessor(door: &mut Door) {
-    door.outward.cancels.begin_beside_predecessor();
-}
-
-/// Sets the secret of the process, which all its machines have: the process ids of clients are made with it.
-pub fn set_secret(door: &mut Door, secret: &[u8; 32]) {
-    door.outward.cancels.pid_key = PidKey::of_secret(secret);
 }
 
 impl Door {
@@ -205,6 +198,7 @@ impl Door {
             outward,
             penalties: Penalties::default(),
             leaving: Vec::new(),
+            awaits_logins: false,
             refused_logins: RefusedLogins::default(),
         }
     }
@@ -547,7 +541,7 @@ impl Door {
                     DoorTurn::PredecessorGone => outward.cancels.predecessor_gone(),
                 });
             }
-            ToDoor::Stop(_) => actions.push(Action::Finished),
+            ToDoor::Stop(stop) => self.stop(stop, actions),
         }
     }
 

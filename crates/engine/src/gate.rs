@@ -61,6 +61,11 @@ impl Gate {
         Ok(Gate { listeners, reserve: spare(), paused_until: None, is_open: true, tcp_fd_max, turned_away: 0 })
     }
 
+    /// How many listeners there are to accept from now.
+    pub(crate) fn accepting(&self) -> usize {
+        if self.is_open && self.paused_until.is_none() { self.listeners.len() } else { 0 }
+    }
+
     /// Clients that are accepted from now on get these options.
     ///
     /// # Errors

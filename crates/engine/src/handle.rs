@@ -135,7 +135,9 @@ impl Handle {
     pub fn stop(&self, stop: Stop) {
         self.shared.set_stop(stop);
         self.mailbox(0, Letter::CloseListeners { keep_unix: stop != Stop::Immediate });
-        self.post_all(|place| Mail::stop(place, stop));
+        for place in self.shared.places().filter(|place| stop.is_sent_to(*place)) {
+            self.post(Mail::stop(place, stop));
+        }
         if stop == Stop::Immediate {
             // This follows the stop message in the same mailboxes, so that machines can still send last messages.
             self.shared.leave();

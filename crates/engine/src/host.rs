@@ -61,6 +61,9 @@ const HANDSHAKE_COST: usize = 24;
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MS_MAX: u64 = 3_600_000;
 
+/// How often it is accepted from a listener before that is closed: more than its queue is long.
+const ROUNDS_TO_CLOSE_MAX: usize = 1024;
+
 /// Events for a machine after its actions were carried out.
 pub(crate) enum Aftermath {
     Blocked(ConnId),
@@ -233,6 +236,9 @@ impl Host {
             Letter::SetTcp(options) => set_tcp(self, &options),
             Letter::SetTls(keyring) => self.encryption.keyring = keyring,
             Letter::CloseListeners { keep_unix } => {
+                if keep_unix {
+                    self.accept_all();
+                }
                 if let Some(gate) = &mut self.gate {
                     self.shared.set_listening(gate.close(keep_unix));
                 }
@@ -399,6 +405,19 @@ impl Host {
             Ok(())
         };
         self.counters.accepts += gate.accept(poll, listener, *now, admit);
+    }
+
+    /// Clients that the kernel has let in are lost with the listener that is closed.
+    fn accept_all(&mut self) {
+        for listener in 0..self.gate.as_ref().map_or(0, Gate::accepting) {
+            for _ in 0..ROUNDS_TO_CLOSE_MAX {
+                let before = self.counters.accepts;
+                self.accept_from(listener);
+                if self.counters.accepts == before {
+                    break;
+                }
+            }
+        }
     }
 
     fn deliver_deadlines(&mut self) {

@@ -384,9 +384,14 @@ impl Machines {
 
     /// Mail from an operator to all machines, one after another.
     pub(crate) fn deliver_to_all(&mut self, course: &mut Course, mail: impl Fn(Place) -> Mail) {
+        self.deliver_to_some(course, |place| Some(mail(place)));
+    }
+
+    /// The same to those for whom there is a letter.
+    pub(crate) fn deliver_to_some(&mut self, course: &mut Course, mail: impl Fn(Place) -> Option<Mail>) {
         for node in 0..self.count() {
+            let Some(mail) = mail(self.node(node).place) else { continue };
             let at = self.arrival(course.now(), u16::MAX, node, course.random.range(1, 2_000));
-            let mail = mail(self.node(node).place);
             self.deliver(course, node, Letter { from: node, at, mail, carrying: None, returned: false });
         }
     }

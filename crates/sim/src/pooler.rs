@@ -257,11 +257,11 @@ impl Pooler {
         self.machines.deliver_to_all(course, |place| Mail::configure(place, Arc::clone(&settings)));
     }
 
-    /// All machines get the message to stop.
+    /// The machines get the message to stop.
     pub(crate) fn stop(&mut self, course: &mut Course, stop: Stop) {
         course.census.world.stops += 1;
         course.note(|| format!("the pooler is stopped: {stop:?}"));
-        self.machines.deliver_to_all(course, |place| Mail::stop(place, stop));
+        self.machines.deliver_to_some(course, |place| stop.is_sent_to(place).then(|| Mail::stop(place, stop)));
     }
 
     /// A CancelRequest, on a connection of its own. `client`: it waits for the end of this connection.

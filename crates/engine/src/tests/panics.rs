@@ -157,11 +157,11 @@ fn the_next_machine_learns_what_was_lost_with_the_one_before_and_that_it_is_to_s
         })
     });
     let handle = stage.engine().handle();
-    handle.stop(Stop::WaitForClients);
-    stage.expect("stop WaitForClients");
+    handle.stop(Stop::WaitForServers);
+    stage.expect("stop WaitForServers");
     let news = ToWorker::Renewed { worker: WorkerId(1), life: Life(1) };
     handle.post(Mail::ToWorker(WorkerId(0), news));
     assert_eq!(stage.expect("Life(1) lost"), "Life(1) lost news of WorkerId(1)");
-    stage.expect("stop WaitForClients");
+    stage.expect("stop WaitForServers");
     assert_eq!(stage.counters().panics, 1);
 }

@@ -1,6 +1,6 @@
 //! Starting where another process already listens, and the three ways to stop.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use machine::{Action, Event, Mail, Place, Settings, Stop, ToCoordinator, ToDoor,
 use super::{Script, Stage, ping, rest};
 use crate::{Engine, LogOptions, Options, UnixOptions};
 
-/// Finishes when it gets a stop; the door first waits for its clients.
+/// Finishes when it gets a stop; the door first waits for its clients, and then sends the others the stop that waits for clients.
 fn obedient(place: Place) -> Option<Script> {
-    let mut stopping = false;
+    let (mut stopping, mut passes_on) = (false, false);
     let mut clients = std::collections::BTreeSet::new();
     let is_door = matches!(place, Place::Door(_));
     Some(Box::new(move |actor, event| {
@@ -29,12 +29,19 @@ fn obedient(place: Place) -> Option<Script> {
                 | Mail::ToWorker(_, ToWorker::Stop(_)),
             ) => {
                 stopping = true;
+                passes_on = matches!(event, Event::Mail(Mail::ToDoor(_, ToDoor::Stop(Stop::WaitForClients))));
                 actor.note("stopping");
             }
             _ => {}
         }
         let mut list = actor.echo(event);
         if stopping && (clients.is_empty() || !is_door) {
+            if passes_on {
+                let workers = (0..2).map(|worker| Place::Worker(units::WorkerId(worker)));
+                let others = [Place::Coordinator].into_iter().chain(workers);
+                let stops = others.map(|place| Mail::stop(place, Stop::WaitForClients));
+                list.extend(stops.map(|mail| Action::Post { mail, carrying: None }));
+            }
             list.push(Action::Finished);
             stopping = false;
         }
@@ -50,9 +57,7 @@ fn a_gentle_stop_closes_tcp_keeps_the_socket_and_ends_with_the_last_client() {
     ping(&mut stream, b"one client");
     let address = stage.addresses()[0];
     stage.engine().handle().stop(Stop::WaitForClients);
-    for _ in 0..4 {
-        stage.expect("stopping");
-    }
+    stage.expect("stopping");
     assert!(std::net::TcpStream::connect(address).is_err(), "TCP is closed");
     ping(&mut stage.unix(), b"the console");
     ping(&mut stream, b"still served");
@@ -62,6 +67,32 @@ fn a_gentle_stop_closes_tcp_keeps_the_socket_and_ends_with_the_last_client() {
     stage.engine.take().expect("it runs").wait();
     assert!(handle.is_over());
     assert!(!std::path::Path::new(&path).exists(), "the socket's file is gone");
+}
+
+/// The door's thread is at work while a client connects and the process is told to end: it closes the listener before it hears of the client.
+#[test]
+fn a_client_that_the_kernel_has_let_in_is_accepted() {
+    let (goes_on, waits) = std::sync::mpsc::channel::<()>();
+    let waits = Arc::new(std::sync::Mutex::new(waits));
+    let stage = Stage::open(2, move |place| {
+        let waits = Arc::clone(&waits);
+        matches!(place, Place::Door(_)).then(|| -> Script {
+            Box::new(move |actor, event| {
+                if matches!(event, Event::Received { bytes, .. } if *bytes == b"wait") {
+                    actor.note("it waits");
+                    waits.lock().expect("nobody panics").recv().expect("the test goes on");
+                }
+                actor.echo(event)
+            })
+        })
+    });
+    let mut first = stage.tcp();
+    first.write_all(b"wait").expect("connected");
+    stage.expect("it waits");
+    let mut second = stage.tcp();
+    stage.engine().handle().stop(Stop::WaitForClients);
+    goes_on.send(()).expect("the door waits");
+    ping(&mut second, b"it was accepted");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod beside_pgbouncer;
 mod console;
 mod dev;
+mod moves;
 mod orders;
 mod peers;
 mod reloads;

@@ -42,7 +42,8 @@ impl Fleet {
     }
 }
 
-fn ini(stage: &Stage, more: &str, peers: &str) -> String {
+/// A file that pgweir and PgBouncer read. `more`: lines for `[pgbouncer]`.
+pub(crate) fn ini(stage: &Stage, more: &str, peers: &str) -> String {
     let cluster = &stage.cluster;
     format!(
         "[databases]\npostgres = host={} port={} user=postgres password={}\n[peers]\n{peers}[pgbouncer]\n\

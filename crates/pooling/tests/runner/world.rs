@@ -558,10 +558,12 @@ impl World {
     }
 
     /// The same for everybody: new settings, the end.
-    pub(crate) fn tell_everybody(&mut self, mail: impl Fn(Place) -> Mail) {
+    pub(crate) fn tell_machines(&mut self, mail: impl Fn(Place) -> Option<Mail>) {
         let workers = (0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16)));
         for place in [Place::Door(DoorId(0)), Place::Coordinator].into_iter().chain(workers) {
-            self.step(place, Event::Mail(mail(place)));
+            if let Some(mail) = mail(place) {
+                self.step(place, Event::Mail(mail));
+            }
         }
     }
 }

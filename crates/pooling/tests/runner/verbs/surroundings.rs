@@ -84,7 +84,7 @@ fn stop(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
         "immediate" => Stop::Immediate,
         other => return Err(format!("'{other}' is no way to stop")),
     };
-    world.tell_everybody(|place| Mail::stop(place, stop));
+    world.tell_machines(|place| stop.is_sent_to(place).then(|| Mail::stop(place, stop)));
     world.run_until_idle();
     words.end()
 }
@@ -152,7 +152,7 @@ fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
         return Err("reload pool, database, user or secret …".to_owned());
     }
     let shared = Arc::new(world.settings.clone());
-    world.tell_everybody(|place| Mail::configure(place, Arc::clone(&shared)));
+    world.tell_machines(|place| Some(Mail::configure(place, Arc::clone(&shared))));
     world.run_until_idle();
     Ok(())
 }
