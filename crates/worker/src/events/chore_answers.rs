@@ -47,6 +47,9 @@ pub(crate) fn chore_progress(
             free_servers::restore_or_free(tables, step, conn);
         }
         Chore::Restore => {
+            if free_servers::runs_connect_query(server) {
+                server.kept.owners.begin(server.kept.owners.of_base());
+            }
             server.traces.bare = None;
             free_servers::free(tables, step, conn);
         }

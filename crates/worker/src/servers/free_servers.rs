@@ -48,16 +48,23 @@ pub(crate) fn restore_or_free(tables: &mut Tables, step: &mut Step<'_>, server_i
     if server.traces.needs_reset {
         return reset_or_free(tables, step, server_id);
     }
-    let Some(bare) = server.traces.bare else { return free(tables, step, server_id) };
+    if server.traces.bare.is_none() {
+        return free(tables, step, server_id);
+    }
     let query = server.identity.opened_for.connect_query.as_ref();
-    // Where texts are not read, only the query itself brings it back.
-    let runs_again = bare == Bare::Cleared || !server.kept.base.is_read();
     let mut text = Vec::new();
-    match query.filter(|_| runs_again) {
+    match query.filter(|_| runs_connect_query(server)) {
         Some(query) => text.extend_from_slice(query.as_bytes()),
         None => server.kept.base.write(&mut text),
     }
     chores::start_chore(tables, step, server_id, Chore::Restore, &text);
+}
+
+/// Whether `connect_query` brings back what a reset has taken away.
+pub(crate) fn runs_connect_query(server: &Server) -> bool {
+    // Where texts are not read, only the query itself brings it back.
+    let runs_again = |bare| bare == Bare::Cleared || !server.kept.base.is_read();
+    server.traces.bare.is_some_and(runs_again) && server.identity.opened_for.connect_query.is_some()
 }
 
 /// A clean server has no work: it is placed at the end of the step.
