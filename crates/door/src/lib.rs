@@ -293,6 +293,11 @@ impl Door {
             }
             Startup::Ssl | Startup::GssEnc => {
                 let login = &mut self.logins[conn];
+                if startup::is_terminate(&login.inbox) {
+                    login.phase = Phase::Leaving;
+                    actions.send_new(conn, |out| out.push(if offers { b'S' } else { b'N' }));
+                    return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "client close request before login".to_owned()));
+                }
                 if !login.inbox.is_empty() {
                     // Bytes sent before our answer would be read as if they had been encrypted (CVE-2021-23214).
                     let text = "received unencrypted data after SSL request".to_owned();
