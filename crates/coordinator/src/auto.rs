@@ -15,6 +15,9 @@ use crate::rules::Rules;
 /// How often wait events are read of a pool whose size was found. Until then, at every look.
 const WAITS_SELDOM: Duration = Duration::from_secs(2);
 
+/// For so long after its last change a size may go on changing.
+const RESIZED: Duration = Duration::from_secs(10);
+
 /// A pool whose size is found.
 #[derive(Debug)]
 pub(crate) struct Auto {
@@ -28,6 +31,7 @@ pub(crate) struct Auto {
     wait_sampling_at: Time,
     pub(crate) awaited: usize,
     pub(crate) asked_at: Time,
+    pub(crate) resized_at: Time,
     pub(crate) look_at: Option<Time>,
     /// Sessions waited when it was looked at last.
     pub(crate) is_crowded: bool,
@@ -50,18 +54,19 @@ impl Auto {
             wait_sampling_at: Time::ZERO,
             awaited: 0,
             asked_at: Time::ZERO,
+            resized_at: Time::ZERO,
             look_at: None,
             is_crowded: false,
             shown: None,
         }
     }
 
-    /// Whether wait events are to be read now: only while sessions wait, and more seldom once the size is found.
+    /// Whether wait events are to be read now: while sessions wait, or where they have decided about the size; more seldom once it is found.
     pub(crate) fn samples_waits(&mut self, now: Time) -> bool {
-        if !self.is_crowded || now < self.wait_sampling_at {
+        if !self.is_crowded && !self.sizing.waits.have_decided() || now < self.wait_sampling_at {
             return false;
         }
-        let is_found = self.sizing.settled().is_some() && !self.sizing.is_climbing(now);
+        let is_found = self.sizing.settled().is_some() && now.since(self.resized_at) >= RESIZED;
         let pause = if is_found { WAITS_SELDOM } else { Duration::ZERO };
         self.wait_sampling_at = now + pause;
         true

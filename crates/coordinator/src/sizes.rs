@@ -135,6 +135,9 @@ impl Sizes {
             seen.open = seen.open.min(entry.size);
         }
         let changed = !seen.span.is_zero() && auto.sizing.observe(now, seen);
+        if changed {
+            auto.resized_at = now;
+        }
         entry.size = auto.sizing.size();
         let calm = auto.sizing.settled().is_some_and(|size| size == entry.size) && seen.waiting == 0;
         auto.look_at = match (idle && !asked && calm, calm || idle) {

@@ -22,7 +22,10 @@ use settings::SslMode;
 use units::{ConnId, heap};
 use wire::sqlstate;
 
-use super::{Login, Phase, Refused};
+use super::{Login, Phase, Refused, startup};
+
+/// The message that ends a connection.
+const TERMINATE: [u8; 5] = [wire::frontend::tag::TERMINATE, 0, 0, 0, 4];
 
 /// The first byte of a TLS handshake; no startup packet begins with it, since it would be too long.
 const HANDSHAKE: u8 = 0x16;
@@ -102,14 +105,21 @@ impl Login {
     /// Answers a request for encryption: with `S` if it can have it, and the handshake follows. Returns whether it does.
     ///
     /// # Errors
-    /// It is encrypted already.
+    /// It is encrypted already, or has sent more in the clear. Nothing but a Terminate is a client that has ended: it gets its answer, and no error.
     pub(super) fn answer(&mut self, agrees: bool, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         if self.encryption.facts().is_some() {
             let text = "received a request for encryption inside an encrypted connection".to_owned();
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
         }
-        self.encryption = Encryption::Clear;
+        let rest = std::mem::take(&mut self.inbox);
+        if !rest.is_empty() && rest != TERMINATE {
+            // Bytes sent before our answer would be read as if they had been encrypted (CVE-2021-23214).
+            let text = "received unencrypted data after SSL request".to_owned();
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+        }
         actions.send_new(conn, |out| out.push(if agrees { b'S' } else { b'N' }));
+        startup::packet(&rest, &mut self.phase)?;
+        self.encryption = Encryption::Clear;
         if agrees {
             self.phase = Phase::Securing;
             actions.push(Action::Secure { conn, how: Secure::Accept { is_direct: false, received: Vec::new() } });

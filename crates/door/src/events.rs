@@ -10,6 +10,15 @@ use units::{ConnId, Kind, Time};
 use super::Door;
 use super::posts::depart;
 
+impl Door {
+    /// A socket that did not take the few bytes of an error at once will not take them later.
+    fn close_leaving(&mut self, actions: &mut Actions) {
+        while let Some(conn) = self.leaving.pop() {
+            self.close(conn, true, actions);
+        }
+    }
+}
+
 impl machine::Machine for Door {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
@@ -73,10 +82,7 @@ impl machine::Machine for Door {
             }
             Event::RoundEnded => {
                 self.shed(now, actions);
-                // A socket that did not take these few bytes at once will not take them later.
-                while let Some(conn) = self.leaving.pop() {
-                    self.close(conn, true, actions);
-                }
+                self.close_leaving(actions);
                 self.stop_if_empty(actions);
             }
             Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
@@ -105,8 +111,7 @@ impl machine::Machine for Door {
     }
 
     fn awaits_round_end(&self) -> bool {
-        let stops = self.awaits_logins && self.logins.is_empty();
-        stops || !self.leaving.is_empty() || self.weights.are_too_much()
+        self.stops() || !self.leaving.is_empty() || self.weights.are_too_much()
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}

@@ -49,13 +49,13 @@ use machine::arrival::ConsoleRights;
 use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
+use machine::pids::PidKey;
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
 use machine::{Proved, Settings, Suspension};
 use method::Method;
 pub use method::SystemUsers;
 use outward::Outward;
-pub use outward::{beside_predecessor, set_secret};
 use penalties::{Failure, Penalties};
 use posts::depart;
 use proof::Proof;
@@ -167,10 +167,20 @@ pub struct Door {
     outward: Outward,
     penalties: Penalties,
     leaving: Vec<ConnId>,
-    /// The process ends when its last client has left.
-    awaits_logins: bool,
+    /// When the process was told to end with its last client, until the logins from before that are over.
+    awaits_logins_since: Option<Time>,
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
+}
+
+/// Clients may have keys of another process, whose place this one takes.
+pub fn beside_predecessor(door: &mut Door) {
+    door.outward.cancels.begin_beside_predecessor();
+}
+
+/// Sets the secret of the process, which all its machines have: the process ids of clients are made with it.
+pub fn set_secret(door: &mut Door, secret: &[u8; 32]) {
+    door.outward.cancels.pid_key = PidKey::of_secret(secret);
 }
 
 impl Door {
@@ -198,7 +208,7 @@ impl Door {
             outward,
             penalties: Penalties::default(),
             leaving: Vec::new(),
-            awaits_logins: false,
+            awaits_logins_since: None,
             refused_logins: RefusedLogins::default(),
         }
     }
@@ -293,16 +303,6 @@ impl Door {
             }
             Startup::Ssl | Startup::GssEnc => {
                 let login = &mut self.logins[conn];
-                if startup::is_terminate(&login.inbox) {
-                    login.phase = Phase::Leaving;
-                    actions.send_new(conn, |out| out.push(if offers { b'S' } else { b'N' }));
-                    return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "client close request before login".to_owned()));
-                }
-                if !login.inbox.is_empty() {
-                    // Bytes sent before our answer would be read as if they had been encrypted (CVE-2021-23214).
-                    let text = "received unencrypted data after SSL request".to_owned();
-                    return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
-                }
                 let agreed = login.answer(matches!(packet, Startup::Ssl) && offers, conn, actions)?;
                 Ok(!agreed)
             }
@@ -366,6 +366,9 @@ impl Door {
             None => wish.key(&self.settings)?,
         };
         wish.check_parameters(&self.settings)?;
+        if wish.console.is_none() && self.awaits_logins_since.is_some_and(|stopped_at| login.since > stopped_at) {
+            return Err(Refused(sqlstate::CANNOT_CONNECT_NOW, "pooler is shutting down".to_owned()));
+        }
         let (keys, source) = (login.keys.take(), std::mem::take(&mut login.source));
         let proved = Arc::new(Proved { keys, secret: source.into_password() });
         login.phase = Phase::Applying { key: key.clone(), proved: Arc::clone(&proved) };
@@ -546,7 +549,7 @@ impl Door {
                     DoorTurn::PredecessorGone => outward.cancels.predecessor_gone(),
                 });
             }
-            ToDoor::Stop(stop) => self.stop(stop, actions),
+            ToDoor::Stop(stop) => self.stop(now, stop, actions),
         }
     }
 

@@ -3,12 +3,10 @@
 use connections::flow::Flow;
 use machine::Settings;
 use machine::event::Event;
-use machine::pids::PidKey;
 use settings::TlsSettings;
 use units::random::Random;
 use units::{ConnId, DoorId, Kind, Life, Time};
 
-use super::Door;
 use super::cancels::Cancels;
 use super::lookup::{Lookups, Turn};
 use super::peers::Peers;
@@ -18,16 +16,6 @@ pub(super) struct Outward {
     pub(super) lookups: Lookups,
     pub(super) peers: Peers,
     pub(super) cancels: Cancels,
-}
-
-/// Clients may have keys of another process, whose place this one takes.
-pub fn beside_predecessor(door: &mut Door) {
-    door.outward.cancels.begin_beside_predecessor();
-}
-
-/// Sets the secret of the process, which all its machines have: the process ids of clients are made with it.
-pub fn set_secret(door: &mut Door, secret: &[u8; 32]) {
-    door.outward.cancels.pid_key = PidKey::of_secret(secret);
 }
 
 impl Outward {

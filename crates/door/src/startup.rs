@@ -19,7 +19,7 @@ use settings::{AuthType, Fidelity, PoolMode};
 use units::names::shown;
 use units::{ConnId, PoolKey, heap, limits, milliseconds};
 use wire::backend::NegotiateVersion;
-use wire::frontend::{self, Startup, StartupMessage, parse_startup};
+use wire::frontend::{Startup, StartupMessage, parse_startup};
 use wire::sqlstate;
 
 use super::{Phase, Refused};
@@ -57,12 +57,6 @@ pub(super) fn packet<'b>(inbox: &'b [u8], phase: &mut Phase) -> Result<Option<(S
         *phase = Phase::Leaving;
     }
     parsed
-}
-
-/// Whether nothing but Terminate is there: the client has ended before it has begun, and PostgreSQL says nothing more.
-//= pg18 protocol-flow#PROTOCOL-FLOW-TERMINATION
-pub(super) fn is_terminate(inbox: &[u8]) -> bool {
-    inbox == [frontend::tag::TERMINATE, 0, 0, 0, 4]
 }
 
 /// A client that asks for a newer minor version than ours or for protocol extensions is told our version, and which of the

@@ -236,8 +236,10 @@ impl Host {
             Letter::SetTcp(options) => set_tcp(self, &options),
             Letter::SetTls(keyring) => self.encryption.keyring = keyring,
             Letter::CloseListeners { keep_unix } => {
-                if keep_unix {
-                    self.accept_all();
+                // Clients that the kernel has let in are lost with their listener.
+                let listeners = self.gate.as_ref().filter(|_| keep_unix).map_or(0, Gate::accepting);
+                for listener in 0..listeners {
+                    (0..ROUNDS_TO_CLOSE_MAX).find(|_| self.accept_from(listener) == 0);
                 }
                 if let Some(gate) = &mut self.gate {
                     self.shared.set_listening(gate.close(keep_unix));
@@ -384,7 +386,7 @@ impl Host {
     fn accept(&mut self) {
         for index in 0..self.poll.ready_count() {
             match self.poll.token(index) {
-                Token::Listener(listener) => self.accept_from(listener),
+                Token::Listener(listener) => _ = self.accept_from(listener),
                 Token::Bell => {
                     self.inbox.mailbox().bell().clear();
                     self.counters.wakes_taken += 1;
@@ -394,9 +396,10 @@ impl Host {
         }
     }
 
-    fn accept_from(&mut self, listener: usize) {
+    /// Accepts clients; how many.
+    fn accept_from(&mut self, listener: usize) -> u64 {
         let Host { gate, residents, connections, poll, now, .. } = self;
-        let (Some(gate), Some(door)) = (gate.as_mut(), residents.door()) else { return };
+        let (Some(gate), Some(door)) = (gate.as_mut(), residents.door()) else { return 0 };
         let admit = |poll: &mut Poll, fd: OwnedFd, peer| {
             let Some(conn) = door.accept(*now, peer) else { return Err(fd) };
             let parcel = Parcel::new(fd);
@@ -404,20 +407,9 @@ impl Host {
             let _ = connections.insert(poll, conn, parcel, Phase::Open, Interest::READ);
             Ok(())
         };
-        self.counters.accepts += gate.accept(poll, listener, *now, admit);
-    }
-
-    /// Clients that the kernel has let in are lost with the listener that is closed.
-    fn accept_all(&mut self) {
-        for listener in 0..self.gate.as_ref().map_or(0, Gate::accepting) {
-            for _ in 0..ROUNDS_TO_CLOSE_MAX {
-                let before = self.counters.accepts;
-                self.accept_from(listener);
-                if self.counters.accepts == before {
-                    break;
-                }
-            }
-        }
+        let accepted = gate.accept(poll, listener, *now, admit);
+        self.counters.accepts += accepted;
+        accepted
     }
 
     fn deliver_deadlines(&mut self) {

@@ -14,8 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use machine::{Action, Event, Hangup, Level, Lost, Mail, Place};
 use pooling::Worker;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use units::ConnId;
 use units::limits::CHUNK_LEN_MAX;
+use units::{ConnId, DoorId};
 
 use crate::connections::{Parcel, Phase};
 use crate::host::{AtStake, Host};
@@ -177,7 +177,9 @@ impl Supervisor {
         let host = &mut self.host;
         let life = host.residents.renew(resident, &host.shared.settings());
         host.deliver_event(resident, Event::Renewed { life, lost });
-        if let Some(stop) = host.shared.stop() {
+        // The door passes the stop on when it has finished.
+        let is_passed_on = host.shared.end.is_finished(Place::Door(DoorId(0)));
+        if let Some(stop) = host.shared.stop().filter(|stop| stop.is_sent_to(place) || is_passed_on) {
             host.deliver_event(resident, Event::Mail(Mail::stop(place, stop)));
         }
         host.under_way.serving = None;

@@ -251,6 +251,11 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// Whether a machine has ended.
+    pub(crate) fn is_finished(&self, place: Place) -> bool {
+        self.finished.lock().expect("nothing panics while it holds this lock").contains(&place)
+    }
+
     /// A machine has ended. True: it was the last of `count`.
     pub(crate) fn finish(&self, place: Place, count: usize) -> bool {
         let mut finished = self.finished.lock().expect("nothing panics while it holds this lock");

@@ -56,7 +56,11 @@ fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
 /// Whether code may have reset what the session or the server began with: its next statement waits until the server has told.
 #[must_use]
 pub fn may_lose_own(server: &Server, session: &Session) -> bool {
-    let Some(tracker) = session.tracker.as_ref().filter(|tracker| tracker.awaits_listing()) else { return false };
+    let Some(tracker) =
+        session.tracker.as_ref().filter(|tracker| tracker.inspection.awaits_listing(tracker.pinning.suspects()))
+    else {
+        return false;
+    };
     let at_login = session.own.at_login.without(SAID_BY_DRIVERS.into_iter().collect());
     let kept = &server.kept;
     tracker.journal.has_first() || !at_login.is_empty() || kept.base.has_any() || !kept.owners.of_base().is_empty()

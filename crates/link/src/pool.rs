@@ -197,7 +197,10 @@ impl Pool {
 
     /// Takes up new settings, by its database as it is now.
     pub fn configure(&mut self, settings: &Settings) {
+        let was_paused = self.rules.orders.paused;
         self.rules = Rules::new(&self.key, &self.database, settings);
+        // PostgreSQL may have been restarted with another configuration while the pool was paused.
+        self.welcome.is_stale |= was_paused && !self.rules.orders.paused && self.has_no_server();
         self.measured.configure(settings, slow_after(settings, &self.database, &self.key));
     }
 

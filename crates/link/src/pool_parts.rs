@@ -130,7 +130,7 @@ pub struct Welcome {
     /// Parameters whose values PostgreSQL's configuration has changed since the servers of the newest order and entry have logged in: each of these
     /// servers has the new value by RESET.
     pub configured: ParameterSet,
-    /// Its servers are being replaced, or are gone: new clients wait for the first new server, unless its login fails.
+    /// Its servers are being replaced, or are gone: new clients wait for the first new server for a second, unless its login fails.
     pub is_stale: bool,
     /// How servers report the settings that clients begin with.
     pub learnt: Learnt,

@@ -149,7 +149,7 @@ pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, se
     // A later answer has made it unnecessary.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     // Code may have set the same again: the list tells.
-    if server.transaction.status == Status::Idle && tracker.awaits_listing() {
+    if server.transaction.status == Status::Idle && tracker.inspection.lists_soon(tracker.pinning.suspects()) {
         return;
     }
     let in_transaction = server.transaction.status == Status::InTransaction;

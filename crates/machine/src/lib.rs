@@ -24,6 +24,7 @@ pub mod sabotage;
 pub mod settings;
 pub mod snapshot;
 pub mod startup_parameters;
+mod stop;
 pub mod trace;
 pub mod upgrade;
 mod violation;

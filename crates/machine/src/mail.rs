@@ -23,6 +23,7 @@ use crate::observe::Peer;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;
 use crate::snapshot::{LimitCounts, Look};
+pub use crate::stop::Stop;
 use crate::upgrade::{DoorTurn, Luggage, Turn};
 
 /// A machine's address.
@@ -583,25 +584,4 @@ pub struct Application {
     pub class: ClassId,
     /// What it has proved, if that is good for the pool's user.
     pub proved: Arc<Proved>,
-}
-
-/// How to end.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// Until the last client leaves (SIGTERM, SHUTDOWN WAIT_FOR_CLIENTS).
-    WaitForClients,
-    /// Until every server is released; waiting and new work is refused (SIGINT, SHUTDOWN WAIT_FOR_SERVERS).
-    WaitForServers,
-    /// Until every transaction is over: each session ends at the end of its own (shutdown_timeout, upgrade_timeout).
-    WaitForTransactions,
-    /// Now (SHUTDOWN, SIGQUIT).
-    Immediate,
-}
-
-impl Stop {
-    /// Whether the machine at a place is sent this stop. One that waits for clients goes to the door, which passes it on when no login is under way.
-    #[must_use]
-    pub fn is_sent_to(self, place: Place) -> bool {
-        self != Stop::WaitForClients || matches!(place, Place::Door(_))
-    }
 }

@@ -66,7 +66,9 @@ impl WaitKind {
             (Some(b"LWLock" | b"LWLockTranche" | b"LWLockNamed" | b"BufferPin"), _) => WaitKind::LightLock,
             (Some(b"IO"), _) => WaitKind::Io,
             (Some(b"Client"), _) => WaitKind::Client,
-            (Some(b"Timeout" | b"Extension"), _) | (Some(b"IPC"), Some(b"SyncRep")) => WaitKind::Outside,
+            (Some(b"Extension"), _)
+            | (Some(b"Timeout"), Some(b"PgSleep"))
+            | (Some(b"IPC"), Some(b"SyncRep" | b"AppendReady")) => WaitKind::Outside,
             (Some(_), _) => WaitKind::Other,
         }
     }

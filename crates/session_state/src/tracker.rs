@@ -147,12 +147,6 @@ impl Tracker {
         self.restarting.is_done() || self.journal.is_reverted()
     }
 
-    /// Whether code may have set or reset settings that no text shows: the settings are being listed, or will be when the transaction is over.
-    pub fn awaits_listing(&self) -> bool {
-        let is_due = self.inspection.is_due() && self.pinning.suspects().any(Pins::SETTINGS);
-        is_due || self.inspection.is_listing()
-    }
-
     pub fn state(&self) -> &Arc<State> {
         self.journal.now()
     }

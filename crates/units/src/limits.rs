@@ -300,6 +300,9 @@ pub const CHANNELS_PER_ROUND_MAX: usize = 256;
 /// Notifications that a session has not read: PostgreSQL's are 8 kB at most. Beyond it, the session ends.
 pub const NOTIFICATIONS_LEN_MAX: usize = 128 * 1024;
 
+/// How long a login waits for the first new server where the pool knows what its servers began with before.
+pub const NEW_REPORT_WAIT: Duration = Duration::from_secs(1);
+
 /// How long a session that wants to listen, and has a server, waits for a connection that does it for all; then it listens on its own.
 pub const LISTENER_WAIT: Duration = Duration::from_secs(1);
 

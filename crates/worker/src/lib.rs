@@ -366,8 +366,6 @@ impl Worker {
                 pool.database = found;
             }
             pool.configure(&self.tables.settings);
-            // PostgreSQL may have been restarted with another configuration while the pool was paused.
-            pool.welcome.is_stale |= ordered.paused && !pool.rules.orders.paused && pool.has_no_server();
             pool.welcome.is_stale |= changed && (other_password || pool.is_removed() || !pool.is_reported());
             let removed = pool.is_removed();
             // Its size may be fixed from now on.

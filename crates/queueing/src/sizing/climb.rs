@@ -4,7 +4,7 @@
 //! ```text
 //!   60 sessions, 4 servers, statements of 0.5 s         8 transactions a second: a window of 32 lasts 4 s
 //!   of 4 busy: 0 compute, 4 wait for Timeout PgSleep ──► 16 servers ──► 64: nobody waits
-//!   of 64 busy: 60 compute                           ──► 4 again, and a search
+//!   of 60 busy: 40 wait for Lock tuple             ──► 16 again, then halfway
 //! ```
 //!
 //! Does not judge fast transactions: of these throughput tells more, and soon enough.
@@ -14,8 +14,8 @@ use std::time::Duration;
 use units::Time;
 
 use super::evidence::Seen;
-use super::settled::Rest;
-use super::{Arrival, Mode, PAUSE_MAX, REST_MIN, Sizing};
+use super::ladder::Ladder;
+use super::{PAUSE_MAX, REST_MIN};
 use crate::wait_events::WaitCounts;
 
 /// Transactions that take less are fast: a server ends 20 in a second.
@@ -40,6 +40,9 @@ const FADING: f64 = 0.75;
 /// Rungs that it goes at once: a factor of four.
 const RUNGS: usize = 4;
 
+/// For so long a size that was too large is not tried again.
+const BOUND: Duration = Duration::from_secs(60);
+
 /// How slow transactions are at the present size, and whether more servers were opened for that.
 #[derive(Clone, Debug)]
 pub(super) struct Climb {
@@ -49,8 +52,11 @@ pub(super) struct Climb {
     /// Servers that were seen at what all of them share, and servers that were seen at anything.
     shared: f64,
     all: f64,
-    /// The rung from which it has climbed, if it has.
+    /// The rung from which it has climbed last, and the one from which it has climbed first.
     from: Option<usize>,
+    first: Option<usize>,
+    /// At this rung servers shared what they waited for, and until when that counts.
+    bound: Option<(usize, Time)>,
     /// Throughput is to be looked at from then on.
     search_at: Option<Time>,
     /// No climb before this, and how long after the next one that was of no use.
@@ -67,6 +73,8 @@ impl Default for Climb {
             shared: 0.0,
             all: 0.0,
             from: None,
+            first: None,
+            bound: None,
             search_at: None,
             not_before: Time::ZERO,
             rest: REST_MIN,
@@ -131,96 +139,87 @@ fn verdict(shared: f64, all: f64) -> Verdict {
     }
 }
 
-impl Sizing {
-    /// Whether it has climbed just now, and may go on.
-    #[must_use]
-    pub fn is_climbing(&self, now: Time) -> bool {
-        self.climb.from.is_some() && self.search_from().is_some_and(|at| now < at)
+/// Where a size is.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Place {
+    pub(super) rung: usize,
+    /// The first rung that cannot be reached now.
+    pub(super) blocked: usize,
+    /// No search may begin before this; `None`: one is under way, or nobody has waited yet.
+    pub(super) search_from: Option<Time>,
+}
+
+/// What to do about the size.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Go up to this rung.
+    Up(usize),
+    /// Go back to this rung.
+    Back(usize),
+    /// Begin a search.
+    Search,
+}
+
+impl Climb {
+    /// What follows from what was seen at the present size, if it says anything.
+    pub(super) fn decide(&mut self, now: Time, seen: Seen, ladder: &Ladder, place: Place) -> Option<Decision> {
+        self.add(seen);
+        let is_slow = self.is_slow();
+        match verdict(self.shared, self.all) {
+            Verdict::Useless if self.from.is_some() => return self.go_back(now, place),
+            _ if seen.waiting == 0 => return None,
+            Verdict::Useful if is_slow => {
+                let needed = ladder.above(seen.open.saturating_add(seen.waiting));
+                let rung = self.next(now, place).min(needed);
+                if rung > place.rung && now >= self.not_before {
+                    self.first.get_or_insert(place.rung);
+                    (self.from, self.search_at) = (Some(place.rung), None);
+                    return Some(Decision::Up(rung));
+                }
+            }
+            // Throughput is to show whether this size is the best.
+            Verdict::Useful | Verdict::Mixed if !is_slow && self.has_climbed() => {
+                (self.from, self.first) = (None, None);
+                self.search_at.get_or_insert(now);
+            }
+            _ => {}
+        }
+        let may_search = place.search_from.is_some_and(|at| now >= at) && !is_slow;
+        let is_due = may_search && self.search_at.is_some_and(|at| now >= at);
+        is_due.then(|| {
+            self.search_at = None;
+            Decision::Search
+        })
     }
 
-    /// Goes up if servers wait for what they do not share, and back if they do no longer. Whether it has decided about the size.
-    pub(super) fn climb(&mut self, now: Time, seen: Seen) -> bool {
-        if self.arrival != Arrival::Done {
-            return false;
-        }
-        self.climb.add(seen);
-        if seen.waiting == 0 {
-            return false;
-        }
-        let is_slow = self.climb.is_slow();
-        match verdict(self.climb.shared, self.climb.all) {
-            Verdict::Unknown => self.search_if_due(now),
-            Verdict::Useful if is_slow => self.climb_up(now, seen),
-            Verdict::Useless => self.climb_down(now) || self.search_if_due(now),
-            Verdict::Useful | Verdict::Mixed => self.search_from_climb(now),
-        }
+    /// Whether the size is one that it has climbed to. Then it is looked whether servers still wait for what they do not share.
+    pub(super) fn has_climbed(&self) -> bool {
+        self.first.is_some()
     }
 
-    fn climb_up(&mut self, now: Time, seen: Seen) -> bool {
-        let needed = self.ladder.above(seen.open.saturating_add(seen.waiting));
-        let blocked = self.blocked.filter(|(_, until)| now < *until).map_or(usize::MAX, |(rung, _)| rung - 1);
-        let rung = (self.rung + RUNGS).min(needed).min(blocked);
-        if rung <= self.rung || now < self.climb.not_before {
-            return false;
-        }
-        self.climb.from.get_or_insert(self.rung);
-        self.climb.search_at = None;
-        let why = format!("{} servers wait for nothing that they share ({})", self.size(), self.wait_counts);
-        self.move_to(now, rung, &why);
-        self.mode = Mode::Settled(Rest::new(now, rung, REST_MIN, false));
-        self.why = why;
-        true
+    /// As far as it may go at once: halfway to a size that was too large.
+    fn next(&self, now: Time, place: Place) -> usize {
+        let bound = self.bound.filter(|(_, until)| now < *until);
+        let half = bound.map_or(usize::MAX, |(rung, _)| (place.rung + rung) / 2);
+        (place.rung + RUNGS).min(place.blocked.saturating_sub(1)).min(half)
     }
 
-    /// Back to where it has climbed from: throughput is to show what is best, once a search may begin.
-    fn climb_down(&mut self, now: Time) -> bool {
-        let Some(from) = self.climb.from.take() else { return false };
-        self.climb.not_before = now + self.climb.rest;
-        self.climb.rest = (self.climb.rest * 2).min(PAUSE_MAX);
-        let search_from = self.search_from().unwrap_or(now);
-        let (rung, why) =
-            (from.min(self.rung), format!("{} servers share what they wait for ({})", self.size(), self.wait_counts));
-        self.move_to(now, rung, &why);
-        self.mode = Mode::Settled(Rest::new(now, rung, REST_MIN, false));
-        self.why = why;
-        self.climb.search_at = Some(search_from);
-        true
-    }
-
-    /// Wait events do not tell any more: throughput is to show whether this size is the best.
-    fn search_from_climb(&mut self, now: Time) -> bool {
-        if self.climb.from.is_some() && self.search_from().is_some_and(|at| now >= at) {
-            self.climb.from = None;
-            self.climb.search_at = Some(now);
-        }
-        self.search_if_due(now)
-    }
-
-    fn search_if_due(&mut self, now: Time) -> bool {
-        if self.climb.search_at.is_none_or(|at| now < at) {
-            return false;
-        }
-        self.climb.search_at = None;
-        if self.is_searching() {
-            return false;
-        }
-        let why = format!("looking for the best size from here ({})", self.wait_counts);
-        self.search_again(now, self.rung, REST_MIN, false, &why);
-        true
-    }
-
-    /// No search may begin before this.
-    fn search_from(&self) -> Option<Time> {
-        match &self.mode {
-            Mode::Settled(rest) => Some(rest.search_from),
-            Mode::Waiting | Mode::Searching(_) => None,
-        }
+    /// To the last size at which servers shared nothing; if they do there now, to the first.
+    fn go_back(&mut self, now: Time, place: Place) -> Option<Decision> {
+        let from = self.from.take()?;
+        self.bound = Some((place.rung, now + BOUND));
+        self.not_before = now + self.rest;
+        self.rest = (self.rest * 2).min(PAUSE_MAX);
+        self.search_at = place.search_from.or(Some(now));
+        self.first = self.first.filter(|first| *first < from);
+        self.from = self.first;
+        Some(Decision::Back(from.min(place.rung)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::LOOK;
+    use super::super::{LOOK, Sizing};
     use super::*;
 
     const SLEEP: (Option<&str>, Option<&str>) = (Some("Timeout"), Some("PgSleep"));
@@ -233,13 +232,23 @@ mod tests {
         clients: u32,
         seconds: f64,
         waits: Vec<((Option<&'static str>, Option<&'static str>), f64)>,
+        /// Servers beyond so many wait for a lock.
+        unlocked: u32,
         /// Transactions that have been done in part.
         done: f64,
     }
 
     impl Load {
         fn sleeping(clients: u32, seconds: f64) -> Load {
-            Load { now: Time::ZERO, open: 0, clients, seconds, waits: vec![(SLEEP, 1.0)], done: 0.0 }
+            Load {
+                now: Time::ZERO,
+                open: 0,
+                clients,
+                seconds,
+                waits: vec![(SLEEP, 1.0)],
+                unlocked: u32::MAX,
+                done: 0.0,
+            }
         }
 
         fn run(&mut self, sizing: &mut Sizing, span: Duration) {
@@ -247,16 +256,16 @@ mod tests {
             while self.now < end {
                 self.open = sizing.size().min(self.clients.max(self.open)).min(self.open + 8);
                 let busy = self.open.min(self.clients);
-                self.done += f64::from(busy) * LOOK.as_secs_f64() / self.seconds;
+                self.done += f64::from(busy.min(self.unlocked)) * LOOK.as_secs_f64() / self.seconds;
                 let completed = self.done.floor();
                 self.done -= completed;
                 self.now = self.now + LOOK;
                 if completed > 0.0 {
-                    let rows = self
-                        .waits
-                        .iter()
-                        .map(|((kind, event), part)| (*kind, *event, (part * f64::from(busy)).round() as u32));
-                    sizing.add_wait_counts(&WaitCounts::of_rows(rows));
+                    let free = busy.min(self.unlocked);
+                    let count = |part: f64| (part * f64::from(free)).round() as u32;
+                    let rows = self.waits.iter().map(|((kind, event), part)| (*kind, *event, count(*part)));
+                    let locked = (Some("Lock"), Some("tuple"), busy - free);
+                    sizing.add_wait_counts(&WaitCounts::of_rows(rows.chain([locked])));
                 }
                 let seen = Seen {
                     span: LOOK,
@@ -303,7 +312,7 @@ mod tests {
             let mut load = Load::sleeping(60, 2.0);
             load.waits = vec![(shared, 1.0)];
             load.run(&mut sizing, Duration::from_secs(60));
-            assert!(sizing.size() <= 6 && sizing.climb.from.is_none(), "{shared:?}: {:?}", sizing.account());
+            assert!(sizing.size() <= 6 && !sizing.waits.have_decided(), "{shared:?}: {:?}", sizing.account());
         }
     }
 
@@ -320,11 +329,35 @@ mod tests {
     }
 
     #[test]
+    fn it_goes_back_when_servers_share_though_nobody_waits_for_one() {
+        let mut sizing = Sizing::new(2, 80, 4);
+        let mut load = Load::sleeping(60, 0.5);
+        load.run(&mut sizing, Duration::from_secs(8));
+        assert_eq!(sizing.size(), 64);
+        load.unlocked = 1;
+        load.run(&mut sizing, Duration::from_secs(4));
+        assert!(sizing.size() <= 16, "{:?}", sizing.account());
+    }
+
+    #[test]
+    fn a_size_between_is_found_and_kept() {
+        let mut sizing = Sizing::new(2, 80, 4);
+        let mut load = Load::sleeping(60, 0.3);
+        load.unlocked = 20;
+        load.run(&mut sizing, Duration::from_secs(40));
+        let (size, changes) = (sizing.size(), sizing.account().change_count);
+        assert!((16..=32).contains(&size), "{:?}", sizing.account());
+        load.run(&mut sizing, Duration::from_secs(120));
+        assert!(sizing.account().change_count <= changes + 12, "{:?}", sizing.account());
+        assert!((11..=45).contains(&sizing.size()), "{:?}", sizing.account());
+    }
+
+    #[test]
     fn throughput_decides_where_transactions_are_fast() {
         let mut sizing = Sizing::new(2, 80, 4);
         let mut load = Load::sleeping(60, 0.005);
         load.run(&mut sizing, Duration::from_secs(1));
-        assert!(sizing.climb.from.is_none() && sizing.is_searching(), "{:?}", sizing.account());
+        assert!(!sizing.waits.have_decided() && sizing.is_searching(), "{:?}", sizing.account());
     }
 
     #[test]

@@ -36,7 +36,7 @@ use units::Time;
 
 use crate::wait_events::WaitCounts;
 use belief::Belief;
-use climb::Climb;
+use climb::{Climb, Decision, Place};
 use evidence::{Sample, Unrest, Window};
 use ladder::Ladder;
 use search::Search;
@@ -146,10 +146,24 @@ pub struct Sizing {
     change_count: u64,
     /// Why the size is what it is, for people.
     why: String,
-    /// What servers wait for in PostgreSQL at the present size, and the words that `SHOW SIZING` has for it.
-    wait_counts: WaitCounts,
-    wait_words: Option<String>,
+    pub waits: Waits,
+}
+
+/// What servers wait for in PostgreSQL at the present size.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    counts: WaitCounts,
+    /// The words that `SHOW SIZING` has for it.
+    words: Option<String>,
     climb: Climb,
+}
+
+impl Waits {
+    /// Whether the size is one that was chosen by them: then they are read also where no session waits.
+    #[must_use]
+    pub fn have_decided(&self) -> bool {
+        self.climb.has_climbed()
+    }
 }
 
 impl Sizing {
@@ -172,9 +186,7 @@ impl Sizing {
             changes: VecDeque::new(),
             change_count: 0,
             why: "nobody has waited yet".to_owned(),
-            wait_counts: WaitCounts::default(),
-            wait_words: None,
-            climb: Climb::default(),
+            waits: Waits::default(),
             ladder,
         }
     }
@@ -202,7 +214,7 @@ impl Sizing {
             ceiling: self.ceiling(),
             settled: self.settled(),
             why: self.why.clone(),
-            wait_words: self.wait_words.clone(),
+            wait_words: self.waits.words.clone(),
             changes: self.changes.iter().cloned().collect(),
             change_count: self.change_count,
         }
@@ -240,13 +252,42 @@ impl Sizing {
         self.rung != before
     }
 
+    /// Goes up where servers wait for what they do not share, and back where they do no longer. Whether it has decided about the size.
+    fn climb(&mut self, now: Time, seen: Seen) -> bool {
+        // A neighbour that is tried is left again.
+        if self.arrival != Arrival::Done || self.settled().is_some_and(|size| size != self.size()) {
+            return false;
+        }
+        let search_from = match &self.mode {
+            Mode::Settled(rest) => Some(rest.search_from),
+            Mode::Waiting | Mode::Searching(_) => None,
+        };
+        let blocked = self.blocked.filter(|(_, until)| now < *until).map_or(usize::MAX, |(rung, _)| rung);
+        let place = Place { rung: self.rung, blocked, search_from };
+        let Some(decision) = self.waits.climb.decide(now, seen, &self.ladder, place) else { return false };
+        let (size, waits) = (self.size(), self.waits.counts.to_string());
+        let (rung, why) = match decision {
+            Decision::Up(rung) => (rung, format!("{size} servers wait for nothing that they share ({waits})")),
+            Decision::Back(rung) => (rung, format!("{size} servers share what they wait for ({waits})")),
+            Decision::Search => {
+                let why = format!("looking for the best size from here ({waits})");
+                self.search_again(now, self.rung, REST_MIN, false, &why);
+                return true;
+            }
+        };
+        self.move_to(now, rung, &why);
+        self.mode = Mode::Settled(Rest::new(now, rung, REST_MIN, false));
+        self.why = why;
+        true
+    }
+
     /// What PostgreSQL has said that servers with work wait for: nothing, mostly.
     pub fn add_wait_counts(&mut self, waits: &WaitCounts) {
         // On the way to another size it says little of either.
         if waits.looks() > 0 && self.arrival == Arrival::Done {
-            self.wait_counts.then(waits);
-            self.climb.add_wait_counts(waits);
-            self.wait_words = Some(self.wait_counts.to_string());
+            self.waits.counts.then(waits);
+            self.waits.climb.add_wait_counts(waits);
+            self.waits.words = Some(self.waits.counts.to_string());
         }
     }
 
@@ -383,8 +424,8 @@ impl Sizing {
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
             // What is shown is of this size, or nothing.
-            (self.wait_counts, self.wait_words) = (WaitCounts::default(), None);
-            self.climb.forget();
+            (self.waits.counts, self.waits.words) = (WaitCounts::default(), None);
+            self.waits.climb.forget();
             self.unrest.interrupt();
         }
         self.visited = 0;

@@ -78,14 +78,9 @@ impl Base {
         names.sort();
         names.dedup();
         let with_settings = effects.is_some();
-        Check {
-            with_settings,
-            with_identity: true,
-            with_role_by_reset: with_settings,
-            is_hasty: false,
-            locks_soon,
-            names,
-        }
+        // Only then another role than the base's may be found behind a RESET.
+        let with_role_by_reset = effects.into_iter().flat_map(Effects::iter).any(changes_role);
+        Check { with_settings, with_identity: true, with_role_by_reset, is_hasty: false, locks_soon, names }
     }
 
     /// The row of the answer; `None`: it is none that was expected. `effects`: as in [`Base::question`].

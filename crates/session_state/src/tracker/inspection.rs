@@ -88,9 +88,14 @@ impl Inspection {
         matches!(self.stage, Stage::UnderWay(_))
     }
 
-    /// The settings are being listed: what was reset out of sight is not known yet.
-    pub fn is_listing(&self) -> bool {
-        matches!(&self.stage, Stage::UnderWay(asked) if asked.check.with_settings)
+    /// What code has set or reset is not known yet: it was not asked for, or not answered. `suspects`: what the server was not asked about.
+    pub fn awaits_listing(&self, suspects: Pins) -> bool {
+        suspects.any(Pins::SETTINGS) || matches!(&self.stage, Stage::UnderWay(asked) if asked.check.with_settings)
+    }
+
+    /// The same, and the answer is to come before the session's next statement.
+    pub fn lists_soon(&self, suspects: Pins) -> bool {
+        !matches!(self.stage, Stage::Over) && self.awaits_listing(suspects)
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.

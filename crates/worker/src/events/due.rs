@@ -11,7 +11,7 @@ use crate::events::forgotten_pools;
 use crate::limits::deadlines;
 use crate::limits::limiters::Limiters;
 use crate::servers::{capacity, closed_servers, drains, listener, loans, name_polls};
-use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries};
+use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries, welcome};
 use crate::tables::due::Due;
 use crate::tables::notices::{PINNED, write_notice};
 use crate::tables::{Tables, timers};
@@ -31,6 +31,7 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
             refuse_overdue(tables, conn, words);
         }
         Some((_, Due::CloseLeaving)) => ends::close_session(tables, step, conn, true),
+        Some((_, Due::Welcome)) => welcome::welcome_overdue(tables, step, conn),
         Some((_, Due::ListenAlone)) => listener::listen_alone(tables, step, conn),
         Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, limiters, step, conn),
         Some((_, Due::QueryTimeout)) => deadlines::waited_too_long(tables, limiters, step, conn),

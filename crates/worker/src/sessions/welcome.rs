@@ -174,6 +174,13 @@ pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
     }
 }
 
+/// The first new server has not come soon: the session is told what is known, and gets the news with its first statement.
+pub(crate) fn welcome_overdue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let pool = tables.sessions[conn].pool;
+    tables.pools[pool].welcome.waiting.retain(|(waiting, _)| *waiting != conn);
+    welcome(tables, step, conn);
+}
+
 fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let notice = take_base(tables, conn);
     let session = &mut tables.sessions[conn];

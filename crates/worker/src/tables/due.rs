@@ -18,6 +18,8 @@ pub(crate) enum Due {
     Refuse(&'static str),
     NotifyWaiting,
     ListenAlone,
+    /// It is let in with what is known.
+    Welcome,
     DeadlinePassed,
     QueryTimeout,
     CancelQuery,
@@ -56,6 +58,11 @@ impl View<'_> {
             } else {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
+        }
+        if let State::Welcoming { since } = session.state()
+            && pool.is_some_and(|pool| pool.welcome.is_known(true))
+        {
+            earliest.add(since, Some(limits::NEW_REPORT_WAIT), Due::Welcome);
         }
         match session.state() {
             State::Welcoming { since }
