@@ -534,7 +534,10 @@ impl Coordinator {
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
             ToCoordinator::Upgrade(turn) => self.turn(now, *turn, actions),
             ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
-            ToCoordinator::Stop(stop) => self.stop(stop, actions),
+            ToCoordinator::Stop(stop) => {
+                self.stop = self.stop.max(Some(stop));
+                stopping::finish(stop, self.homes.workers(), actions);
+            }
         }
     }
 

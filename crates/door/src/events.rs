@@ -10,15 +10,6 @@ use units::{ConnId, Kind, Time};
 use super::Door;
 use super::posts::depart;
 
-impl Door {
-    /// A socket that did not take the few bytes of an error at once will not take them later.
-    fn close_leaving(&mut self, actions: &mut Actions) {
-        while let Some(conn) = self.leaving.pop() {
-            self.close(conn, true, actions);
-        }
-    }
-}
-
 impl machine::Machine for Door {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
@@ -82,8 +73,9 @@ impl machine::Machine for Door {
             }
             Event::RoundEnded => {
                 self.shed(now, actions);
-                self.close_leaving(actions);
-                self.stop_if_empty(actions);
+                // A socket that did not take these few bytes at once will not take them later.
+                std::mem::take(&mut self.leaving).into_iter().rev().for_each(|conn| self.close(conn, true, actions));
+                self.stopping.finish_if_over(&self.logins, actions);
             }
             Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
         }
@@ -111,7 +103,7 @@ impl machine::Machine for Door {
     }
 
     fn awaits_round_end(&self) -> bool {
-        self.stops() || !self.leaving.is_empty() || self.weights.are_too_much()
+        self.stopping.is_over(&self.logins) || !self.leaving.is_empty() || self.weights.are_too_much()
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}

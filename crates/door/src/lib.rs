@@ -63,6 +63,7 @@ use refused::Refused;
 use secrets::Source;
 use session_state::parameters::Tracked;
 use startup::Wish;
+use stopping::Stopping;
 use strangers::Strangers;
 use turns::{LoginTurn, Turns, Use};
 use units::deadline::{Armed, Deadlines, Owner};
@@ -167,8 +168,7 @@ pub struct Door {
     outward: Outward,
     penalties: Penalties,
     leaving: Vec<ConnId>,
-    /// When the process was told to end with its last client, until the logins from before that are over.
-    awaits_logins_since: Option<Time>,
+    stopping: Stopping,
     /// Since this door was made.
     pub refused_logins: RefusedLogins,
 }
@@ -208,7 +208,7 @@ impl Door {
             outward,
             penalties: Penalties::default(),
             leaving: Vec::new(),
-            awaits_logins_since: None,
+            stopping: Stopping::default(),
             refused_logins: RefusedLogins::default(),
         }
     }
@@ -366,9 +366,7 @@ impl Door {
             None => wish.key(&self.settings)?,
         };
         wish.check_parameters(&self.settings)?;
-        if wish.console.is_none() && self.awaits_logins_since.is_some_and(|stopped_at| login.since > stopped_at) {
-            return Err(Refused(sqlstate::CANNOT_CONNECT_NOW, "pooler is shutting down".to_owned()));
-        }
+        self.stopping.admit(&wish, login.since)?;
         let (keys, source) = (login.keys.take(), std::mem::take(&mut login.source));
         let proved = Arc::new(Proved { keys, secret: source.into_password() });
         login.phase = Phase::Applying { key: key.clone(), proved: Arc::clone(&proved) };
@@ -549,7 +547,7 @@ impl Door {
                     DoorTurn::PredecessorGone => outward.cancels.predecessor_gone(),
                 });
             }
-            ToDoor::Stop(stop) => self.stop(now, stop, actions),
+            ToDoor::Stop(stop) => self.stopping.begin(now, stop, &self.logins, actions),
         }
     }
 

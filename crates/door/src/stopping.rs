@@ -10,31 +10,52 @@
 use machine::action::{Action, Actions};
 use machine::mail::{Stop, ToCoordinator};
 use units::Time;
+use units::table::Table;
+use wire::sqlstate;
 
-use super::Door;
+use super::Login;
+use super::refused::Refused;
+use super::startup::Wish;
 
-impl Door {
-    pub(super) fn stop(&mut self, now: Time, stop: Stop, actions: &mut Actions) {
+/// When the process was told to end with its last client, until the logins from before that are over.
+#[derive(Debug, Default)]
+pub(super) struct Stopping {
+    since: Option<Time>,
+}
+
+impl Stopping {
+    /// The process is told to end.
+    pub(super) fn begin(&mut self, now: Time, stop: Stop, logins: &Table<Login>, actions: &mut Actions) {
         if stop == Stop::WaitForClients {
-            self.awaits_logins_since.get_or_insert(now);
-            return self.stop_if_empty(actions);
+            self.since.get_or_insert(now);
+            return self.finish_if_over(logins, actions);
         }
-        self.awaits_logins_since = None;
+        self.since = None;
         actions.push(Action::Finished);
     }
 
     /// Whether the process was told to end, and no login from before that is left.
-    pub(super) fn stops(&self) -> bool {
-        let are_over = |stopped_at| self.logins.iter().all(|(_, login)| login.since > stopped_at);
-        self.awaits_logins_since.is_some_and(are_over)
+    pub(super) fn is_over(&self, logins: &Table<Login>) -> bool {
+        self.since.is_some_and(|stopped_at| logins.iter().all(|(_, login)| login.since > stopped_at))
     }
 
     /// The last login from before the stop is over: the others can stop.
-    pub(super) fn stop_if_empty(&mut self, actions: &mut Actions) {
-        if self.stops() {
-            self.awaits_logins_since = None;
+    pub(super) fn finish_if_over(&mut self, logins: &Table<Login>, actions: &mut Actions) {
+        if self.is_over(logins) {
+            self.since = None;
             actions.post_to_coordinator(ToCoordinator::Stop(Stop::WaitForClients));
             actions.push(Action::Finished);
+        }
+    }
+
+    /// Whether a login may go on that began then.
+    ///
+    /// # Errors
+    /// It came after the stop, and is not for the console.
+    pub(super) fn admit(&self, wish: &Wish, since: Time) -> Result<(), Refused> {
+        match wish.console.is_none() && self.since.is_some_and(|stopped_at| since > stopped_at) {
+            true => Err(Refused(sqlstate::CANNOT_CONNECT_NOW, "pooler is shutting down".to_owned())),
+            false => Ok(()),
         }
     }
 }

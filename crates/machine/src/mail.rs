@@ -585,3 +585,11 @@ pub struct Application {
     /// What it has proved, if that is good for the pool's user.
     pub proved: Arc<Proved>,
 }
+
+impl Stop {
+    /// Whether the machine at a place is sent this stop. One that waits for clients goes to the door, which passes it on when no login is under way.
+    #[must_use]
+    pub fn is_sent_to(self, place: Place) -> bool {
+        self != Stop::WaitForClients || matches!(place, Place::Door(_))
+    }
+}

@@ -1,8 +1,6 @@
 //! The ways in which the process ends, from the gentlest to the fastest.
 //= pgbouncer usage.md#SHUTDOWN
 
-use crate::mail::Place;
-
 /// How to end.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
@@ -14,12 +12,4 @@ pub enum Stop {
     WaitForTransactions,
     /// Now (SHUTDOWN, SIGQUIT).
     Immediate,
-}
-
-impl Stop {
-    /// Whether the machine at a place is sent this stop. One that waits for clients goes to the door, which passes it on when no login is under way.
-    #[must_use]
-    pub fn is_sent_to(self, place: Place) -> bool {
-        self != Stop::WaitForClients || matches!(place, Place::Door(_))
-    }
 }
