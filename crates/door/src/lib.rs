@@ -366,7 +366,7 @@ impl Door {
             None => wish.key(&self.settings)?,
         };
         wish.check_parameters(&self.settings)?;
-        self.stopping.admit(&wish, login.since)?;
+        self.stopping.admit(wish, login.since)?;
         let (keys, source) = (login.keys.take(), std::mem::take(&mut login.source));
         let proved = Arc::new(Proved { keys, secret: source.into_password() });
         login.phase = Phase::Applying { key: key.clone(), proved: Arc::clone(&proved) };

@@ -222,8 +222,11 @@ mod tests {
     use super::super::{LOOK, Sizing};
     use super::*;
 
-    const SLEEP: (Option<&str>, Option<&str>) = (Some("Timeout"), Some("PgSleep"));
-    const COMPUTE: (Option<&str>, Option<&str>) = (None, None);
+    /// Its type and its event, as PostgreSQL names them.
+    type Wait = (Option<&'static str>, Option<&'static str>);
+
+    const SLEEP: Wait = (Some("Timeout"), Some("PgSleep"));
+    const COMPUTE: Wait = (None, None);
 
     /// Clients that ask again as soon as they are answered. One server more is opened each look, and PostgreSQL is asked when one is free.
     struct Load {
@@ -231,7 +234,7 @@ mod tests {
         open: u32,
         clients: u32,
         seconds: f64,
-        waits: Vec<((Option<&'static str>, Option<&'static str>), f64)>,
+        waits: Vec<(Wait, f64)>,
         /// Servers beyond so many wait for a lock.
         unlocked: u32,
         /// Transactions that have been done in part.
