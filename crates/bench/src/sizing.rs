@@ -74,7 +74,7 @@ const SEARCH_MAX: Duration = Duration::from_secs(15);
 /// How long the connections of the last slice may take to go.
 const GONE_MAX: Duration = Duration::from_secs(20);
 
-/// What clients ask for.
+/// The work of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     Pgbench(Script),
@@ -119,7 +119,7 @@ impl Load {
     }
 }
 
-/// One load by so many clients.
+/// A load, and the number of clients that ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub load: Load,

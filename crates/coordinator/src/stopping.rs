@@ -6,7 +6,7 @@ use units::WorkerId;
 
 /// The coordinator has nothing to wait for. `workers`: how many there are.
 pub(super) fn finish(stop: Stop, workers: u16, actions: &mut Actions) {
-    // Of any other stop everybody hears at once.
+    // The engine sends each other stop to all machines itself.
     if stop == Stop::WaitForClients {
         (0..workers).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::Stop(stop)));
     }

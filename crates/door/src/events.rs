@@ -11,6 +11,7 @@ use super::Door;
 use super::posts::depart;
 
 impl machine::Machine for Door {
+    // tidy: a table of all events
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
             Event::Received { conn, .. }
@@ -74,7 +75,9 @@ impl machine::Machine for Door {
             Event::RoundEnded => {
                 self.shed(now, actions);
                 // A socket that did not take these few bytes at once will not take them later.
-                std::mem::take(&mut self.leaving).into_iter().rev().for_each(|conn| self.close(conn, true, actions));
+                while let Some(conn) = self.leaving.pop() {
+                    self.close(conn, true, actions);
+                }
                 self.stopping.finish_if_over(&self.logins, actions);
             }
             Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}

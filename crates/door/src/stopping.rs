@@ -1,11 +1,11 @@
-//! A process that ends when its last client has left (SHUTDOWN WAIT_FOR_CLIENTS, SIGTERM): who was logging in when it was told is a client, too.
+//! SHUTDOWN WAIT_FOR_CLIENTS and SIGTERM: the process ends when its last client has left. Clients that are logging in at that moment count.
 //!
 //! ```text
 //!   no login from before is under way ──► Stop to the coordinator ──► Stop to the workers ──► no session is left ──► the process ends
 //! ```
 //!
-//! The workers get each of these logins before the Stop, so that nobody who was accepted is refused. Who comes later, by the Unix socket, is let in
-//! to the console only.
+//! The workers get these logins before the Stop, so they refuse none of them. The Unix socket stays open: a client that comes by it later gets
+//! the console only.
 
 use machine::action::{Action, Actions};
 use machine::mail::{Stop, ToCoordinator};
@@ -17,14 +17,14 @@ use super::Login;
 use super::refused::Refused;
 use super::startup::Wish;
 
-/// When the process was told to end with its last client, until the logins from before that are over.
+/// The time of a shutdown that waits for clients, while logins from before it are under way.
 #[derive(Debug, Default)]
 pub(super) struct Stopping {
     since: Option<Time>,
 }
 
 impl Stopping {
-    /// The process is told to end.
+    /// The shutdown begins.
     pub(super) fn begin(&mut self, now: Time, stop: Stop, logins: &Table<Login>, actions: &mut Actions) {
         if stop == Stop::WaitForClients {
             self.since.get_or_insert(now);
@@ -34,7 +34,7 @@ impl Stopping {
         actions.push(Action::Finished);
     }
 
-    /// Whether the process was told to end, and no login from before that is left.
+    /// A shutdown has begun, and no login from before it is left.
     pub(super) fn is_over(&self, logins: &Table<Login>) -> bool {
         self.since.is_some_and(|stopped_at| logins.iter().all(|(_, login)| login.since > stopped_at))
     }

@@ -53,7 +53,8 @@ fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
     (reverts || may_lose_own(server, session)) && server.ledger.owed().awaits_ready()
 }
 
-/// Whether code may have reset what the session or the server began with: its next statement waits until the server has told.
+/// Whether code may have reset a setting or parameter with which the session or the server began. Then the session's next statement waits until the
+/// server has listed its settings.
 #[must_use]
 pub fn may_lose_own(server: &Server, session: &Session) -> bool {
     let Some(tracker) =

@@ -51,7 +51,7 @@ pub enum WaitKind {
     Io,
     /// For the next statement of its transaction, or for its client to take an answer.
     Client,
-    /// For something outside of this PostgreSQL: a time, another server by an extension, a synchronous standby.
+    /// For something outside of this PostgreSQL: the end of a sleep, another server by an extension, a synchronous standby.
     Outside,
     /// For other processes that work for it, mostly.
     Other,

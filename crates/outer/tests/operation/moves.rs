@@ -18,7 +18,7 @@ const THREADS: u64 = 4;
 /// Transactions before each step, and after it.
 const SOME: u64 = 40;
 
-/// What one client has met, who connects anew for each transaction.
+/// The failures of a client that connects anew for each transaction.
 #[derive(Default)]
 struct Met {
     /// Connections that were closed before their first answer.

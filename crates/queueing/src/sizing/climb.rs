@@ -21,7 +21,7 @@ use crate::wait_events::WaitCounts;
 /// Transactions that take less are fast: a server ends 20 in a second.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// What was seen is remembered for this long, and then counts half.
+/// Observations of this long are added up; then they count half.
 const MEMORY: Duration = Duration::from_secs(4);
 
 /// Where no transaction has ended for so long, they are slow.
@@ -40,7 +40,7 @@ const FADING: f64 = 0.75;
 /// Rungs that it goes at once: a factor of four.
 const RUNGS: usize = 4;
 
-/// For so long a size that was too large is not tried again.
+/// A size that was too large is not tried again within this time.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// How slow transactions are at the present size, and whether more servers were opened for that.
@@ -83,13 +83,13 @@ impl Default for Climb {
 }
 
 impl Climb {
-    /// What was seen of another size does not count.
+    /// The size has changed: observations of the old one do not count.
     pub(super) fn forget(&mut self) {
         (self.span, self.completed, self.busy) = (Duration::ZERO, 0, Duration::ZERO);
         (self.shared, self.all) = (0.0, 0.0);
     }
 
-    /// What PostgreSQL has said.
+    /// PostgreSQL has answered the query for wait events.
     pub(super) fn add_wait_counts(&mut self, waits: &WaitCounts) {
         let (shared, all) = waits.shared();
         (self.shared, self.all) = (self.shared * FADING + shared, self.all * FADING + all);
@@ -113,7 +113,7 @@ impl Climb {
     }
 }
 
-/// What PostgreSQL says about more servers.
+/// The effect of more servers, by wait events.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Too few were seen to tell.
@@ -149,7 +149,7 @@ pub(super) struct Place {
     pub(super) search_from: Option<Time>,
 }
 
-/// What to do about the size.
+/// The change of the size.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Go up to this rung.
@@ -161,7 +161,7 @@ pub(super) enum Decision {
 }
 
 impl Climb {
-    /// What follows from what was seen at the present size, if it says anything.
+    /// The change of the size that follows from this observation. `None`: it stays.
     pub(super) fn decide(&mut self, now: Time, seen: Seen, ladder: &Ladder, place: Place) -> Option<Decision> {
         self.add(seen);
         let is_slow = self.is_slow();

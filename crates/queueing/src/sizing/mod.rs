@@ -254,8 +254,7 @@ impl Sizing {
 
     /// Goes up where servers wait for what they do not share, and back where they do no longer. Whether it has decided about the size.
     fn climb(&mut self, now: Time, seen: Seen) -> bool {
-        // A neighbour that is tried is left again.
-        if self.arrival != Arrival::Done || self.settled().is_some_and(|size| size != self.size()) {
+        if self.arrival != Arrival::Done {
             return false;
         }
         let search_from = match &self.mode {

@@ -135,7 +135,8 @@ impl Sizing {
             self.look_anew(now, difference.mean < 0.0, &why);
             return;
         }
-        let ready = rest.known.weight + rest.recent.weight >= BEFORE && rung == rest.base;
+        // A size that was chosen by wait events is left by them.
+        let ready = rest.known.weight + rest.recent.weight >= BEFORE && rung == rest.base && !self.waits.have_decided();
         if now >= rest.next_probe && ready {
             self.begin_probe(now);
         }
