@@ -65,6 +65,13 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         statement = catalog.intern(id, &parse, Some(&parameters), || reader.sketch(parse.query, &meant));
     }
     let known = requests.server.statements.prepared.touch(statement.id).is_some();
+    if known && server_statements::is_refused(requests.server, &statement) {
+        // Closed for it, the statement would be lost to the names that have it: in the failed transaction nothing prepares it again.
+        requests.sent(Expect::Parse(None));
+        requests.pool.counts.totals.server_parses += 1;
+        requests.replace(total, in_stream, |out| statement.write_parse(out));
+        return Ok(Renamed::Yes);
+    }
     let is_ours = known && is_sound(requests.server, requests.pool);
     if !is_ours && !remedies::bring_executed(requests, &statement) {
         return Ok(Renamed::Later);

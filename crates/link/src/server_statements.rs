@@ -9,6 +9,8 @@ use session_state::prepared;
 use session_state::prepared::{Statement, StatementId};
 use session_state::shape::Fingerprint;
 use session_state::state::{KnownRow, Reading};
+use sql::{Marks, Rules, Text};
+use wire::backend::Status;
 use wire::frontend::{Close, Target};
 
 use crate::caches::Caches;
@@ -85,6 +87,15 @@ pub(crate) fn must_wait(server: &Server, session: &Session, pool: &Pool, name: &
     let renamed = session.statements.names.as_ref().is_some_and(|names| names.is_changing(name));
     let crowded = ledger.owed().is_changing() && server.statements.prepared.is_full(pool.rules.max_prepared_statements);
     renamed || crowded || ledger.owed().awaits_query() || id.is_some_and(|id| ledger.owed().is_changing_of(id))
+}
+
+/// Whether PostgreSQL refuses to parse a text that the server knows, by 25P02: in a failed transaction it parses only what ends or
+/// divides one, and a text without a statement. Answers under way may end the transaction first.
+pub(crate) fn is_refused(server: &Server, statement: &Statement) -> bool {
+    let is_failed = server.transaction.status == Status::Failed && server.ledger.depth() == 0;
+    is_failed
+        && !statement.marks().any(Marks::TRANSACTION | Marks::UNKNOWN)
+        && Text::new(statement.query(), Rules::default()).statements().next().is_some()
 }
 
 pub(crate) fn id_of(session: &Session, name: &[u8]) -> Option<StatementId> {
