@@ -121,9 +121,13 @@ impl Process {
 
     /// Whether it is idle: what it sends now is no answer.
     pub(crate) fn is_idle(&self) -> bool {
+        self.is_between_transactions() && self.pipe.has_read_all()
+    }
+
+    /// It has answered all that it has read, and a part of the next message may have come.
+    pub(crate) fn is_between_transactions(&self) -> bool {
         matches!(self.phase, ProcessPhase::Serving)
             && !self.work.is_statement
-            && self.pipe.has_read_all()
             && self.pipe.unsent() == 0
             && self.backend.session().status() == Status::Idle
             && !self.backend.is_in_copy()

@@ -208,15 +208,14 @@ impl World {
         let begins = message == tag::QUERY && process.backend.session().status() == Status::Idle;
         let application = checks.seen.application_at(&course.plan, process);
         let progress = process.obey(message, body);
-        if message != tag::FLUSH {
+        // A Flush, and messages of a COPY that has ended, begin nothing, and get no answer after which the server would be seen to be idle.
+        let is_silent = matches!(message, tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
+        if is_silent && process.is_between_transactions() {
+            self.checks.seen.rest(process.link);
+        } else if message != tag::FLUSH {
             self.check(|checks, view| checks.note_run(view, process, begins, application));
         }
-        let World { course, postgres, checks, .. } = self;
-        // A Flush, and messages of a COPY that has ended, get no answer after which the server would be seen to be idle.
-        let is_silent = matches!(message, tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
-        if is_silent && process.is_idle() {
-            checks.seen.rest(process.link);
-        }
+        let World { course, postgres, .. } = self;
         let is_asked = progress == Progress::Done && matches!(message, tag::QUERY | tag::SYNC);
         if let Some(curve) = course.plan.purpose.curve.filter(|_| is_asked) {
             // The answer is held back for the time that the statement takes beside the others.
@@ -254,13 +253,16 @@ impl World {
             }
             Peer::Postgres { process: Some(name), .. } => {
                 let Some(process) = postgres.get_mut(name.index) else { return };
-                let home = link.pooler.home.filter(|_| link.up.is_empty() && link.down.is_empty());
-                let all_sent = home.is_some_and(|(node, conn)| pooler.machines.node(node).backlog(conn).is_empty());
                 let is_watched = plan.purpose.contest.is_some() || plan.is_limited();
-                if is_watched && all_sent && process.is_idle() {
-                    checks.contested.freed(now, id);
+                // A long message of a COPY that has failed may still be on its way to a server that is idle.
+                if is_watched && link.up.is_empty() && process.is_between_transactions() {
                     checks.seen.rest(id);
-                    process.backend.forget_mark();
+                    let home = link.pooler.home.filter(|_| link.down.is_empty());
+                    let all_sent = home.is_some_and(|(node, conn)| pooler.machines.node(node).backlog(conn).is_empty());
+                    if all_sent && process.is_idle() {
+                        checks.contested.freed(now, id);
+                        process.backend.forget_mark();
+                    }
                 }
                 if process.link == id {
                     process.units.read(now, link.up.consumed());
