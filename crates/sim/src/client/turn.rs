@@ -135,7 +135,9 @@ impl Turn<'_> {
             let busy = unsent + self.talk.twin.expected_len() > OWED_LEN_MAX;
             // Where a server may be lost, the result of a SET must be known before the next unit.
             let waits = self.talk.may_be_struck() || (self.work.setting && self.who.may_lose(self.plan));
-            let pipelines = !waits && self.random.chance(self.plan.manners.pipeline);
+            let is_leaving = (self.work.units == 0 || facts.closing_time) && self.talk.twin.status() == Status::Idle;
+            // One that adds to its pipeline for ever would never leave.
+            let pipelines = !waits && self.random.chance(self.plan.manners.pipeline) && !is_leaving;
             if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
                 return;
             }
@@ -143,8 +145,7 @@ impl Turn<'_> {
                 wants.again = Some(self.work.resting_until - facts.now);
                 return;
             }
-            let calm = self.talk.twin.status() == Status::Idle && !owed;
-            if (self.work.units == 0 || facts.closing_time) && calm {
+            if is_leaving && !owed {
                 self.talk.socket.say_goodbye(self.habits, wants);
                 return;
             }
