@@ -165,7 +165,8 @@ impl Answer {
             Answer::Done(tag) => backend::encode_command_complete(out, tag),
             Answer::Refused(refusal) => {
                 let message = &refusal.text();
-                ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail: None, hint: None }.encode(out);
+                ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail: None, hint: None }
+                    .encode(out);
             }
             Answer::Several(answers) => answers.iter().for_each(|answer| answer.encode_messages(manner, out)),
         }

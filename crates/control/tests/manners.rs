@@ -218,7 +218,8 @@ fn several_statements_of_a_driver_are_answered_one_by_one() {
     let (messages, looks, loads) = asked(text, Manner::Query, false);
     assert_eq!((tags(&messages).as_str(), looks, loads), ("CTDCTDCCCZ", 0, 0));
     assert_eq!(names(&messages), ["1.25.2/bouncer", "PgBouncer 1.25.2"]);
-    let done: Vec<_> = messages.iter().filter(|(tag, _)| *tag == b'C').map(|(_, body)| &body[..body.len() - 1]).collect();
+    let done: Vec<_> =
+        messages.iter().filter(|(tag, _)| *tag == b'C').map(|(_, body)| &body[..body.len() - 1]).collect();
     assert_eq!(done, [&b"BEGIN"[..], b"SHOW", b"SELECT 1", b"SET", b"COMMIT"]);
     for text in ["begin; show pools", "show pools; show pools", "begin; reload", "begin; select 1"] {
         let (messages, looks, loads) = asked(text, Manner::Query, true);

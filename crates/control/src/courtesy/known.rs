@@ -54,8 +54,8 @@ const fn known(text: &'static str, columns: &'static [Column], rows: &'static [&
     Known { text, columns, rows }
 }
 
-/// pgAdmin: at each connection; the last four when a server is connected, the list of databases is opened, a result is shown, and the
-/// dashboard is open.
+/// pgAdmin's: the first three at each connection, two when a server is connected, and one each when the list of databases is opened, when a
+/// result is shown, and while the dashboard is open.
 static PGADMIN: [Known; 8] = [
     known("select set_config('bytea_output','hex',false) from %", &[text("set_config")], &[&[Is("hex")]]),
     known(
@@ -113,13 +113,9 @@ static PGADMIN: [Known; 8] = [
     known("/*pga4dash*/ %", &[text("chart_name"), text("chart_data")], &[]),
 ];
 
-/// DBeaver: at each connection; the last three when it reads the database and its types.
+/// DBeaver's: the first one at each connection, the others while it reads what a database has. Without an answer about types it gives up.
 static DBEAVER: [Known; 6] = [
-    known(
-        "select current_schema(),session_user",
-        &[text("current_schema"), text("session_user")],
-        &[&[Null, User]],
-    ),
+    known("select current_schema(),session_user", &[text("current_schema"), text("session_user")], &[&[Null, User]]),
     known("select * from pg_catalog.pg_settings where name=%", &[text("name"), text("setting")], &[]),
     known("select n.oid,n.*,d.description from pg_catalog.pg_namespace n %", &[int("oid"), text("nspname")], &[]),
     known("select reltype from pg_catalog.pg_class where 1<>1 limit 1", &[int("reltype")], &[]),
@@ -140,7 +136,7 @@ static DBEAVER: [Known; 6] = [
     ),
 ];
 
-/// Both, and others.
+/// Everybody's.
 static ANYBODY: [Known; 1] = [known("select version()", &[text("version")], &[&[Version]])];
 
 impl Known {
