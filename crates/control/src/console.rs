@@ -11,7 +11,7 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::sqlstate::SqlState;
 
 use crate::command::Command;
-use crate::courtesy::Courtesy;
+use crate::courtesy::{Courtesy, parameter_types};
 use crate::help;
 use crate::pattern::Pattern;
 use crate::sight::Sight;
@@ -28,14 +28,20 @@ const ECHO_CHARS_MAX: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Rows(Table),
+    /// Rows of a SELECT.
+    Selected(Table),
     Help,
     /// The columns of a command that is only read; `None`: it gives no rows.
     Columns(Option<Table>),
+    /// The columns of a SELECT that is only read, and how many parameters it has.
+    Selection(Table, u16),
     /// A text without a command.
     Empty,
     /// The tag of a command that gives no rows.
     Done(Cow<'static, str>),
     Refused(Refusal),
+    /// Of the statements of one text, in order.
+    Several(Vec<Answer>),
 }
 
 /// Why a command gets an error.
@@ -59,7 +65,9 @@ pub(crate) fn command(question: &Question) -> Result<Command, Refusal> {
     // A text without a word is an error in PgBouncer, and nothing in the extended protocol, which it has not.
     let is_nothing = text.trim().is_empty() && question.manner != Manner::Query;
     let read = if is_nothing { Some(Command::Courtesy(Courtesy::Silence)) } else { Command::parse(&text) };
-    let Some(command) = read else {
+    // Several statements are for a simple query, as in PostgreSQL.
+    let is_one = question.manner == Manner::Query || !matches!(read, Some(Command::Courtesy(Courtesy::Several(_))));
+    let Some(command) = read.filter(|_| is_one) else {
         return Err(Refusal::Invalid(text.chars().take(ECHO_CHARS_MAX).collect()));
     };
     if question.admin || command.is_for_stats_users() { Ok(command) } else { Err(Refusal::AdminNeeded) }
@@ -123,38 +131,61 @@ impl Answer {
     /// The same, for a command that came in this manner.
     pub(crate) fn encode_for(&self, manner: &Manner) -> Vec<u8> {
         let mut out = Vec::new();
+        self.encode_messages(manner, &mut out);
+        backend::encode_ready(&mut out, Status::Idle);
+        out
+    }
+
+    fn encode_messages(&self, manner: &Manner, out: &mut Vec<u8>) {
         match self {
             Answer::Rows(table) => {
-                match manner {
-                    Manner::Execute { formats } => table.encode_rows(formats, &mut out),
-                    Manner::Query | Manner::Describe { .. } => {
-                        table.encode_columns(&[], &mut out);
-                        table.encode_rows(&[], &mut out);
-                    }
-                }
-                backend::encode_command_complete(&mut out, "SHOW");
+                encode_table(table, manner, out);
+                backend::encode_command_complete(out, "SHOW");
             }
-            Answer::Columns(Some(table)) => match manner {
-                Manner::Describe { formats } => table.encode_columns(formats, &mut out),
-                Manner::Query | Manner::Execute { .. } => table.encode_columns(&[], &mut out),
-            },
-            Answer::Columns(None) => backend::encode_no_data(&mut out),
-            Answer::Empty => backend::encode_empty_query(&mut out),
+            Answer::Selected(table) => {
+                encode_table(table, manner, out);
+                backend::encode_command_complete(out, &format!("SELECT {}", table.len()));
+            }
+            Answer::Columns(Some(table)) => encode_columns(table, manner, out),
+            Answer::Columns(None) => backend::encode_no_data(out),
+            Answer::Selection(table, parameters) => {
+                if *parameters > 0 {
+                    backend::encode_parameter_description(out, &parameter_types(*parameters));
+                }
+                encode_columns(table, manner, out);
+            }
+            Answer::Empty => backend::encode_empty_query(out),
             Answer::Help => {
                 let (message, detail) = (help::MESSAGE, help::detail());
                 let detail = Some(&*detail);
                 ErrorResponse { severity: "NOTICE", code: SUCCESSFUL_COMPLETION, message, detail, hint: None }
-                    .encode_notice(&mut out);
-                backend::encode_command_complete(&mut out, "SHOW");
+                    .encode_notice(out);
+                backend::encode_command_complete(out, "SHOW");
             }
-            Answer::Done(tag) => backend::encode_command_complete(&mut out, tag),
+            Answer::Done(tag) => backend::encode_command_complete(out, tag),
             Answer::Refused(refusal) => {
                 let message = &refusal.text();
                 ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail: None, hint: None }
-                    .encode(&mut out);
+                    .encode(out);
             }
+            Answer::Several(answers) => answers.iter().for_each(|answer| answer.encode_messages(manner, out)),
         }
-        backend::encode_ready(&mut out, Status::Idle);
-        out
+    }
+}
+
+fn encode_table(table: &Table, manner: &Manner, out: &mut Vec<u8>) {
+    match manner {
+        Manner::Execute { formats } => table.encode_rows(formats, out),
+        Manner::Query | Manner::Describe { .. } => {
+            table.encode_columns(&[], out);
+            table.encode_rows(&[], out);
+        }
+    }
+}
+
+fn encode_columns(table: &Table, manner: &Manner, out: &mut Vec<u8>) {
+    match manner {
+        Manner::Describe { formats } => table.encode_columns(formats, out),
+        Manner::Query | Manner::Execute { .. } => table.encode_columns(&[], out),
     }
 }

@@ -1,22 +1,31 @@
-//! What drivers send without being asked: the begin and the end of a transaction, parameters of a session, questions for a parameter, a text
-//! without a word in it.
+//! What drivers and tools send without being asked: the begin and the end of a transaction, parameters of a session, questions for a parameter, a
+//! text without a word in it, a few SELECTs, and several of these in one text.
 //!
 //! PgBouncer's console answers these with errors, which is why most drivers cannot read it. Here they do nothing and are answered as PostgreSQL
-//! does; a transaction is one in name only, as nothing is undone. SELECT stays an error, as does what only looks like one of these.
+//! does; a transaction is one in name only, as nothing is undone. Any other SELECT stays an error, as does what only looks like one of these, and
+//! a text with a command and something else.
 
 use connections::databases::CONSOLE_PARAMETERS;
 
 use crate::table::{Column, Table, text, words};
 
+mod known;
+
+pub(crate) use known::{Known, parameter_types};
+
 /// Words of a driver.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Courtesy {
     /// What does nothing, with its tag. A session's block begins and ends with some of these (`worker/src/sessions/console.rs`).
     Tag(&'static str),
     /// SHOW of a parameter.
     Parameter(&'static Parameter),
+    /// A SELECT of a graphical tool, and how many parameters it has.
+    Known(&'static Known, u16),
     /// Nothing but comments and blanks.
     Silence,
+    /// Two or more of the others, in one text.
+    Several(Vec<Courtesy>),
 }
 
 /// A parameter that can be asked for: its words in lower case.
@@ -33,7 +42,7 @@ const fn parameter(words: &'static str, column: &'static [Column], value: Option
 }
 
 /// What drivers ask for.
-static PARAMETERS: [Parameter; 11] = [
+static PARAMETERS: [Parameter; 12] = [
     parameter("server_version", &[text("server_version")], None),
     parameter("client_encoding", &[text("client_encoding")], None),
     parameter("server_encoding", &[text("server_encoding")], None),
@@ -45,6 +54,8 @@ static PARAMETERS: [Parameter; 11] = [
     parameter("transaction isolation level", &[text("transaction_isolation")], Some("read committed")),
     parameter("transaction_isolation", &[text("transaction_isolation")], Some("read committed")),
     parameter("transaction_read_only", &[text("transaction_read_only")], Some("off")),
+    // There are no schemas.
+    parameter("search_path", &[text("search_path")], Some("")),
 ];
 
 /// What a client may set of its session. None of them is a setting of the pooler.
@@ -76,8 +87,19 @@ impl Courtesy {
         if is_silence(text) {
             return Some(Courtesy::Silence);
         }
-        let text = text.trim_ascii();
-        let text = text.strip_suffix(';').unwrap_or(text);
+        let mut statements = statements(text);
+        match (statements.next(), statements.next()) {
+            (Some(only), None) => Courtesy::statement(only),
+            (Some(first), Some(second)) => {
+                // As many as a message has room for.
+                let all = [first, second].into_iter().chain(statements).map(Courtesy::statement);
+                all.collect::<Option<Vec<_>>>().map(Courtesy::Several)
+            }
+            (None, _) => None,
+        }
+    }
+
+    fn statement(text: &str) -> Option<Courtesy> {
         let lower: Vec<String> = text.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         match lower.as_slice() {
@@ -93,9 +115,23 @@ impl Courtesy {
                 let asked = rest.join(" ");
                 PARAMETERS.iter().find(|parameter| parameter.words == asked).map(Courtesy::Parameter)
             }
-            _ => None,
+            _ => Known::find(text).map(|(known, parameters)| Courtesy::Known(known, parameters)),
         }
     }
+}
+
+/// What stands between semicolons, without the empty ones. A semicolon in quotes divides nothing.
+fn statements(text: &str) -> impl Iterator<Item = &str> {
+    let mut quote = None;
+    let parts = text.split(move |c: char| {
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && c == ';'
+    });
+    parts.map(str::trim_ascii).filter(|part| !part.is_empty())
 }
 
 /// Comments and blanks; not an empty text, which is an error as in PgBouncer.
@@ -166,6 +202,8 @@ mod tests {
             ("SET TIME ZONE 'Europe/Berlin'", "SET"),
             ("SET NAMES 'UTF8'", "SET"),
             ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET"),
+            ("SET application_name = 'a; b'", "SET"),
+            (" ; commit ; ; ", "COMMIT"),
         ];
         for (text, tag) in tags {
             assert_eq!(Courtesy::parse(text), Some(Courtesy::Tag(tag)), "{text:?}");
@@ -179,7 +217,11 @@ mod tests {
             " ",
             "select 1",
             "-- a\nshow pools",
-            "begin; commit",
+            ";;",
+            "begin; show pools",
+            "show pools; begin",
+            "set application_name = a; shutdown",
+            "begin; select 1",
             "begin x",
             "commit and chain",
             "rollback to a",
@@ -193,6 +235,35 @@ mod tests {
             "show work_mem",
         ] {
             assert_eq!(Courtesy::parse(text), None, "{text:?}");
+        }
+    }
+
+    /// As pgAdmin does at each connection.
+    #[test]
+    fn several_in_one_text() {
+        let text = "SET DateStyle=ISO; SET client_min_messages=notice; SELECT set_config('bytea_output','hex',false) FROM \
+                    pg_show_all_settings() WHERE name = 'bytea_output'; SET client_encoding='utf-8';";
+        let Some(Courtesy::Several(all)) = Courtesy::parse(text) else { panic!("several") };
+        let set = Courtesy::Tag("SET");
+        assert!(matches!(&all[2], Courtesy::Known(..)), "{all:?}");
+        assert_eq!((all.len(), &all[0], &all[1], &all[3]), (4, &set, &set, &set));
+        let both = vec![Courtesy::Tag("BEGIN"), Courtesy::Tag("COMMIT")];
+        assert_eq!(Courtesy::parse("begin;commit"), Some(Courtesy::Several(both)));
+    }
+
+    #[test]
+    fn a_table_of_statements() {
+        let table: [(&str, &[&str]); 7] = [
+            ("", &[]),
+            (" ; ;", &[]),
+            ("a", &["a"]),
+            (" a; b ;", &["a", "b"]),
+            ("a 'b; c'; d", &["a 'b; c'", "d"]),
+            ("a 'it''s; \";' ; \"b';\"\"; c\"; d", &["a 'it''s; \";'", "\"b';\"\"; c\"", "d"]),
+            ("a 'b; c", &["a 'b; c"]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(statements(text).collect::<Vec<_>>(), expected, "{text}");
         }
     }
 

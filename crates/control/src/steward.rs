@@ -307,9 +307,9 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             return None;
         }
         let answer = match console::command(question) {
-            Ok(command) if matches!(question.manner, Manner::Describe { .. }) => self.columns(&command),
+            Ok(command) if matches!(question.manner, Manner::Describe { .. }) => self.columns(&command, &question.user),
             Ok(Command::Show(_)) => self.shown(question)?,
-            Ok(Command::Courtesy(courtesy)) => courteous(courtesy),
+            Ok(Command::Courtesy(courtesy)) => courteous(&courtesy, &question.user),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
                 if self.reload() { Answer::done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
@@ -351,10 +351,13 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     /// What a command would answer with, of which nothing is done.
-    fn columns(&mut self, command: &Command) -> Answer {
+    fn columns(&mut self, command: &Command, user: &str) -> Answer {
         let show = match command {
             Command::Show(shown) => shown,
             Command::Courtesy(Courtesy::Parameter(parameter)) => return Answer::Columns(Some(parameter.table())),
+            Command::Courtesy(Courtesy::Known(known, parameters)) => {
+                return Answer::Selection(known.table(user), *parameters);
+            }
             _ => return Answer::Columns(None),
         };
         // Columns do not depend on what there is to show.
@@ -514,11 +517,13 @@ fn is_whole(loaded: &Loaded, snapshots: &[Snapshot]) -> bool {
     snapshots.len() >= usize::from(loaded.settings.workers)
 }
 
-fn courteous(courtesy: Courtesy) -> Answer {
+fn courteous(courtesy: &Courtesy, user: &str) -> Answer {
     match courtesy {
         Courtesy::Tag(tag) => Answer::done(tag),
         Courtesy::Parameter(parameter) => Answer::Rows(parameter.table()),
+        Courtesy::Known(known, _) => Answer::Selected(known.table(user)),
         Courtesy::Silence => Answer::Empty,
+        Courtesy::Several(all) => Answer::Several(all.iter().map(|courtesy| courteous(courtesy, user)).collect()),
     }
 }
 

@@ -17,6 +17,8 @@ pub use formats::TableFormat;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     Text,
+    /// In text `t` or `f`.
+    Bool,
     Int4,
     Int8,
     Numeric,
@@ -32,6 +34,10 @@ pub struct Column {
 
 pub(crate) const fn text(name: &'static str) -> Column {
     Column { name, kind: Type::Text }
+}
+
+pub(crate) const fn boolean(name: &'static str) -> Column {
+    Column { name, kind: Type::Bool }
 }
 
 pub(crate) const fn int(name: &'static str) -> Column {
@@ -213,6 +219,7 @@ fn encoded(value: &str, kind: Option<Type>) -> Cow<'_, [u8]> {
     const SOUND: &str = "columns of numbers hold numbers";
     match kind {
         None | Some(Type::Text) => Cow::Borrowed(value.as_bytes()),
+        Some(Type::Bool) => Cow::Owned(vec![u8::from(value == "t")]),
         Some(Type::Int4) => Cow::Owned(value.parse::<i32>().expect(SOUND).to_be_bytes().to_vec()),
         Some(Type::Int8) => Cow::Owned(value.parse::<i64>().expect(SOUND).to_be_bytes().to_vec()),
         Some(Type::Numeric) => Cow::Owned(numeric_bytes(value)),
@@ -254,6 +261,7 @@ fn numeric_bytes(value: &str) -> Vec<u8> {
 fn wire_column(column: Column) -> backend::Column<'static> {
     let (type_oid, type_len) = match column.kind {
         Type::Text => (oid::TEXT, -1),
+        Type::Bool => (oid::BOOL, 1),
         Type::Int4 => (oid::INT4, 4),
         Type::Int8 => (oid::INT8, 8),
         Type::Bytea => (oid::BYTEA, -1),

@@ -100,6 +100,7 @@ fn letter(kind: Type) -> char {
         Type::Int8 => 'b',
         Type::Numeric => 'n',
         Type::Bytea => 'a',
+        Type::Bool => 'o',
     }
 }
 

@@ -132,6 +132,10 @@ fn what_is_only_described_is_not_done() {
         ("", "nZ"),
         ("-- ping", "nZ"),
         ("select 1", "EZ"),
+        ("select version()", "TZ"),
+        ("select db.oid,db.* from pg_catalog.pg_database db where datname=$1", "tTZ"),
+        // Several statements are for a simple query.
+        ("begin; commit", "EZ"),
     ];
     for (text, expected) in table {
         let (messages, looks, loads) = asked(text, describe(&[]), true);
@@ -208,8 +212,40 @@ fn what_drivers_send_is_answered_and_does_nothing() {
     assert_eq!(tags(&asked("", execute(&[]), false).0), "IZ");
 }
 
+#[test]
+fn several_statements_of_a_driver_are_answered_one_by_one() {
+    let text = "begin; show server_version;; select version() ; set datestyle=iso; commit;";
+    let (messages, looks, loads) = asked(text, Manner::Query, false);
+    assert_eq!((tags(&messages).as_str(), looks, loads), ("CTDCTDCCCZ", 0, 0));
+    assert_eq!(names(&messages), ["1.25.2/bouncer", "PgBouncer 1.25.2"]);
+    let done: Vec<_> =
+        messages.iter().filter(|(tag, _)| *tag == b'C').map(|(_, body)| &body[..body.len() - 1]).collect();
+    assert_eq!(done, [&b"BEGIN"[..], b"SHOW", b"SELECT 1", b"SET", b"COMMIT"]);
+    for text in ["begin; show pools", "show pools; show pools", "begin; reload", "begin; select 1"] {
+        let (messages, looks, loads) = asked(text, Manner::Query, true);
+        assert_eq!((tags(&messages).as_str(), looks, loads), ("EZ", 0, 0), "{text}");
+    }
+}
+
+#[test]
+fn the_selects_of_tools_are_answered_in_both_formats_and_with_the_name_of_the_user() {
+    let text = "SELECT current_schema(),session_user";
+    let row = |messages: &[(u8, Vec<u8>)]| {
+        let row = messages.iter().find(|(tag, _)| *tag == b'D').expect("a row");
+        let row = backend::DataRow::decode(&row.1).expect("sound");
+        row.values().map(|value| value.map(<[u8]>::to_vec)).collect::<Vec<_>>()
+    };
+    assert_eq!(row(&asked(text, Manner::Query, false).0), [None, Some(b"adm".to_vec())]);
+    let database = "SELECT db.oid as did, db.datname, db.datallowconn, and more";
+    let both = [row(&asked(database, execute(&[]), false).0), row(&asked(database, execute(&[1; 6]), false).0)];
+    let value = |bytes: &[u8]| Some(bytes.to_vec());
+    assert_eq!(both[0][..3], [value(b"16384"), value(b"pgbouncer"), value(b"t")]);
+    assert_eq!(both[1][..3], [value(&16_384_i32.to_be_bytes()), value(b"pgbouncer"), value(&[1])]);
+    assert_eq!(both[1][4], value(&[0]));
+}
+
 /// What texts are made of.
-const PARTS: [&str; 45] = [
+const PARTS: [&str; 47] = [
     "show",
     "SHOW",
     "pools",
@@ -255,6 +291,8 @@ const PARTS: [&str; 45] = [
     "\u{a0}",
     "\0",
     "time zone",
+    "select version()",
+    "select t.oid,t.*,$1",
 ];
 
 #[test]

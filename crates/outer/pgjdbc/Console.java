@@ -22,7 +22,7 @@ final class Console {
         }
     }
 
-    private static void tell(String way, String command, ResultSet rows) throws SQLException {
+    static void tell(String way, String command, ResultSet rows) throws SQLException {
         ResultSetMetaData columns = rows.getMetaData();
         while (rows.next()) {
             StringBuilder line = new StringBuilder(way + "\t" + command);

@@ -238,6 +238,10 @@ public final class Sessions {
             Console.main(arguments);
             return;
         }
+        if (arguments[0].equals("dbeaver")) {
+            DBeaver.main(arguments);
+            return;
+        }
         readUrl(arguments[0]);
         List<String> named = Arrays.asList(arguments).subList(1, arguments.length);
         Map<String, Check> checks = new LinkedHashMap<>();

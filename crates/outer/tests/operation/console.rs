@@ -86,6 +86,17 @@ fn pgjdbc() {
 }
 
 #[test]
+fn pgadmin_as_its_statements_are() {
+    read_by(&Program::python("pgadmin.py"), &[], 2);
+}
+
+#[test]
+fn dbeaver_as_its_statements_are() {
+    let Some(program) = Program::built_by("pgjdbc") else { return };
+    read_by(&program, &["dbeaver"], 2);
+}
+
+#[test]
 fn pgx() {
     let Some(program) = Program::built_by("pgx") else { return };
     read_by(&program, &["console"], 5);

@@ -151,17 +151,24 @@ fn answer(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) 
 /// ReadyForQuery as the control plane ends its answers with: it knows of no block.
 const READY: [u8; 6] = [backend::tag::READY_FOR_QUERY, 0, 0, 0, 5, b'I'];
 
-/// Whether an answer's first message says that a block has begun or ended.
+/// Whether an answer says that a block has begun or ended: the last one that does, as there may be several statements in a text.
 fn block_behind(bytes: &[u8]) -> Option<Block> {
-    let header = Header::parse(bytes).ok()??;
-    if header.tag != backend::tag::COMMAND_COMPLETE {
-        return None;
+    let (mut rest, mut block) = (bytes, None);
+    while let Ok(Some(header)) = Header::parse(rest)
+        && let Some((message, behind)) = rest.split_at_checked(header.total_len())
+    {
+        if header.tag == backend::tag::COMMAND_COMPLETE
+            && let Ok(complete) = CommandComplete::decode(&message[HEADER_LEN..])
+        {
+            block = match complete.tag {
+                b"BEGIN" | b"START TRANSACTION" => Some(Block::Inside),
+                b"COMMIT" | b"ROLLBACK" => Some(Block::Outside),
+                _ => block,
+            };
+        }
+        rest = behind;
     }
-    match CommandComplete::decode(bytes.get(HEADER_LEN..header.total_len())?).ok()?.tag {
-        b"BEGIN" | b"START TRANSACTION" => Some(Block::Inside),
-        b"COMMIT" | b"ROLLBACK" => Some(Block::Outside),
-        _ => None,
-    }
+    block
 }
 
 /// The end of a round: a client that has taken its answer is read again.

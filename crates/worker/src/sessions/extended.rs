@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Promises PostgreSQL's order of messages, that an error skips all up to Sync, and that a command is run once for each portal. Parameters
-//! are not supported, as no command has any. Asks one question at a time: what comes behind waits, as behind a simple query.
+//! are counted and not read, as no command has any. Asks one question at a time: what comes behind waits, as behind a simple query.
 //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
 use std::sync::Arc;
@@ -91,9 +91,10 @@ fn bind(console: &mut Console, body: &[u8]) -> Result<Reaction, Error> {
     let Some(statement) = console.statement(names.statement).cloned() else {
         return Ok(Fail(unknown_statement(names.statement)));
     };
-    if results.parameters > 0 {
-        let (found, name) = (results.parameters, shown(names.statement));
-        let text = format!("bind message supplies {found} parameters, but prepared statement \"{name}\" requires 0");
+    if results.parameters != statement.parameters {
+        let (found, name, wanted) = (results.parameters, shown(names.statement), statement.parameters);
+        let text =
+            format!("bind message supplies {found} parameters, but prepared statement \"{name}\" requires {wanted}");
         return Ok(Fail(text));
     }
     let given: Vec<u16> = results.formats().collect();
@@ -173,15 +174,20 @@ pub(super) fn answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, a
         console.reading = Reading::UntilSync;
         return step.actions.send_new(conn, |out| out.extend_from_slice(messages));
     }
+    let (parameters, description) = divided(messages);
     let reaction = match awaited {
-        Awaited::Query | Awaited::DescribePortal => Tell(messages.to_vec()),
+        Awaited::Query => Tell(messages.to_vec()),
+        Awaited::DescribePortal => Tell(description.to_vec()),
         Awaited::Parse { name, text } => {
-            console.prepare(name, Statement { text, columns: columns(messages) });
+            let (columns, parameters) = (columns(description), count(parameters));
+            console.prepare(name, Statement { text, columns, parameters });
             told(backend::encode_parse_complete)
         }
         Awaited::DescribeStatement => {
             let mut out = Vec::with_capacity(messages.len() + 16);
-            backend::encode_parameter_description(&mut out, &[]);
+            if parameters.is_empty() {
+                backend::encode_parameter_description(&mut out, &[]);
+            }
             out.extend_from_slice(messages);
             Tell(out)
         }
@@ -245,15 +251,26 @@ fn some_rows(messages: &[u8], rows_max: usize) -> (usize, bool) {
     (messages.len(), true)
 }
 
+/// The description of the parameters, which is there if there are any, and the rest.
+fn divided(messages: &[u8]) -> (&[u8], &[u8]) {
+    match Header::parse(messages) {
+        Ok(Some(header)) if header.tag == backend_tag::PARAMETER_DESCRIPTION => messages.split_at(header.total_len()),
+        _ => (&[], messages),
+    }
+}
+
 /// How many columns a description has.
 fn columns(description: &[u8]) -> u16 {
-    let body = description.get(HEADER_LEN..).unwrap_or_default();
     match Header::parse(description) {
-        Ok(Some(header)) if header.tag == backend_tag::ROW_DESCRIPTION => {
-            body.first_chunk().map(|count| u16::from_be_bytes(*count)).unwrap_or_default()
-        }
+        Ok(Some(header)) if header.tag == backend_tag::ROW_DESCRIPTION => count(description),
         _ => 0,
     }
+}
+
+/// The number with which the body of a description begins; 0 if there is none.
+fn count(description: &[u8]) -> u16 {
+    let body = description.get(HEADER_LEN..).unwrap_or_default();
+    body.first_chunk().map(|count| u16::from_be_bytes(*count)).unwrap_or_default()
 }
 
 fn told(encode: fn(&mut Vec<u8>)) -> Reaction {
@@ -295,7 +312,7 @@ mod tests {
     fn prepare(console: &mut Console, name: &[u8], text: &[u8]) -> Option<String> {
         match parse(console, Parse { name, query: text, types: Parse::NO_TYPES }) {
             Ask(Awaited::Parse { name, text }, ..) => {
-                console.prepare(name, Statement { text, columns: 2 });
+                console.prepare(name, Statement { text, columns: 2, parameters: 0 });
                 None
             }
             other => failure(other),

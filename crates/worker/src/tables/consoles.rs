@@ -80,6 +80,8 @@ pub(crate) struct Statement {
     pub(crate) text: Arc<[u8]>,
     /// Of its rows, 0 if it gives none.
     pub(crate) columns: u16,
+    /// How many values have to be bound. Only what tools ask of the catalogue has any, and none is read.
+    pub(crate) parameters: u16,
 }
 
 #[derive(Debug)]
