@@ -177,6 +177,25 @@ fn a_sync_of_a_batch_whose_copy_failed_may_be_the_one_before_or_after_the_data()
 }
 
 #[test]
+fn a_sync_behind_a_copy_that_failed_does_not_end_the_batch_behind_it() {
+    let batch = [Expect::Parse(None), Expect::Bind, Expect::Execute];
+    for end in [None, Some(Expect::Sync)] {
+        let sent = [Expect::Query, Expect::Sync, Expect::CopyEnd].into_iter().chain(batch).chain(end);
+        let mut ledger = ledger(&sent.collect::<Vec<_>>());
+        answer(&mut ledger, b"G");
+        ledger.failed(|_| ()).expect("an answer is owed");
+        ledger.ready_comes();
+        answer(&mut ledger, b"Z");
+        // The Sync that the server has read outside of the COPY.
+        ledger.ready_comes();
+        answer(&mut ledger, b"Z");
+        assert_eq!(ledger.is_open(), end.is_none());
+        answer(&mut ledger, b"12C");
+        assert_eq!((ledger.is_open(), ledger.depth()), (end.is_none(), usize::from(end.is_some())));
+    }
+}
+
+#[test]
 fn a_batch_that_may_be_skipped_or_not_is_doubtful() {
     let sent = [Expect::Execute, Expect::Sync, Expect::CopyEnd, Expect::Bind, Expect::Sync];
     let mut ledger = ledger(&sent);

@@ -284,7 +284,9 @@ impl Ledger {
             return;
         }
         let Some(owner) = self.copying.take_answered() else { return };
-        (self.skipping, self.open) = (false, false);
+        self.skipping = false;
+        // A batch that was sent behind the COPY is not ended by it.
+        self.open = self.owed.has_batch_at_end();
         // It answers a COPY that may have been done.
         let access = Access::ReadWrite;
         self.owed.push_front(Entry {

@@ -161,6 +161,14 @@ impl Owed {
         }
     }
 
+    /// The newest messages are a batch without its Sync.
+    #[cold]
+    pub(super) fn has_batch_at_end(&self) -> bool {
+        let newest = self.later.iter().rev().chain(&self.front);
+        let mut batch = newest.take_while(|entry| !matches!(entry.expect, Expect::Query | Expect::Sync));
+        batch.any(|entry| entry.expect.is_extended() && !entry.expect.is_fake())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry> {
         self.front.into_iter().chain(self.later.iter().copied())
     }
