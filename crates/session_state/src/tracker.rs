@@ -529,8 +529,8 @@ impl Tracker {
         let is_known = value.is_ascii() || circumstances.is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
         let again = is_known.then(|| Again::Value(value.as_slice().into()));
         if is_unset && is_identity(&name) {
-            // It is brought back, if the session has reset it.
-            let comes_back = self.journal.has_reverted(&name);
+            // It is brought back, if the session has reset it, and not said SET ROLE NONE since.
+            let comes_back = self.journal.has_reverted(&name) && !(*name == *b"role" && self.state().ends_role());
             return if comes_back { state.forget(&name) } else { state.lose(&name, circumstances.base) };
         }
         if is_unset && circumstances.base.has(&name) {

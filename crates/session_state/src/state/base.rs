@@ -207,7 +207,7 @@ impl Base {
 
     /// Its `connect_query` has ended the role of the login, or may have.
     fn ends_role(&self) -> bool {
-        self.identity().role.as_deref() == Some(NO_ROLE)
+        self.state.ends_role()
     }
 
     pub(crate) fn has(&self, name: &[u8]) -> bool {
@@ -287,6 +287,11 @@ impl State {
 
     pub(crate) fn has_role(&self) -> bool {
         self.identity.role.is_some()
+    }
+
+    /// The session has said SET ROLE NONE.
+    pub(crate) fn ends_role(&self) -> bool {
+        self.identity.role.as_deref() == Some(NO_ROLE)
     }
 
     /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
