@@ -47,7 +47,7 @@ use crate::events::{
 use crate::limits::limiters::Limiters;
 use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
-use crate::sessions::{cancel_requests, console, definitions, ends, faults, lost_servers, reports, welcome};
+use crate::sessions::{cancel_requests, console, definitions, ends, faults, links, lost_servers, reports, welcome};
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
@@ -322,6 +322,7 @@ impl Worker {
             Followup::End(conn, end) => {
                 ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, end)
             }
+            Followup::GoOn(conn) if links::leaves_reverted(&mut self.tables, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
             Followup::Release(permits) => {
                 admission::release_permits(&mut self.tables, &mut self.limiters, step, *permits)
