@@ -6,10 +6,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -70,11 +70,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 }
 
 fn made_of(certificates: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates);
-    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    tls::trusting(certificates.iter().map(|certificate| certificate.to_vec()).collect()).map_err(|why| why.to_string())
 }
 
 #[cfg(test)]

@@ -62,38 +62,51 @@ impl Connector {
     /// # Errors
     /// A file cannot be used, or they do not fit each other.
     pub fn new(files: &ConnectorFiles, check: ServerCheck, versions: Versions) -> Result<Connector, FileProblem> {
-        let provider = Arc::new(default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&versions.list())
-            .map_err(|error| unusable("versions", error))?
-            .dangerous();
-        let trust = match (check, &files.ca) {
-            (ServerCheck::Nothing, _) => Trust::everybody(&provider),
-            (_, ca) => {
-                let (store, roots) = match ca {
-                    Some(ca) => roots(ca)?,
-                    None => system_roots(&files.system_cas)?,
-                };
-                let lists = files.revocations.as_deref().map(revocations).transpose()?.unwrap_or_default();
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
-                let verifier = match lists.is_empty() {
-                    false => verifier.with_crls(lists.clone()).enforce_revocation_expiration(),
-                    true => verifier,
-                };
-                let verifier = verifier.build().map_err(|error| unusable("CA file", error))?;
-                Trust::of(verifier, Authorities { roots, lists }, check == ServerCheck::Full)
-            }
-        };
-        let builder = builder.with_custom_certificate_verifier(Arc::new(trust));
-        let mut config = match &files.certificate {
-            Some((certificate, key)) => {
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own(&provider, certificate, key)?)))
-            }
-            None => builder.with_no_client_auth(),
-        };
+        let mut config = config(files, check, versions)?;
         config.alpn_protocols = vec![crate::ALPN.to_vec()];
         // PostgreSQL gives out no tickets.
         config.resumption = Resumption::disabled();
         Ok(Connector { config: Arc::new(config) })
     }
+}
+
+/// What servers other than PostgreSQL meet, directory servers for instance: their certificates lead to one of these CAs, in DER, and name the
+/// host, by the same rules.
+///
+/// # Errors
+/// None of the CAs can be read.
+pub fn trusting(system_cas: Vec<Vec<u8>>) -> Result<ClientConfig, FileProblem> {
+    config(&ConnectorFiles { system_cas, ..ConnectorFiles::default() }, ServerCheck::Full, Versions::ALL)
+}
+
+fn config(files: &ConnectorFiles, check: ServerCheck, versions: Versions) -> Result<ClientConfig, FileProblem> {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&versions.list())
+        .map_err(|error| unusable("versions", error))?
+        .dangerous();
+    let trust = match (check, &files.ca) {
+        (ServerCheck::Nothing, _) => Trust::everybody(&provider),
+        (_, ca) => {
+            let (store, roots) = match ca {
+                Some(ca) => roots(ca)?,
+                None => system_roots(&files.system_cas)?,
+            };
+            let lists = files.revocations.as_deref().map(revocations).transpose()?.unwrap_or_default();
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
+            let verifier = match lists.is_empty() {
+                false => verifier.with_crls(lists.clone()).enforce_revocation_expiration(),
+                true => verifier,
+            };
+            let verifier = verifier.build().map_err(|error| unusable("CA file", error))?;
+            Trust::of(verifier, Authorities { roots, lists }, check == ServerCheck::Full)
+        }
+    };
+    let builder = builder.with_custom_certificate_verifier(Arc::new(trust));
+    Ok(match &files.certificate {
+        Some((certificate, key)) => {
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own(&provider, certificate, key)?)))
+        }
+        None => builder.with_no_client_auth(),
+    })
 }

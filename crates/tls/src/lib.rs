@@ -34,7 +34,7 @@ mod versions;
 
 pub use acceptor::{Acceptor, AcceptorFiles, ClientCertificates};
 pub use certificate::{Names, end_point_hash};
-pub use connector::{Connector, ConnectorFiles, ServerCheck};
+pub use connector::{Connector, ConnectorFiles, ServerCheck, trusting};
 pub use files::FileProblem;
 pub use session::{Facts, Failure, Outgoing, Received, Session};
 pub use versions::Versions;

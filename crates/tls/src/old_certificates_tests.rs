@@ -1,5 +1,8 @@
 //! Both sides against each other with certificates of version 1, made by OpenSSL: `tests/version1/make`.
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
 use crate::tests::{Pair, Signed};
 use crate::*;
 
@@ -110,4 +113,22 @@ fn a_clients_certificate_of_version_1_is_checked() {
         logs_in(file!("by_self.crt"), key, ROOT, versions).expect_err("another CA has signed it");
         logs_in(file!("expired.crt"), file!("server.key"), ROOT, versions).expect_err("it has expired");
     }
+}
+
+#[test]
+fn a_directory_servers_certificate_of_version_1_is_accepted_and_checked() {
+    let root = CertificateDer::from_pem_slice(ROOT).expect("PEM").to_vec();
+    let outcome = |own: Signed, cas: &[Vec<u8>]| {
+        let files = AcceptorFiles { certificate: own.certificate, key: own.key, ca: None, revocations: None };
+        let acceptor = Acceptor::new(&files, ClientCertificates::Unwanted, Versions::ALL).expect("it has its key");
+        let config = trusting(cas.to_vec()).map_err(|why| why.to_string())?;
+        Pair::new(&acceptor, &Connector { config: config.into() }, "db.example").settle(1000).map_err(|why| why.0)
+    };
+    let cas = [root];
+    assert_eq!(outcome(signed(&[file!("server.crt")], file!("server.key")), &cas), Ok(()));
+    let error = outcome(signed(&[file!("client.crt")], file!("client.key")), &cas).expect_err("another name");
+    assert!(error.starts_with("certificate verify failed: "), "{error}");
+    let error = outcome(signed(&[file!("self.crt")], file!("server.key")), &cas).expect_err("another CA");
+    assert!(error.starts_with("certificate verify failed: "), "{error}");
+    assert!(outcome(signed(&[file!("server.crt")], file!("server.key")), &[]).is_err(), "no CA");
 }
