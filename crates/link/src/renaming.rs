@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
 use session_state::parameters::Parameters;
-use session_state::prepared::StatementId;
+use session_state::prepared::{Statement, StatementId};
 use session_state::state::State;
 use session_state::unnamed::Unnamed;
 use session_state::{prepared, unnamed};
@@ -66,11 +66,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     }
     let known = requests.server.statements.prepared.touch(statement.id).is_some();
     if known && server_statements::is_refused(requests.server, &statement) {
-        // Closed for it, the statement would be lost to the names that have it: in the failed transaction nothing prepares it again.
-        requests.sent(Expect::Parse(None));
-        requests.pool.counts.totals.server_parses += 1;
-        requests.replace(total, in_stream, |out| statement.write_parse(out));
-        return Ok(Renamed::Yes);
+        return Ok(parse_in_vain(requests, &statement, total, in_stream));
     }
     let is_ours = known && is_sound(requests.server, requests.pool);
     if !is_ours && !remedies::bring_executed(requests, &statement) {
@@ -95,6 +91,15 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     requests.replace(total, in_stream, |out| statement.write_parse(out));
     matching::describe_for(requests, parse.name, &statement);
     Ok(Renamed::Yes)
+}
+
+/// A Parse that the server refuses in a failed transaction, whose statement it has. Closed for it, the statement would be lost to the names that
+/// have it: in that transaction nothing prepares it again.
+fn parse_in_vain(requests: &mut Requests<'_>, statement: &Statement, total: usize, in_stream: bool) -> Renamed {
+    requests.sent(Expect::Parse(None));
+    requests.pool.counts.totals.server_parses += 1;
+    requests.replace(total, in_stream, |out| statement.write_parse(out));
+    Renamed::Yes
 }
 
 /// The statement that a Parse means, by the settings that the session's texts are read by, and its parameters among these.

@@ -530,7 +530,7 @@ impl Tracker {
         let again = is_known.then(|| Again::Value(value.as_slice().into()));
         if is_unset && is_identity(&name) {
             // It is brought back, if the session has reset it, and not said SET ROLE NONE since.
-            let comes_back = self.journal.has_reverted(&name) && !(*name == *b"role" && self.state().ends_role());
+            let comes_back = self.journal.has_reverted(&name) && !self.state().is_set_to_nothing(&name);
             return if comes_back { state.forget(&name) } else { state.lose(&name, circumstances.base) };
         }
         if is_unset && circumstances.base.has(&name) {

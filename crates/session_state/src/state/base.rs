@@ -207,7 +207,7 @@ impl Base {
 
     /// Its `connect_query` has ended the role of the login, or may have.
     fn ends_role(&self) -> bool {
-        self.state.ends_role()
+        self.identity().role.as_deref() == Some(NO_ROLE)
     }
 
     pub(crate) fn has(&self, name: &[u8]) -> bool {
@@ -271,8 +271,11 @@ impl State {
         }
     }
 
-    /// Whether a setting has an empty value, or may have.
+    /// Whether a setting has an empty value, or may have, or the role is NONE by the session's own word.
     pub(crate) fn is_set_to_nothing(&self, name: &[u8]) -> bool {
+        if name == b"role" {
+            return self.identity.role.as_deref() == Some(NO_ROLE);
+        }
         let again = self.settings.get(name).and_then(|setting| setting.again.as_ref());
         again.is_some_and(|again| match again {
             Again::Value(value) => value.is_empty(),
@@ -287,11 +290,6 @@ impl State {
 
     pub(crate) fn has_role(&self) -> bool {
         self.identity.role.is_some()
-    }
-
-    /// The session has said SET ROLE NONE.
-    pub(crate) fn ends_role(&self) -> bool {
-        self.identity.role.as_deref() == Some(NO_ROLE)
     }
 
     /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no

@@ -94,6 +94,7 @@ pub(crate) fn leaves_lost_base(tables: &mut Tables, step: &mut Step<'_>, server_
 /// Releases the server of a session that has reset what it began with and was not given it back, since its client's messages waited for the
 /// listener. Whether it was released.
 pub(crate) fn leaves_reverted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
+    // It may have ended meanwhile.
     let Some(session) = tables.sessions.get(conn) else { return false };
     let is_reverted = session.tracker.as_ref().is_some_and(|tracker| tracker.is_reverted());
     let Some(server_id) = session.server().filter(|_| is_reverted) else { return false };

@@ -39,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("names", &[]),
     ("engine", &["units", "queueing", "connections", "machine", "pooling", "wire", "auth", "tls", "names"]),
     ("handover", &["machine", "engine"]),
-    ("authorities", &["units", "machine", "auth", "hba", "names"]),
+    ("authorities", &["units", "machine", "auth", "hba", "names", "tls"]),
     ("control", &["units", "settings", "session_state", "queueing", "connections", "machine", "activity", "wire"]),
     ("config", &["queueing", "connections", "machine", "auth", "settings", "hba"]),
     ("client", &["names"]),
