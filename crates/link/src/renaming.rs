@@ -96,6 +96,11 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
 /// A Parse that the server refuses in a failed transaction, whose statement it has. Closed for it, the statement would be lost to the names that
 /// have it: in that transaction nothing prepares it again.
 fn parse_in_vain(requests: &mut Requests<'_>, statement: &Statement, total: usize, in_stream: bool) -> Renamed {
+    if requests.server.ledger.depth() > 0 {
+        // Answers under way may end the transaction.
+        requests.call_for_answers();
+        return Renamed::Later;
+    }
     requests.sent(Expect::Parse(None));
     requests.pool.counts.totals.server_parses += 1;
     requests.replace(total, in_stream, |out| statement.write_parse(out));

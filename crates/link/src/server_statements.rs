@@ -90,10 +90,9 @@ pub(crate) fn must_wait(server: &Server, session: &Session, pool: &Pool, name: &
 }
 
 /// Whether PostgreSQL refuses to parse a text that the server knows, by 25P02: in a failed transaction it parses only what ends or
-/// divides one, and a text without a statement. Answers under way may end the transaction first.
+/// divides one, and a text without a statement.
 pub(crate) fn is_refused(server: &Server, statement: &Statement) -> bool {
-    let is_failed = server.transaction.status == Status::Failed && server.ledger.depth() == 0;
-    is_failed
+    server.transaction.status == Status::Failed
         && !statement.marks().any(Marks::TRANSACTION | Marks::UNKNOWN)
         && Text::new(statement.query(), Rules::default()).statements().next().is_some()
 }
