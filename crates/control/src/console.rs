@@ -40,7 +40,7 @@ pub enum Answer {
     /// The tag of a command that gives no rows.
     Done(Cow<'static, str>),
     Refused(Refusal),
-    /// Of the statements of one text, in order.
+    /// The answers to the statements of one text, in their order.
     Several(Vec<Answer>),
 }
 

@@ -1,4 +1,4 @@
-//! What drivers and tools send without being asked: the begin and the end of a transaction, parameters of a session, questions for a parameter, a
+//! Courtesies are statements that drivers and tools send without being asked: the begin and the end of a transaction, parameters of a session, questions for a parameter, a
 //! text without a word in it, a few SELECTs, and several of these in one text.
 //!
 //! PgBouncer's console answers these with errors, which is why most drivers cannot read it. Here they do nothing and are answered as PostgreSQL
@@ -120,7 +120,7 @@ impl Courtesy {
     }
 }
 
-/// What stands between semicolons, without the empty ones. A semicolon in quotes divides nothing.
+/// The statements of a text: semicolons divide them, and empty ones are left out. A semicolon in quotes divides nothing.
 fn statements(text: &str) -> impl Iterator<Item = &str> {
     let mut quote = None;
     let parts = text.split(move |c: char| {

@@ -529,7 +529,7 @@ impl Tracker {
         let is_known = value.is_ascii() || circumstances.is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
         let again = is_known.then(|| Again::Value(value.as_slice().into()));
         if is_unset && is_identity(&name) {
-            // It is brought back, if the session has reset it, and not said SET ROLE NONE since.
+            // The base's value comes back if the session has reset the name and has not sent SET ROLE NONE since.
             let comes_back = self.journal.has_reverted(&name) && !self.state().is_set_to_nothing(&name);
             return if comes_back { state.forget(&name) } else { state.lose(&name, circumstances.base) };
         }

@@ -70,8 +70,8 @@ impl Connector {
     }
 }
 
-/// What servers other than PostgreSQL meet, directory servers for instance: their certificates lead to one of these CAs, in DER, and name the
-/// host, by the same rules.
+/// The configuration for servers other than PostgreSQL, such as directory servers. Their certificates have to lead to one of these CAs, in DER,
+/// and to name the host, by the same rules.
 ///
 /// # Errors
 /// None of the CAs can be read.

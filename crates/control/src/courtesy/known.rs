@@ -1,7 +1,7 @@
 //! SELECTs that graphical tools send when they connect, and the answers with which they go on: a closed list.
 //!
 //! pgAdmin and DBeaver read PostgreSQL's catalogue before they let anybody type. The console has none: it answers that it is one database without
-//! a schema, or with no rows where a tool goes on without any. Nothing is looked up, and parameters are not read. What is not in the list stays an
+//! a schema, or with no rows where a tool goes on without any. Nothing is looked up, and parameters are not read. Any other SELECT stays an
 //! error, as in PgBouncer. Newer versions of the tools add columns and joins, so most of the list is the beginning of a text.
 
 use connections::databases::CONSOLE_DATABASE;
@@ -37,10 +37,10 @@ use Cell::{Database, Is, Null, User, Version};
 /// pgAdmin hides databases with smaller ids as PostgreSQL's own.
 const DATABASE_ID: Cell = Is("16384");
 
-/// What a tool may bind: those of the list bind one.
+/// A tool may bind as many values; each SELECT of the list binds one.
 const PARAMETERS_MAX: u16 = 16;
 
-/// Of the types that the console's tables have: id and name.
+/// The id and the name of each type that the console's tables have.
 const TYPE_NAMES: &[&[Cell]] = &[
     &[Is("16"), Is("boolean")],
     &[Is("17"), Is("bytea")],
@@ -171,7 +171,7 @@ impl Known {
     }
 }
 
-/// The types that are told of so many parameters. Any would do, as none is read.
+/// The type of each parameter, as a description tells it. Any would do, as none is read.
 pub(crate) fn parameter_types(count: u16) -> Vec<u32> {
     vec![oid::TEXT; usize::from(count)]
 }

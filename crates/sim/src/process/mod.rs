@@ -124,7 +124,7 @@ impl Process {
         self.is_between_transactions() && self.pipe.has_read_all()
     }
 
-    /// It has answered all that it has read, and a part of the next message may have come.
+    /// Whether it has answered each whole message. A part of the next one may have come.
     pub(crate) fn is_between_transactions(&self) -> bool {
         matches!(self.phase, ProcessPhase::Serving)
             && !self.work.is_statement

@@ -151,7 +151,7 @@ fn answer(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) 
 /// ReadyForQuery as the control plane ends its answers with: it knows of no block.
 const READY: [u8; 6] = [backend::tag::READY_FOR_QUERY, 0, 0, 0, 5, b'I'];
 
-/// Whether an answer says that a block has begun or ended: the last one that does, as there may be several statements in a text.
+/// The last block that an answer says has begun or ended. A text may have several statements.
 fn block_behind(bytes: &[u8]) -> Option<Block> {
     let (mut rest, mut block) = (bytes, None);
     while let Ok(Some(header)) = Header::parse(rest)
