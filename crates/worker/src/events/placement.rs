@@ -97,6 +97,10 @@ pub(crate) fn place(
         if deadline_ms == 0 || !deadlines::is_too_late(tables, limiters, step, waiter) {
             break (waiter, wait_for);
         }
+        // The late one may have waited longest of all workers' sessions, and the one behind it not.
+        if tables.pools.get(id)?.exchange.homes > 1 && is_taken(tables, step, id, server_id) {
+            return None;
+        }
     };
     let server_id = disturbances::rotate(tables, step, id, waiter, server_id);
     let pool = &tables.pools[id];
