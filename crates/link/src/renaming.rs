@@ -152,6 +152,10 @@ fn parse_of_a_taken_name(
 
 /// Whether the pooler may answer a Parse of a statement that the server has.
 fn is_sound(server: &Server, pool: &Pool) -> bool {
+    // Of a Sync it may not be known whether it is answered before this.
+    if server.ledger.copying().may_hide_sync() && server.ledger.depth() > 0 {
+        return false;
+    }
     // In a failed transaction PostgreSQL refuses a Parse. In an open one a trial of another client's statement is not
     // possible.
     match server.transaction.status {
@@ -310,7 +314,9 @@ pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     if names.passes && names.get(close.name).is_none() {
         return Ok(Renamed::No);
     }
-    if !names.remove(close.name) {
+    // The pooler's answer comes in its turn, which is not known where a Sync may have no answer.
+    let has_turn = requests.server.ledger.depth() == 0 || !requests.server.ledger.copying().may_hide_sync();
+    if !has_turn || !names.remove(close.name) {
         requests.call_for_answers();
         return Ok(Renamed::Later);
     }

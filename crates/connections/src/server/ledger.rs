@@ -296,6 +296,9 @@ impl Ledger {
         if self.next.copies && entry.owner == Answerer::Client && matches!(expect, Expect::Execute | Expect::Query) {
             self.copying.note_copy();
         }
+        if expect == Expect::Sync {
+            self.copying.note_sync();
+        }
         match expect {
             Expect::CopyEnd if self.owed.is_empty() => return false,
             Expect::Sync | Expect::Query => {

@@ -28,6 +28,8 @@ pub struct Copying {
     stage: CopyIn,
     /// A statement that may be a COPY FROM STDIN was sent, and not its end. Its answer may have come, if no answer is owed.
     may_begin: bool,
+    /// A Sync was sent between such a statement and its end. PostgreSQL ignores it, unless there is no COPY or it has failed before.
+    hides_sync: bool,
     /// Syncs that were sent between its beginning and its end: ignored, unless it has failed before.
     syncs: u32,
     /// As many of them as the server may have answered, once it has failed.
@@ -70,10 +72,23 @@ impl Copying {
         self.may_begin
     }
 
+    /// Answers are owed, and whether a ReadyForQuery for one more Sync is among them is known only when they have come.
+    #[inline]
+    pub fn may_hide_sync(&self) -> bool {
+        self.hides_sync || self.stage == CopyIn::Ended && self.syncs > 0
+    }
+
     /// A message is sent. `is_alone`: no answer is owed before its own, so those of earlier statements have come.
     #[inline]
     pub(super) fn note_sent(&mut self, is_alone: bool) {
         self.may_begin &= !is_alone;
+        self.hides_sync &= !is_alone;
+    }
+
+    /// A Sync is sent.
+    #[inline]
+    pub(super) fn note_sync(&mut self) {
+        self.hides_sync |= self.may_begin;
     }
 
     /// A statement is sent that may be a COPY FROM STDIN.
