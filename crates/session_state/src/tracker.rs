@@ -302,6 +302,7 @@ impl Tracker {
                 self.meaning.forget(places.reported);
             }
             Effect::Change(changes) => self.change(&changes, places),
+            Effect::SetLocally(name) => self.journal.set_locally(&name),
             Effect::Prepare(kept) => {
                 if let Some(text) = &kept.statement.text {
                     places.on_server.insert(&kept.name, Arc::clone(text));

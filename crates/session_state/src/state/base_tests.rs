@@ -34,20 +34,26 @@ fn of_role() -> Base {
     base("set role app_ro", "", "'session_authorization'='','role'='app_ro'")
 }
 
-/// A session's changes, one after the other.
+/// A session's changes, one after the other, each in a transaction of its own.
 fn changed(base: &Base, texts: &[&str]) -> Journal {
     let mut journal = Journal::default();
     for text in texts {
-        for effect in effects(text).iter() {
-            match effect {
-                Effect::Change(changes) => changes.iter().for_each(|change| _ = journal.change(change, base)),
-                Effect::DiscardAll => _ = journal.change(&SettingChange::DiscardAll, base),
-                _ => {}
-            }
-        }
+        run(&mut journal, base, text);
         journal.committed();
     }
     journal
+}
+
+/// A text is executed.
+fn run(journal: &mut Journal, base: &Base, text: &str) {
+    for effect in effects(text).iter() {
+        match effect {
+            Effect::Change(changes) => changes.iter().for_each(|change| _ = journal.change(change, base)),
+            Effect::DiscardAll => _ = journal.change(&SettingChange::DiscardAll, base),
+            Effect::SetLocally(name) => journal.set_locally(name),
+            _ => {}
+        }
+    }
 }
 
 fn difference(wanted: &State, found: &State, base: &Base) -> String {
@@ -244,6 +250,30 @@ fn what_a_rollback_takes_back_is_restored_once_more() {
     journal.committed();
     journal.rolled_back();
     assert!(!journal.is_reverted());
+}
+
+#[test]
+fn a_local_value_behind_a_reset_stays_until_the_transaction_ends() {
+    let base = of_role();
+    for (text, is_overlaid) in [
+        ("reset role; set local role other", true),
+        ("reset role; set local role other; reset role", false),
+        ("set local role other; reset role", false),
+        ("reset role; set local work_mem = '1MB'", false),
+    ] {
+        let running = || {
+            let mut journal = Journal::default();
+            run(&mut journal, &base, text);
+            journal
+        };
+        let mut journal = running();
+        assert_eq!(journal.is_reverted(), !is_overlaid, "{text}");
+        journal.committed();
+        assert!(journal.is_reverted(), "{text}: the server has the login's role behind the transaction");
+        let mut undone = running();
+        undone.rolled_back();
+        assert!(undone.is_reverted(), "{text}: the reset may have been committed before");
+    }
 }
 
 #[test]

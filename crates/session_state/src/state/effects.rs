@@ -75,6 +75,8 @@ pub enum Effect {
     },
     /// A tracked parameter is what it was when the session began.
     Restart(Box<[u8]>),
+    /// A setting that is not tracked is another until its transaction ends.
+    SetLocally(Box<[u8]>),
     /// Undone with its transaction, as the next two are. //= pg18 sql-listen
     Listen(Box<[u8]>),
     /// On the server at hand: no other listens for it.
@@ -127,9 +129,11 @@ impl Effect {
         let own = match self {
             Effect::Prepare(kept) => kept.name.len(),
             Effect::Save(name) | Effect::Release(name) | Effect::RollBackTo(name) => name.len(),
-            Effect::Execute(name) | Effect::Deallocate(name) | Effect::Restart(name) | Effect::Listen(name) => {
-                name.len()
-            }
+            Effect::Execute(name)
+            | Effect::Deallocate(name)
+            | Effect::Restart(name)
+            | Effect::SetLocally(name)
+            | Effect::Listen(name) => name.len(),
             Effect::Unlisten(name) | Effect::Parameter { value: name, .. } => {
                 name.as_ref().map_or(0, |name| name.len())
             }
@@ -411,8 +415,11 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
             Value::Current => Effect::Nothing,
         };
     }
-    if assignment.scope == Scope::Local || is_passing(&name) {
+    if is_passing(&name) {
         return Effect::Nothing;
+    }
+    if assignment.scope == Scope::Local {
+        return Effect::SetLocally(name);
     }
     let change = match assignment.value {
         Value::Default => SettingChange::Reset(name),

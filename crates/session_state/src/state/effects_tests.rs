@@ -56,7 +56,7 @@ fn each_statement_has_its_effect() {
         ("rollback to a", Effect::RollBackTo(named("a"))),
         ("set Work_Mem = '1MB'", set("work_mem", Some("Work_Mem = '1MB'"))),
         ("set session work_mem to default", reset("work_mem")),
-        ("set local work_mem = '1MB'", Effect::Nothing),
+        ("set local work_mem = '1MB'", Effect::SetLocally(named("work_mem"))),
         ("set app.user_id = '7'", set("app.user_id", Some("app.user_id = '7'"))),
         ("set app.x = 'a\\b'", asked("app.x", false)),
         ("set app.x = 'é'", asked("app.x", false)),

@@ -33,6 +33,8 @@ pub struct Journal {
     /// Of those settings, and those of its servers' base, by name, what has been reset: the server has the values of its login, if
     /// that was not taken back.
     reverted: BTreeSet<Box<[u8]>>,
+    /// What has been reset and then set by SET LOCAL in the transaction that is open, so that it can be set again only behind that.
+    overlaid: BTreeSet<Box<[u8]>>,
     /// What was set again in the transaction that is open: its rollback takes that back, and not the reset, which may be older.
     restored: BTreeSet<Box<[u8]>>,
     /// The tracked parameters that the open transaction has set and reset for the session.
@@ -88,6 +90,11 @@ impl Journal {
             self.bind(change);
         }
         base.loses_more(change)
+    }
+
+    /// SET LOCAL: to set this again for the session would end it.
+    pub(crate) fn set_locally(&mut self, name: &[u8]) {
+        self.overlaid.extend(self.reverted.take(name));
     }
 
     /// Tracked parameters were set or reset for the session.
@@ -186,6 +193,7 @@ impl Journal {
     /// Another server knows nothing of what was reset.
     pub(crate) fn forget_reverted(&mut self) {
         self.reverted.clear();
+        self.overlaid.clear();
         self.restored.clear();
     }
 
@@ -202,12 +210,14 @@ impl Journal {
         }
         self.before = Arc::clone(&self.now);
         self.committed_own = self.committed_own.then(std::mem::take(&mut self.own));
+        self.reverted.append(&mut self.overlaid);
         self.restored.clear();
         self.savepoints.clear();
         (self.failed, self.in_failed_block, self.dropped, self.has_forgotten_role) = (false, false, false, false);
     }
 
     pub(crate) fn rolled_back(&mut self) {
+        self.reverted.append(&mut self.overlaid);
         self.reverted.append(&mut self.restored);
         self.now = Arc::clone(&self.before);
         self.own = OwnChanges::default();
@@ -257,6 +267,8 @@ impl Journal {
     /// It stays, those since are no more.
     pub(crate) fn roll_back_to(&mut self, name: &[u8]) {
         self.in_failed_block = false;
+        // A SET LOCAL behind the savepoint is undone; one before it is not, which is not known.
+        self.reverted.append(&mut self.overlaid);
         self.reverted.extend(self.restored.iter().cloned());
         match self.place(name) {
             Some(place) => {
