@@ -22,6 +22,14 @@ pub struct Weather {
 }
 
 impl Weather {
+    /// How long a connection to a server takes that nothing disturbs, in µs: TLS, SCRAM and the parameters are some
+    /// 600 bytes, in pieces of two bytes where they come in pieces.
+    pub(crate) fn connect_us(&self) -> u64 {
+        let pieces = 8 + 300 * u64::from(self.pieces) / 1000;
+        let delay = (self.delay_min + self.delay_max) / 2;
+        pieces * (delay + delay * 100 * u64::from(self.late) / 1000)
+    }
+
     pub(crate) fn draw(random: &mut Random, calm: bool) -> Weather {
         if calm {
             return Weather {

@@ -1,5 +1,5 @@
 //! I12: a pool has min_pool_size servers, some seconds after the last obstacle is gone. Checked for pools that exist
-//! from the beginning, as those of a forced user, where no cap, failure or short lifetime closes servers again.
+//! from the beginning, as those of a forced user, where no cap, failure, short lifetime or connect timeout closes servers again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,10 +30,13 @@ impl Minimum {
             || settings.global.pools.max_server_connections > 0
             || settings.databases.values().any(|database| database.settings.max_db_connections.is_some());
         let is_short_lived = settings.global.servers.server_lifetime < LIFETIME_MIN;
+        let takes = Duration::from_micros(2 * plan.weather.connect_us());
+        let is_impatient = settings.global.servers.server_connect_timeout.is_some_and(|timeout| timeout < takes);
         let is_stopped = plan.stop.is_some() && view.stage != Stage::Working;
         if !plan.promises.keeps_minimum
             || capped
             || is_short_lived
+            || is_impatient
             || is_stopped
             || settings.global.tests.chaos_close
             || plan.is_changed()

@@ -7,7 +7,7 @@
 //! | I2, I11 answers | in the model clients, against their twins |
 //! | I3 clean servers | in the model PostgreSQL: the transaction, batch or session in which a statement runs |
 //! | I4 cancels | `i04_cancels`: which query a cancel interrupts |
-//! | I5 limits | `i05_limits`: connections at this moment, including those being opened; `i05_lifetime`: the age of servers; `i05_classes`: rates and concurrent transactions, at PostgreSQL too |
+//! | I5 limits | `i05_limits`: connections at this moment, including those being opened; `i05_lifetime`: the age of servers; `i05_uses`: how often they are given; `i05_classes`: rates and concurrent transactions, at PostgreSQL too |
 //! | I6 no wait while a server is idle | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
 //! | I8 errors with a reason, and in time | in the model clients; and `i08_last_words`, `i08_deadlines`, `i08_idle_transactions`, `i08_removed` |
@@ -23,6 +23,7 @@ pub(crate) mod i04_cancels;
 pub(crate) mod i05_classes;
 pub(crate) mod i05_lifetime;
 pub(crate) mod i05_limits;
+pub(crate) mod i05_uses;
 pub(crate) mod i06_idle;
 pub(crate) mod i07_order;
 pub(crate) mod i07_strangers;
@@ -65,6 +66,7 @@ struct Replaced {
 pub(crate) struct Checks {
     pub(crate) limits: i05_limits::Counts,
     pub(crate) seen: i05_classes::SeenByPostgres,
+    uses: i05_uses::Uses,
     beside: i06_idle::Beside,
     order: i07_order::Queues,
     pub(crate) strangers: i07_strangers::Strangers,
@@ -154,6 +156,7 @@ impl Checks {
             self.strangers.check(view, worker, snapshot)?;
         }
         i05_lifetime::check(view, worker, snapshot)?;
+        self.uses.check(view, worker, snapshot)?;
         i08_deadlines::check(view, snapshot)?;
         i08_idle_transactions::check(view)?;
         i08_removed::check(view, self.replaced.last().map(|replaced| replaced.at), snapshot)?;

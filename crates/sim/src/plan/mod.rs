@@ -171,10 +171,19 @@ impl Plan {
         if !is_plain {
             plan.faults.panics = panics(wishes);
             plan.spread();
+            plan.limit_uses();
         }
         plan.promise();
         plan.set.apply(Arc::make_mut(&mut plan.settings));
         plan
+    }
+
+    /// Sometimes limits how often a server is given to sessions. From a stream of its own too.
+    fn limit_uses(&mut self) {
+        let mut random = Random::new(self.seed ^ 0x7573_6573);
+        if random.chance(80) {
+            Arc::make_mut(&mut self.settings).global.servers.server_max_uses = random.skewed(1, 50) as u32;
+        }
     }
 
     /// Whether PostgreSQL can do TLS.
