@@ -368,6 +368,9 @@ fn connections(page: &mut Page, settings: &Settings) {
                 ", and {more} for each user who is not in auth_file (max_db_connections would limit them)"
             );
         }
+        if settings.global.observing.observe_interval.is_some() {
+            words.push_str(", and 1 that asks what its backends do");
+        }
         page.line(format_args!("{words}"));
     }
     if demands.is_empty() {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::{CONSOLE_DATABASE, Database};
+use hba::Rule;
 use machine::Settings;
 use settings::{AuthType, PoolSize};
 
@@ -59,18 +60,26 @@ fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
     Some(Problem::warning(&place_of(values, Key::auth_file), "auth_file", found, expected))
 }
 
-/// Everybody on the network is let in under any name, or under any of auth_file.
-fn anybody_from_anywhere(settings: &Settings, values: &Values) -> Option<Problem> {
+/// Everybody on the network is let in, under any name or under names that are known.
+fn anybody_from_anywhere(settings: &Settings, values: &Values) -> Vec<Problem> {
     let is_open = |address: &String| ["*", "0.0.0.0", "::"].contains(&address.as_str());
-    let auth_type = settings.global.login.auth_type;
-    if !matches!(auth_type, AuthType::Any | AuthType::Trust)
-        || !settings.global.listening.listen_addr.iter().any(is_open)
-    {
-        return None;
+    if !settings.global.listening.listen_addr.iter().any(is_open) {
+        return Vec::new();
     }
     let expected = "a proof, such as scram-sha-256: listen_addr lets everybody on the network in without a password";
-    let found = quoted(auth_type.as_str());
-    Some(Problem::warning(&place_of(values, Key::auth_type), "auth_type", found, expected.to_owned()))
+    let warning = |place: &Place, key: &str, found: String| Problem::warning(place, key, found, expected.to_owned());
+    let auth_type = settings.global.login.auth_type;
+    match auth_type {
+        AuthType::Any | AuthType::Trust => {
+            vec![warning(&place_of(values, Key::auth_type), "auth_type", quoted(auth_type.as_str()))]
+        }
+        _ if settings.uses(AuthType::Hba) => {
+            let open = settings.hba.as_slice().iter().filter(|rule| rule.trusts_every_address());
+            let place = |rule: &Rule| Place { file: rule.file.clone(), line: rule.line };
+            open.map(|rule| warning(&place(rule), "auth_hba_file", "trust for all addresses".to_owned())).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether users may come whom auth_file does not name.

@@ -30,6 +30,15 @@ pub(crate) enum Addresses {
 }
 
 impl Addresses {
+    /// All of TCP, or all of IPv4, or all of IPv6.
+    pub(crate) fn are_all(&self) -> bool {
+        match self {
+            Addresses::All => true,
+            Addresses::Network { mask, .. } => mask.is_unspecified(),
+            Addresses::These(_) => false,
+        }
+    }
+
     pub(crate) fn has(&self, client: IpAddr) -> bool {
         match self {
             Addresses::All => true,

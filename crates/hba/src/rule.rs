@@ -109,6 +109,12 @@ impl Rules {
 }
 
 impl Rule {
+    /// Whether by this line clients of any address come in without a proof.
+    #[must_use]
+    pub fn trusts_every_address(&self) -> bool {
+        self.method == Method::Trust && self.transport != Transport::Local && self.addresses.are_all()
+    }
+
     fn matches(&self, connection: &Connection<'_>) -> bool {
         let encryption = connection.encryption;
         let by_transport = match (self.transport, connection.address) {
