@@ -184,6 +184,9 @@ impl Tracker {
 
     /// A text is about to be sent that may leave something on its server, or end something there.
     pub fn suspect(&mut self, reading: Reading, text: &[u8], known: &Known) {
+        if reading.marks.any(Marks::BLOCK | Marks::CALL | Marks::UNKNOWN) {
+            self.journal.runs_procedure();
+        }
         let (mut side_effects, mut names) = (reading.side_effects, Vec::new());
         if reading.marks.any(Marks::BLOCK) {
             let block = known.side_effects_of_block(text);
@@ -264,7 +267,11 @@ impl Tracker {
 
     /// The client's ReadyForQuery. `idle`: outside of a transaction.
     pub fn ready(&mut self, idle: bool) {
+        let unsure = if idle { self.journal.unsure() } else { Vec::new() };
         self.journal.ready(idle);
+        if !unsure.is_empty() {
+            self.query_settings(&unsure, false);
+        }
         self.pin_listener();
         self.inspection.ready();
         self.restarting.ready();

@@ -48,6 +48,8 @@ pub struct Journal {
     lost: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
+    /// Code has run that may commit, and with it what stands before it in its batch.
+    ran_procedure: bool,
     /// A transaction block has failed, and has not ended nor gone back to a savepoint.
     in_failed_block: bool,
     /// The text that takes the session's role away has not been answered yet, and its server was not given the role.
@@ -213,7 +215,7 @@ impl Journal {
         self.reverted.append(&mut self.overlaid);
         self.restored.clear();
         self.savepoints.clear();
-        (self.failed, self.in_failed_block, self.dropped, self.has_forgotten_role) = (false, false, false, false);
+        self.forget_flags();
     }
 
     pub(crate) fn rolled_back(&mut self) {
@@ -222,7 +224,28 @@ impl Journal {
         self.now = Arc::clone(&self.before);
         self.own = OwnChanges::default();
         self.savepoints.clear();
-        (self.failed, self.in_failed_block, self.dropped, self.has_forgotten_role) = (false, false, false, false);
+        self.forget_flags();
+    }
+
+    fn forget_flags(&mut self) {
+        (self.failed, self.in_failed_block, self.ran_procedure) = (false, false, false);
+        (self.dropped, self.has_forgotten_role) = (false, false);
+    }
+
+    /// A DO or a CALL is sent. Its COMMIT commits what stands before it in its batch, and an error behind that does not take it back.
+    //= pg18 plpgsql-transactions
+    pub(crate) fn runs_procedure(&mut self) {
+        self.ran_procedure = true;
+    }
+
+    /// The names of the settings of which it is not known whether a failed batch has changed them.
+    pub(crate) fn unsure(&self) -> Vec<Box<[u8]>> {
+        if !self.failed || !self.ran_procedure || Arc::ptr_eq(&self.now, &self.before) {
+            return Vec::new();
+        }
+        let (now, before) = (&self.now.settings, &self.before.settings);
+        let names: BTreeSet<_> = now.keys().chain(before.keys()).collect();
+        names.into_iter().filter(|name| now.get(*name) != before.get(*name)).cloned().collect()
     }
 
     /// Whether, since this was asked last, something was taken back of which nobody knows how far.
