@@ -46,6 +46,9 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
         begins.note(status.name, status.value);
     }
     let Some(index) = answers.caches.tracked.index(status.name) else {
+        if status.name == IN_HOT_STANDBY {
+            learn_promotion(answers, status);
+        }
         if let Some(report) = &answers.pool.welcome.report {
             answers.server.reports(status.name, status.value, &report.reported);
         }
@@ -71,6 +74,20 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     ParameterStatus { name: status.name, value: &own }.encode(&mut message);
     answers.send_apart(&message, true);
     false
+}
+
+/// No session sets it: another value is PostgreSQL's own, which was promoted.
+const IN_HOT_STANDBY: &[u8] = b"in_hot_standby";
+
+/// Clients that log in from now on are told it. The others hear it from their servers.
+#[cold]
+fn learn_promotion(answers: &mut Answers<'_>, status: &ParameterStatus<'_>) {
+    let (server, pool) = (&*answers.server, &mut *answers.pool);
+    let report = pool.welcome.report.as_ref().filter(|_| speaks_for_pool(server, pool));
+    let changed = report.and_then(|report| report.with_untracked(status.name, status.value, &answers.caches.tracked));
+    if let Some(report) = changed {
+        pool.welcome.take(report, true);
+    }
 }
 
 fn cause(answers: &Answers<'_>, index: usize, value: &[u8]) -> Cause {

@@ -60,6 +60,14 @@ impl LoginReport {
         LoginReport::new(reported, parameters, at_login, tracked)
     }
 
+    /// A copy with another value of a parameter that is not tracked. `None`: servers do not report it, or this is its value.
+    pub fn with_untracked(&self, name: &[u8], value: &[u8], tracked: &Tracked) -> Option<LoginReport> {
+        let mut reported = self.reported.clone();
+        let known = reported.iter_mut().find(|(known, before)| **known == *name && **before != *value)?;
+        known.1 = value.into();
+        Some(LoginReport::new(reported, Arc::clone(&self.parameters), Arc::clone(&self.at_login), tracked))
+    }
+
     /// A copy for another worker: `intern` shares its values there.
     pub fn interned(&self, mut intern: impl FnMut(&Parameters) -> Arc<Parameters>, tracked: &Tracked) -> LoginReport {
         let [parameters, at_login] = [&self.parameters, &self.at_login].map(|values| intern(values));
