@@ -64,7 +64,7 @@ pub use count::{Counters, ThreadCounters};
 pub use handle::Handle;
 pub use heritage::{Heritage, Leaving};
 pub use layer::Keyring;
-pub use listener::{ListenError, Listening};
+pub use listener::{ListenError, Listening, probe, probe_group};
 pub use log::Log;
 pub use options::{Facility, LogFormat, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::ConsoleRequest;

@@ -116,6 +116,39 @@ pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result
     Ok(listeners)
 }
 
+/// Whether there are such addresses here; of several, one. Takes no port, so that one in use does no harm. Returns those there are.
+///
+/// # Errors
+/// A name cannot be looked up, or there is none of the addresses.
+pub fn probe(listen_addr: &[String], port: u16) -> Result<Vec<SocketAddr>, ListenError> {
+    let mut found = Vec::new();
+    let mut missed = None;
+    for text in listen_addr {
+        for address in addresses(text, port)? {
+            match std::net::TcpListener::bind(SocketAddr::new(address.ip(), 0)) {
+                Ok(_) => found.push(address),
+                Err(error) => _ = missed.get_or_insert(ListenError { place: address.to_string(), why: why(&error) }),
+            }
+        }
+    }
+    if let Some(missed) = missed.filter(|_| found.is_empty()) {
+        return Err(missed);
+    }
+    Ok(found)
+}
+
+/// Whether this process may give its files to a group.
+///
+/// # Errors
+/// There is none of this name, or the process is not a member of it.
+pub fn probe_group(group: &str) -> io::Result<()> {
+    let id = group_id(group)?;
+    let own = rustix::process::getgroups()?.into_iter().chain([rustix::process::getegid()]);
+    let is_own = own.into_iter().any(|own| own.as_raw() == id);
+    let is_allowed = is_own || rustix::process::geteuid().is_root();
+    if is_allowed { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
 /// The system's words, and what to do where another process has the port.
 fn why(error: &io::Error) -> String {
     match error.kind() {

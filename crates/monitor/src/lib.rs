@@ -36,6 +36,7 @@ use tokio::sync::watch;
 pub use answers::said;
 pub use makers::{MAKERS_MAX, Makers};
 use socket::Listener;
+pub use socket::probe;
 
 /// The longest head of a request, in bytes: scrapers send some hundred, browsers a few thousand.
 pub const HEAD_LEN_MAX: usize = 8 * 1024;

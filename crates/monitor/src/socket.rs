@@ -70,6 +70,29 @@ impl Listening {
     }
 }
 
+/// Whether there are such addresses here. Takes no port, so that one in use does no harm. Returns them; none of a Unix socket.
+///
+/// # Errors
+/// The system's.
+pub fn probe(address: &str) -> io::Result<Vec<SocketAddr>> {
+    if address.starts_with(UNIX) {
+        return Ok(Vec::new());
+    }
+    let all = address.strip_prefix("*:").map(|port| [format!("[::]:{port}"), format!("0.0.0.0:{port}")]);
+    let asked = all.map_or_else(|| vec![address.to_owned()], Vec::from);
+    let mut outcome = Err(ErrorKind::AddrNotAvailable.into());
+    for address in asked {
+        outcome = names::look_up_with_port(&address);
+        let bound = outcome
+            .as_ref()
+            .is_ok_and(|found| found.iter().any(|address| TcpListener::bind(SocketAddr::new(address.ip(), 0)).is_ok()));
+        if bound {
+            return outcome;
+        }
+    }
+    outcome.and(Err(ErrorKind::AddrNotAvailable.into()))
+}
+
 /// `*:9127` is all addresses of both families, or of IPv4 where the system has no IPv6.
 fn bind_tcp(address: &str) -> io::Result<TcpListener> {
     let bind = |address: &str| TcpListener::bind(&*names::look_up_with_port(address)?);

@@ -28,6 +28,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub use asking::{IS_STATIC, look_up, look_up_with_port};
 use book::{Book, Holds};
+pub use resolv_conf::probe as probe_resolv_conf;
 use run::Request;
 
 /// The longest that a lookup may take. The system's own way gives up after 5 s for each of its name servers, twice.

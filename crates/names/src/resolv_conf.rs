@@ -33,6 +33,16 @@ pub(crate) fn resolver(path: &Path) -> io::Result<TokioResolver> {
     build(config, options).map_err(|error| wrong(error.to_string()))
 }
 
+/// Whether it can be used.
+///
+/// # Errors
+/// The file cannot be read, or names no name server.
+pub fn probe(path: &Path) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _inside = runtime.enter();
+    resolver(path).map(drop)
+}
+
 /// What asks nobody: only names of /etc/hosts are found.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use config::{Config, Problem, Severity};
 
-use crate::{settings, startable};
+use crate::{complain, settings, startable};
 
 /// Status 0 if a process with the file would start on this machine, warnings or not; 1 if not.
 pub(crate) fn check(file: &Path, cores: u16) -> ExitCode {
@@ -28,7 +28,7 @@ fn say(file: &Path, cores: u16, words: fn(&Config, bool) -> String) -> ExitCode 
         problems.extend(startable::problems(&config));
         print!("{}", words(&config, is_refused(&problems)));
     }
-    complain(&problems);
+    print_problems(&problems);
     if is_refused(&problems) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -36,8 +36,9 @@ fn is_refused(problems: &[Problem]) -> bool {
     problems.iter().any(|problem| problem.severity == Severity::Error)
 }
 
-fn complain(problems: &[Problem]) {
+fn print_problems(problems: &[Problem]) {
     for problem in problems {
-        eprintln!("{}: {problem}", problem.severity.as_str());
+        let text = complain::without_passwords(&problem.to_string());
+        eprintln!("{}: {text}", problem.severity.as_str());
     }
 }

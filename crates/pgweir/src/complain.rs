@@ -24,7 +24,36 @@ pub(crate) fn line(quiet: bool, level: &str, text: &str) {
         return;
     }
     let now = Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f %Z").to_string();
-    eprintln!("{now} [{}] {level} {text}", std::process::id());
+    eprintln!("{now} [{}] {level} {}", std::process::id(), without_passwords(text));
+}
+
+/// A message without users and passwords of URLs in it, as `config` names them: a URL that was given where a file or an address belongs is named
+/// in what is said of it.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("postgres") {
+        let (before, url) = rest.split_at(at);
+        let end =
+            url.find(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'').unwrap_or(url.len());
+        let (url, behind) = url.split_at(end);
+        out.push_str(before);
+        out.push_str(&without_password(url));
+        rest = behind;
+    }
+    out + rest
+}
+
+/// `url` begins with the scheme; what separates it from the user may be wrong.
+fn without_password(url: &str) -> String {
+    let user = url
+        .find([':', '/'])
+        .map_or(url.len(), |end| end + url[end..].len() - url[end..].trim_start_matches([':', '/']).len());
+    let password = url[user..].find(':').map(|colon| user + colon + 1);
+    match (password, url.rfind('@')) {
+        (Some(password), Some(host)) if password < host => format!("{}…{}", &url[..user], &url[host..]),
+        _ => url.to_owned(),
+    }
 }
 
 /// The last line before the end.
@@ -78,5 +107,30 @@ pub(crate) fn level(problem: &Problem) -> &'static str {
     match problem.severity {
         Severity::Error => "ERROR",
         Severity::Warning => WARNING,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_named_without_its_password() {
+        for (text, expected) in [
+            ("postgres://u:secret@h/db", "postgres://…@h/db"),
+            ("postgresql://u:se:cr/e@t@h:5432/db?x=1", "postgresql://…@h:5432/db?x=1"),
+            ("postgres:/u:secret@h/db: no such file", "postgres:/…@h/db: no such file"),
+            ("postgres//u:secret@h", "postgres//…@h"),
+            (
+                "could not load file \"postgres://u:secret@h\", nor 'postgres://v:other@i'",
+                "could not load file \"postgres://…@h\", nor 'postgres://…@i'",
+            ),
+            ("postgres://u@h:5432/db", "postgres://u@h:5432/db"),
+            ("postgres://h:5432/db", "postgres://h:5432/db"),
+            ("could not find user 'postgres' to switch to", "could not find user 'postgres' to switch to"),
+            ("/home/postgres/a.ini: no such file", "/home/postgres/a.ini: no such file"),
+        ] {
+            assert_eq!(without_passwords(text), expected, "{text}");
+        }
     }
 }

@@ -26,6 +26,7 @@ use ask::Target;
 use connections::databases::CONSOLE_DATABASE;
 
 use crate::cli::Examination;
+use crate::complain;
 use of_file::OfFile;
 use session::Session;
 
@@ -36,7 +37,7 @@ pub(crate) fn doctor(examination: &Examination) -> ExitCode {
     let facts = match facts(examination) {
         Ok(facts) => facts,
         Err(why) => {
-            eprintln!("pgweir doctor: {why}");
+            eprintln!("pgweir doctor: {}", complain::without_passwords(&why));
             return ExitCode::from(BLIND);
         }
     };

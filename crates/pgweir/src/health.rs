@@ -44,7 +44,7 @@ fn of_environment() -> Result<Option<String>, Problem> {
 }
 
 fn refuse(text: &str) -> ExitCode {
-    eprintln!("pgweir health: {text}");
+    eprintln!("pgweir health: {}", complain::without_passwords(text));
     ExitCode::FAILURE
 }
 

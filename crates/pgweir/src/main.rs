@@ -89,6 +89,7 @@ fn main() -> ExitCode {
 }
 
 fn misused(program: &str, misuse: &Misuse) -> ExitCode {
-    eprintln!("{program}: {}\nTry \"{}\" for more information.", misuse.text, misuse.help(program));
+    let text = complain::without_passwords(&misuse.text);
+    eprintln!("{program}: {text}\nTry \"{}\" for more information.", misuse.help(program));
     ExitCode::FAILURE
 }

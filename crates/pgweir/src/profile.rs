@@ -19,7 +19,7 @@ use ask::Monitor;
 use stacks::{Available, How, Sampled, Subject, Tool, What};
 
 use crate::cli::{Look, Looked};
-use crate::settings;
+use crate::{complain, settings};
 
 /// For each answer of PostgreSQL's.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -33,7 +33,7 @@ pub(crate) fn profile(looked: &Looked, look: &Look) -> ExitCode {
     match Source::of(looked).and_then(|source| source.sample(look)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("pgweir profile: {why}");
+            eprintln!("pgweir profile: {}", complain::without_passwords(&why));
             ExitCode::FAILURE
         }
     }

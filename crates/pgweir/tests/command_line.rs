@@ -1,5 +1,7 @@
 //! The built program from outside, as far as no PostgreSQL is needed: what it prints, and its exit status.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -149,6 +151,20 @@ fn check_and_import_refuse_what_the_start_refuses() {
         ("unix_socket_dir =\nlisten_addr =", "listen_addr: found nothing, expected an address"),
         ("user = no-such-user", "user: found \"no-such-user\", expected a user of this system"),
         (
+            "unix_socket_group = no-such-group",
+            "unix_socket_group: found \"no-such-group\" (there is no group no-such-group)",
+        ),
+        ("resolv_conf = /nonexistent/resolv.conf", "resolv_conf: found no usable file: /nonexistent/resolv.conf: "),
+        ("resolv_conf = /dev/null", "resolv_conf: found no usable file: /dev/null: "),
+        // TEST-NET-1 of RFC 5737.
+        ("listen_addr = 192.0.2.1", "listen_addr: found \"192.0.2.1:6432\" ("),
+        ("listen_addr = no-such-host.invalid", "listen_addr: found \"no-such-host.invalid\" ("),
+        ("http_listen = 192.0.2.1:9127", "http_listen: found \"192.0.2.1:9127\" ("),
+        (
+            "http_listen = 127.0.0.1:6432\nlisten_addr = *",
+            "http_listen: found \"127.0.0.1:6432\", expected another port than listen_port",
+        ),
+        (
             "client_tls_sslmode = require\nclient_tls_cert_file = /nonexistent/a\nclient_tls_key_file = /nonexistent/b",
             "client_tls_cert_file: found no usable file: cannot read \"/nonexistent/a\": No such file or directory",
         ),
@@ -171,6 +187,58 @@ fn check_and_import_refuse_what_the_start_refuses() {
             );
             assert!(stderr(&output).contains(words), "{command}: {}", stderr(&output));
         }
+    }
+}
+
+/// The process writes as the user of the file, whoever checks it.
+#[test]
+fn check_refuses_what_the_user_of_the_file_may_not_write() {
+    let sealed = std::env::temp_dir().join(format!("pgweir-{}-sealed", std::process::id()));
+    std::fs::create_dir_all(&sealed).expect("the directory for temporary files is writable");
+    let key = sealed.join("key");
+    std::fs::write(&key, "of nobody's").expect("the folder is ours");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o000)).expect("the file is ours");
+    std::fs::set_permissions(&sealed, Permissions::from_mode(0o555)).expect("the folder is ours");
+    // Root may write everywhere, and becomes another user.
+    let is_root = std::fs::metadata(&key).expect("it was just written").uid() == 0;
+    let user = if is_root { "user = nobody\n" } else { "" };
+    let folder = sealed.to_str().expect("we named it");
+    let settings = [
+        format!("logfile = {folder}/log"),
+        format!("pidfile = {folder}/pid"),
+        format!("unix_socket_dir = {folder}"),
+        format!(
+            "client_tls_sslmode = require\nclient_tls_key_file = {folder}/key\nclient_tls_cert_file = {folder}/key"
+        ),
+    ];
+    for (number, settings) in settings.iter().enumerate() {
+        let text = format!("[databases]\n* = host=127.0.0.1\n[pgbouncer]\n{user}{settings}\n");
+        let ini = Ini::new(&format!("sealed-{number}"), &text);
+        let output = run(&["check", ini.path()]);
+        assert_eq!(output.status.code(), Some(1), "{settings}");
+        assert!(stderr(&output).contains("Permission denied"), "{settings}: {}", stderr(&output));
+    }
+    std::fs::remove_dir_all(&sealed).expect("the folder is ours");
+}
+
+#[test]
+fn a_url_in_the_wrong_place_is_named_without_its_password() {
+    let url = "postgres://u:secret@h/db";
+    let wrong = "postgres:/u:secret@h/db";
+    for arguments in [
+        &["health", url][..],
+        &["dev", url],
+        &["check", url],
+        &["import", url],
+        &["doctor", wrong],
+        &["profile", wrong],
+        &[url],
+        &["a.ini", url],
+    ] {
+        let output = run(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        let told = stderr(&output) + &stdout(&output);
+        assert!(!told.contains("secret") && told.contains("…@h"), "{arguments:?}: {told}");
     }
 }
 
