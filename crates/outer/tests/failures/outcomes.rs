@@ -66,7 +66,7 @@ fn a_vanished_clients_pipeline_does_not_run() {
     let waited = begun.elapsed();
     println!("the next client was served after {:.3} s", waited.as_secs_f64());
     // It is 0.1 s on a machine that is not busy. Whatever waits for the statements themselves takes longer than this: they do not end.
-    assert!(waited < Duration::from_secs(10), "{waited:?}");
+    assert!(waited < Duration::from_secs(60), "{waited:?}");
     assert_eq!(stage.direct(waits), "1", "the statement that ran when its client vanished runs still");
     holder.query("select pg_advisory_unlock(7)").expect("it has it");
     eventually("its backend has ended", || {

@@ -174,7 +174,13 @@ fn if_the_second_of_three_processes_dies_the_first_ends_and_the_third_goes_on() 
     for client in &mut clients {
         assert_eq!(client.query("select 'a transaction'").expect("it ends first").value(), Some("a transaction"));
         let _ = client.query("commit").expect("as it should");
-        let gone = client.query("select 1").expect_err("the other process has its place");
+        // Until the first process has heard of it.
+        let mut gone = None;
+        eventually("the other process has its place", || {
+            gone = client.query("select 1").err();
+            gone.is_some()
+        });
+        let gone = gone.expect("it was waited for");
         assert!(gone.to_string().contains("57P01"), "{gone}");
     }
     assert_ends(first);
