@@ -76,10 +76,10 @@ pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>,
     false
 }
 
-/// No session sets it: another value is PostgreSQL's own, which was promoted.
+/// No session can set it: it changes when PostgreSQL is promoted.
 const IN_HOT_STANDBY: &[u8] = b"in_hot_standby";
 
-/// Clients that log in from now on are told it. The others hear it from their servers.
+/// The pool sends this value to clients that log in from now on. Clients that have logged in get it from their servers.
 #[cold]
 fn learn_promotion(answers: &mut Answers<'_>, status: &ParameterStatus<'_>) {
     let (server, pool) = (&*answers.server, &mut *answers.pool);

@@ -152,7 +152,7 @@ fn parse_of_a_taken_name(
 
 /// Whether the pooler may answer a Parse of a statement that the server has.
 fn is_sound(server: &Server, pool: &Pool) -> bool {
-    // Of a Sync it may not be known whether it is answered before this.
+    // The server may still owe a ReadyForQuery for a Sync before this, which the ledger cannot tell.
     if server.ledger.copying().may_hide_sync() && server.ledger.depth() > 0 {
         return false;
     }
@@ -314,7 +314,7 @@ pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     if names.passes && names.get(close.name).is_none() {
         return Ok(Renamed::No);
     }
-    // The pooler's answer comes in its turn, which is not known where a Sync may have no answer.
+    // The pooler's CloseComplete must not come before a ReadyForQuery that the server may still owe.
     let has_turn = requests.server.ledger.depth() == 0 || !requests.server.ledger.copying().may_hide_sync();
     if !has_turn || !names.remove(close.name) {
         requests.call_for_answers();

@@ -27,32 +27,21 @@ pub(crate) fn line(quiet: bool, level: &str, text: &str) {
     eprintln!("{now} [{}] {level} {}", std::process::id(), without_passwords(text));
 }
 
-/// A message without users and passwords of URLs in it, as `config` names them: a URL that was given where a file or an address belongs is named
-/// in what is said of it.
+/// Leaves out user and password of a URL that the message repeats, as `config::quoted` does: from the URL's slashes to the message's last `@`,
+/// since a password may contain any character. The slashes may be mistyped.
 pub(crate) fn without_passwords(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("postgres") {
-        let (before, url) = rest.split_at(at);
-        let end =
-            url.find(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'').unwrap_or(url.len());
-        let (url, behind) = url.split_at(end);
-        out.push_str(before);
-        out.push_str(&without_password(url));
-        rest = behind;
-    }
-    out + rest
-}
-
-/// `url` begins with the scheme; what separates it from the user may be wrong.
-fn without_password(url: &str) -> String {
-    let user = url
-        .find([':', '/'])
-        .map_or(url.len(), |end| end + url[end..].len() - url[end..].trim_start_matches([':', '/']).len());
-    let password = url[user..].find(':').map(|colon| user + colon + 1);
-    match (password, url.rfind('@')) {
-        (Some(password), Some(host)) if password < host => format!("{}…{}", &url[..user], &url[host..]),
-        _ => url.to_owned(),
+    let is_scheme =
+        |at: usize| !text[..at].ends_with(|before: char| before.is_alphanumeric() || "/._-".contains(before));
+    let Some((scheme, _)) = text.match_indices("postgres").find(|(at, _)| is_scheme(*at)) else {
+        return text.to_owned();
+    };
+    let behind = text[scheme..].trim_start_matches("postgres").trim_start_matches("ql");
+    let login = text.len() - behind.trim_start_matches([':', '/']).len();
+    match text.rfind('@') {
+        Some(host) if login < host && behind.starts_with([':', '/']) && text[login..host].contains(':') => {
+            format!("{}…{}", &text[..login], &text[host..])
+        }
+        _ => text.to_owned(),
     }
 }
 
@@ -121,14 +110,12 @@ mod tests {
             ("postgresql://u:se:cr/e@t@h:5432/db?x=1", "postgresql://…@h:5432/db?x=1"),
             ("postgres:/u:secret@h/db: no such file", "postgres:/…@h/db: no such file"),
             ("postgres//u:secret@h", "postgres//…@h"),
-            (
-                "could not load file \"postgres://u:secret@h\", nor 'postgres://v:other@i'",
-                "could not load file \"postgres://…@h\", nor 'postgres://…@i'",
-            ),
+            ("could not load file \"postgres://u:se cr\"et@h\": why", "could not load file \"postgres://…@h\": why"),
+            ("postgres://u:secret@h, postgres://v:other@i", "postgres://…@i"),
             ("postgres://u@h:5432/db", "postgres://u@h:5432/db"),
             ("postgres://h:5432/db", "postgres://h:5432/db"),
             ("could not find user 'postgres' to switch to", "could not find user 'postgres' to switch to"),
-            ("/home/postgres/a.ini: no such file", "/home/postgres/a.ini: no such file"),
+            ("/home/postgres/a.ini: found a:b@c", "/home/postgres/a.ini: found a:b@c"),
         ] {
             assert_eq!(without_passwords(text), expected, "{text}");
         }

@@ -29,7 +29,7 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
         }
         _ => {}
     }
-    // What another user may do is not known.
+    // This process cannot find out what another user may read and write.
     let is_judged = identity::is_root() || user.is_none_or(|user| user == identity::own_name());
     if let Err(words) = keyring::read(&global.tls)
         && (is_judged || !words.contains("Permission denied"))
@@ -77,7 +77,7 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     problems
 }
 
-/// Where is listened. `refuse` is called for what is not there.
+/// Checks listen_addr and http_listen, and calls `refuse` for each address that this machine does not have.
 fn addresses(config: &Config, mut refuse: impl FnMut(Key, &str, &str)) {
     let global = &config.pooling.global;
     let listening = engine::probe(&global.listening.listen_addr, global.listening.listen_port);

@@ -190,7 +190,7 @@ fn check_and_import_refuse_what_the_start_refuses() {
     }
 }
 
-/// The process writes as the user of the file, whoever checks it.
+/// The rights of the file's user count, also when root checks the file.
 #[test]
 fn check_refuses_what_the_user_of_the_file_may_not_write() {
     let sealed = std::env::temp_dir().join(format!("pgweir-{}-sealed", std::process::id()));

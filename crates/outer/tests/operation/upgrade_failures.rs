@@ -174,7 +174,7 @@ fn if_the_second_of_three_processes_dies_the_first_ends_and_the_third_goes_on() 
     for client in &mut clients {
         assert_eq!(client.query("select 'a transaction'").expect("it ends first").value(), Some("a transaction"));
         let _ = client.query("commit").expect("as it should");
-        // Until the first process has heard of it.
+        // The first process serves until it has noticed that the second is gone.
         let mut gone = None;
         eventually("the other process has its place", || {
             gone = client.query("select 1").err();

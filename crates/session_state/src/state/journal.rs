@@ -33,7 +33,7 @@ pub struct Journal {
     /// Of those settings, and those of its servers' base, by name, what has been reset: the server has the values of its login, if
     /// that was not taken back.
     reverted: BTreeSet<Box<[u8]>>,
-    /// What has been reset and then set by SET LOCAL in the transaction that is open, so that it can be set again only behind that.
+    /// Settings that the open transaction has reset and then set by SET LOCAL. They are restored when it ends.
     overlaid: BTreeSet<Box<[u8]>>,
     /// What was set again in the transaction that is open: its rollback takes that back, and not the reset, which may be older.
     restored: BTreeSet<Box<[u8]>>,
@@ -48,7 +48,7 @@ pub struct Journal {
     lost: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
-    /// Code has run that may commit, and with it what stands before it in its batch.
+    /// A DO or CALL was sent since the last commit or rollback. A COMMIT in it also commits the statements before it in its batch.
     ran_procedure: bool,
     /// A transaction block has failed, and has not ended nor gone back to a savepoint.
     in_failed_block: bool,
@@ -94,7 +94,7 @@ impl Journal {
         base.loses_more(change)
     }
 
-    /// SET LOCAL: to set this again for the session would end it.
+    /// SET LOCAL has set this. SET SESSION would end the local value, so the setting is not restored yet.
     pub(crate) fn set_locally(&mut self, name: &[u8]) {
         self.overlaid.extend(self.reverted.take(name));
     }
@@ -232,7 +232,7 @@ impl Journal {
         (self.dropped, self.has_forgotten_role) = (false, false);
     }
 
-    /// A DO or a CALL is sent. Its COMMIT commits what stands before it in its batch, and an error behind that does not take it back.
+    /// A DO or CALL is sent. A COMMIT in it also commits the statements before it in its batch, and a later error does not undo them.
     //= pg18 plpgsql-transactions
     pub(crate) fn runs_procedure(&mut self) {
         self.ran_procedure = true;

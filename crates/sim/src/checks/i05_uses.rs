@@ -1,5 +1,5 @@
-//! I5: a server is given to sessions `server_max_uses` times at most, on all workers together. Seen is what stands after a
-//! round: a server that was given twice within one counts once.
+//! I5: a server is given to sessions `server_max_uses` times at most, on all workers together. The check
+//! looks after each round, so it counts two uses within one round as one.
 
 use std::collections::BTreeMap;
 

@@ -97,7 +97,7 @@ pub(crate) fn place(
         if deadline_ms == 0 || !deadlines::is_too_late(tables, limiters, step, waiter) {
             break (waiter, wait_for);
         }
-        // The late one may have waited longest of all workers' sessions, and the one behind it not.
+        // The late session may have been the oldest of all workers; the next one here may be younger than another worker's.
         if tables.pools.get(id)?.exchange.homes > 1 && is_taken(tables, step, id, server_id) {
             return None;
         }
