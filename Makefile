@@ -42,7 +42,7 @@ help:
 	@echo '                 one of these'
 	@echo '  make check-monitoring  alert rules and dashboard, by promtool and by a Prometheus that scrapes pgweir under load (ARGS=--quick: promtool only)'
 
-# Whoever waits for the first build sees how far it is, also where the output is no terminal.
+# The first build shows how far it is, also where the output is no terminal.
 run: export CARGO_TERM_PROGRESS_WHEN := always
 run: export CARGO_TERM_PROGRESS_WIDTH := 100
 run: build
