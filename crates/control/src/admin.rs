@@ -96,7 +96,7 @@ shows! {
         DnsZones "DNS_ZONES" Nothing Some(show_dns::zones);
         State "STATE" Nothing Some(show_state::table);
         /// Not in PgBouncer: pgweir's version, and what it has lost.
-        Pgweir "PGWEIR" Nothing Some(show_pgweir::table);
+        Pgweir "PGWEIR" Pools Some(show_pgweir::table);
         /// Not in PgBouncer: one row for each worker.
         Workers "WORKERS" Pools Some(show_workers::table);
     ]

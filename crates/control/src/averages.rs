@@ -112,7 +112,6 @@ pub struct Rates {
     pub client_parses: u64,
     pub server_parses: u64,
     pub binds: u64,
-    pub logins: u64,
 }
 
 impl Rates {
@@ -131,7 +130,6 @@ impl Rates {
             client_parses: a_second(gained.client_parses),
             server_parses: a_second(gained.server_parses),
             binds: a_second(gained.binds),
-            logins: a_second(gained.logins),
         }
     }
 

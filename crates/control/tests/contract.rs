@@ -14,7 +14,7 @@ const SOCKET: &str = "type:t user:t database:t replication:t state:t addr:t port
 const BUFFERS: &str = "recv_pos:i pkt_pos:i pkt_remain:i send_pos:i send_remain:i pkt_avail:i send_avail:i";
 
 /// In the order of SHOW STATS: the name behind `total_`, and the one behind `avg_`.
-const COUNTED: [(&str, &str); 12] = [
+const COUNTED: [(&str, &str); 11] = [
     ("server_assignment_count", "server_assignment_count"),
     ("xact_count", "xact_count"),
     ("query_count", "query_count"),
@@ -26,7 +26,6 @@ const COUNTED: [(&str, &str); 12] = [
     ("client_parse_count", "client_parse_count"),
     ("server_parse_count", "server_parse_count"),
     ("bind_count", "bind_count"),
-    ("client_login_count", "client_login_count"),
 ];
 
 /// Every table of PgBouncer's: t text, i int4, b int8, n numeric, a bytea.

@@ -20,7 +20,6 @@ const COLUMNS: &[Column] = &[
     numeric("total_client_parse_count"),
     numeric("total_server_parse_count"),
     numeric("total_bind_count"),
-    numeric("total_client_login_count"),
     numeric("avg_server_assignment_count"),
     numeric("avg_xact_count"),
     numeric("avg_query_count"),
@@ -32,7 +31,6 @@ const COLUMNS: &[Column] = &[
     numeric("avg_client_parse_count"),
     numeric("avg_server_parse_count"),
     numeric("avg_bind_count"),
-    numeric("avg_client_login_count"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
@@ -47,7 +45,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 }
 
 /// In the order in which all four statistics have them.
-pub(super) fn total_values(totals: &Totals) -> [Value; 12] {
+pub(super) fn total_values(totals: &Totals) -> [Value; 11] {
     [
         totals.server_assignments,
         totals.transactions,
@@ -60,13 +58,12 @@ pub(super) fn total_values(totals: &Totals) -> [Value; 12] {
         totals.client_parses,
         totals.server_parses,
         totals.binds,
-        totals.logins,
     ]
     .map(big)
 }
 
 /// In the same order.
-pub(super) fn average_values(rates: &Rates) -> [Value; 12] {
+pub(super) fn average_values(rates: &Rates) -> [Value; 11] {
     [
         rates.server_assignments,
         rates.transactions,
@@ -79,7 +76,6 @@ pub(super) fn average_values(rates: &Rates) -> [Value; 12] {
         rates.client_parses,
         rates.server_parses,
         rates.binds,
-        rates.logins,
     ]
     .map(big)
 }

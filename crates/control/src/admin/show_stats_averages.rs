@@ -20,7 +20,6 @@ const COLUMNS: &[Column] = &[
     numeric("avg_client_parse_count"),
     numeric("avg_server_parse_count"),
     numeric("avg_bind_count"),
-    numeric("avg_client_login_count"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {

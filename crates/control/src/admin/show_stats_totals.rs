@@ -19,7 +19,6 @@ const COLUMNS: &[Column] = &[
     numeric("client_parse_count"),
     numeric("server_parse_count"),
     numeric("bind_count"),
-    numeric("client_login_count"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {

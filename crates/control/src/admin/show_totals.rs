@@ -10,7 +10,7 @@ use crate::table::{Column, Table, numeric, text, words};
 
 const COLUMNS: &[Column] = &[text("name"), numeric("value")];
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 11] = [
     "server_assignment_count",
     "xact_count",
     "query_count",
@@ -22,7 +22,6 @@ const NAMES: [&str; 12] = [
     "ps_client_parse_count",
     "ps_server_parse_count",
     "ps_bind_count",
-    "client_login_count",
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {

@@ -257,3 +257,76 @@ fn pgbouncer_exporter() {
     drop(clients);
     stage.assert_healthy();
 }
+
+/// Of SHOW CLIENTS and SERVERS, as a table of PostgreSQL would declare them.
+const SOCKET: &str = "type text, \"user\" text, database text, replication text, state text, addr text, port int, local_addr text, local_port int, \
+    connect_time timestamptz, request_time timestamptz, wait int, wait_us int, close_needed int, ptr text, link text, remote_pid int, tls text, \
+    application_name text, prepared_statements int, id int";
+const BUFFERS: &str =
+    "recv_pos int, pkt_pos int, pkt_remain int, send_pos int, send_remain int, pkt_avail int, send_avail int";
+/// Of SHOW STATS, behind `total_` and `avg_`.
+const COUNTED: [(&str, &str); 11] = [
+    ("server_assignment_count", "server_assignment_count"),
+    ("xact_count", "xact_count"),
+    ("query_count", "query_count"),
+    ("received", "recv"),
+    ("sent", "sent"),
+    ("xact_time", "xact_time"),
+    ("query_time", "query_time"),
+    ("wait_time", "wait_time"),
+    ("client_parse_count", "client_parse_count"),
+    ("server_parse_count", "server_parse_count"),
+    ("bind_count", "bind_count"),
+];
+
+/// The tables that pgbouncer_fdw reads, by dblink, each with the columns that it declares for PgBouncer 1.25. A column more or less, or a value that
+/// its type does not take, is an error there.
+#[test]
+fn dblink_reads_tables_whose_columns_are_declared() {
+    let stage = scene();
+    let totals = COUNTED.iter().map(|(name, _)| format!("total_{name} bigint"));
+    let averages = COUNTED.iter().map(|(_, name)| format!("avg_{name} bigint"));
+    let stats = totals.chain(averages).collect::<Vec<_>>().join(", ");
+    let declared = [
+        ("version", "version text".to_owned()),
+        ("clients", SOCKET.to_owned()),
+        ("servers", SOCKET.to_owned()),
+        ("sockets", format!("{SOCKET}, {BUFFERS}")),
+        (
+            "databases",
+            "name text, host text, port int, database text, force_user text, pool_size int, min_pool_size int, reserve_pool_size int, \
+             server_lifetime int, pool_mode text, load_balance_hosts text, max_connections int, current_connections int, \
+             max_client_connections int, current_client_connections int, paused int, disabled int"
+                .to_owned(),
+        ),
+        (
+            "pools",
+            "database text, \"user\" text, cl_active int, cl_waiting int, cl_active_cancel_req int, cl_waiting_cancel_req int, sv_active int, \
+             sv_active_cancel int, sv_being_canceled int, sv_idle int, sv_used int, sv_tested int, sv_login int, maxwait int, maxwait_us int, \
+             pool_mode text, load_balance_hosts text"
+                .to_owned(),
+        ),
+        (
+            "users",
+            "name text, pool_size text, reserve_pool_size text, pool_mode text, max_user_connections int, current_connections int, \
+             max_user_client_connections int, current_client_connections int"
+                .to_owned(),
+        ),
+        ("lists", "list text, items int".to_owned()),
+        ("config", "key text, value text, \"default\" text, changeable boolean".to_owned()),
+        ("stats", format!("database text, {stats}")),
+        ("dns_hosts", "hostname text, ttl bigint, addrs text".to_owned()),
+        ("dns_zones", "zonename text, serial text, count int".to_owned()),
+    ];
+    drop(stage.direct("create extension dblink"));
+    let target = format!(
+        "host=127.0.0.1 port={} dbname=pgbouncer user=postgres password={}",
+        stage.pooler.port,
+        stage.cluster.password()
+    );
+    for (table, columns) in declared {
+        let sql = format!("select count(*) from dblink('{target}', 'show {table}') as shown ({columns})");
+        let rows: u64 = stage.direct(&sql).parse().expect("a number");
+        assert_eq!(rows > 0, !table.starts_with("dns_"), "{table}: {rows} rows");
+    }
+}

@@ -55,7 +55,7 @@ fn who_fails_to_log_in_is_counted_nowhere() {
     let startup = account.startup();
     let mut console = Client::connect(stage.pooler.address()).expect("it listens");
     console.log_in(&startup, &mut Login::new(&Arc::new(account))).expect("an administrator");
-    let before = number(&mut console, "totals", &[("name", "total_client_login_count")], "value");
+    let before = number(&mut console, "pgweir", &[("key", "logins")], "value");
     for user in ["postgres", "nobody"] {
         let account = Account::new(user, Some("wrong"), "postgres", "test");
         let startup = account.startup();
@@ -71,22 +71,25 @@ fn who_fails_to_log_in_is_counted_nowhere() {
         1,
         "the console's"
     );
-    assert_eq!(number(&mut console, "totals", &[("name", "total_client_login_count")], "value"), before);
+    assert_eq!(number(&mut console, "pgweir", &[("key", "logins")], "value"), before);
 }
 
 #[test]
 fn a_console_connection_is_one_query_and_one_transaction() {
     let stage = Stage::set(&Wishes::default());
     let mut console = console(&stage);
-    let total = |console: &mut Client, name: &str| number(console, "totals", &[("name", name)], "value");
-    let names = ["total_query_count", "total_xact_count", "total_client_login_count"];
-    let before = names.map(|name| total(&mut console, name));
+    let counts = |console: &mut Client| {
+        let total = |console: &mut Client, name: &str| number(console, "totals", &[("name", name)], "value");
+        let [queries, transactions] = ["total_query_count", "total_xact_count"].map(|name| total(console, name));
+        [queries, transactions, number(console, "pgweir", &[("key", "logins")], "value")]
+    };
+    let before = counts(&mut console);
     let mut others: Vec<Client> = (0..3).map(|_| self::console(&stage)).collect();
     for other in &mut others {
         other.query("show version").expect("answered");
         other.query("show state").expect("answered");
     }
-    let after = names.map(|name| total(&mut console, name));
+    let after = counts(&mut console);
     let grown: Vec<i64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
     assert_eq!(grown, [3, 3, 3]);
 }
