@@ -80,6 +80,7 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
     attribution::parsed(requests, name);
     listening::note_notify(requests, reading, text);
     let is_followed = requests.session.tracker.is_some() || reading.is_active();
+    remedies::run_without_strangers(requests, reading, text.unwrap_or_default());
     let kept = is_followed && is_mapped && !reading.is_plain();
     let marked = kept
         .then(|| texts::marked(requests.server, requests.session, requests.caches, text.unwrap_or_default(), reading));

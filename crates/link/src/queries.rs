@@ -1,7 +1,7 @@
 //! A client's Query and FunctionCall.
 
 use connections::server::Expect;
-use session_state::state::{Effects, Pins, Reading, Remedy, TEMP_BUFFERS};
+use session_state::state::{Effects, Pins, Reading, TEMP_BUFFERS};
 use session_state::tracker::Split;
 use wire::HEADER_LEN;
 use wire::frontend::Query;
@@ -74,16 +74,16 @@ pub(crate) fn query_followed(
         return false;
     }
     listening::bring_channels(requests, reading);
-    let mut remedy = Remedy::new();
+    let mut remedy = remedies::end_strangers(requests, reading, bytes);
     if reading.names_statements() {
         let Some(brought) = remedies::remedy(requests, reading, &effects, bytes) else {
             splitting::is_prepared_for(requests);
             return false;
         };
-        remedy = brought;
+        remedy.extend(brought);
     }
     listening::note_notify(requests, reading, text);
-    if (discards || texts::sequences(requests, reading, bytes)) && !requests.discard_apart() {
+    if (discards || texts::sequences(requests, reading, bytes)) && !requests.run_apart(DISCARD_SEQUENCES) {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
     announcing::defined(requests.session);

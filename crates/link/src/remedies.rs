@@ -7,7 +7,7 @@ use connections::server::{Expect, Server};
 use session_state::prepared;
 use session_state::prepared::Statement;
 use session_state::state::{Effect, Effects, OnServer, Reading, Remedy};
-use session_state::tracker::{Marked, Seen};
+use session_state::tracker::{Marked, Seen, SqlStatements};
 use wire::backend::Status;
 
 use crate::caches::Caches;
@@ -31,9 +31,47 @@ pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement)
 pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>) -> bool {
     // It needs nothing.
     let Some(marked) = marked.filter(|marked| marked.reading.names_statements()) else { return true };
+    run_without_strangers(requests, marked.reading, &marked.text);
     let Some(remedy) = remedy(requests, marked.reading, &marked.effects, &marked.text) else { return false };
     requests.run_prelude(&remedy);
     true
+}
+
+/// A text that runs texts which nobody has read must not find what other sessions have prepared, whatever its name. Between two batches each of
+/// these is deallocated by a Query of its own, since VACUUM, and COMMIT in code, cannot run in a batch with others. Returns what is to be run within a transaction block.
+pub(crate) fn end_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> Remedy {
+    if requests.server.kept.on_server.is_empty()
+        || !requests.follows()
+        || !reading.runs_unread(text, &requests.pool.names.known)
+    {
+        return Remedy::new();
+    }
+    let names = requests.session.statements.names.as_deref();
+    let statements = requests.session.tracker.as_ref().map(|tracker| &tracker.statements);
+    let strangers = statements.unwrap_or(&SqlStatements::default()).strangers(names, &requests.server.kept.on_server);
+    if requests.is_between_batches() {
+        for name in strangers {
+            let text = requests.server.kept.on_server.deallocate(&name);
+            requests.run_apart(&text);
+        }
+        return Remedy::new();
+    }
+    // In a batch that has begun they stay.
+    if requests.server.transaction.status != Status::InTransaction {
+        return Remedy::new();
+    }
+    let ended = unless_unsafe(requests.server, |on_server| {
+        let mut remedy = Remedy::new();
+        strangers.iter().for_each(|name| on_server.end(name, &mut remedy));
+        remedy
+    });
+    ended.unwrap_or_default()
+}
+
+/// As [`end_strangers`], before a Parse or a Bind.
+pub(crate) fn run_without_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) {
+    let ended = end_strangers(requests, reading, text);
+    requests.run_prelude(&ended);
 }
 
 /// A protocol message names a statement of SQL's PREPARE: brings it to the server. False: it waits for answers under

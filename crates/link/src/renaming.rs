@@ -82,8 +82,10 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         requests.answer_fakes();
         return Ok(Renamed::Yes);
     }
-    // Behind the Parse, the server could not be given the session's channels any more.
-    listening::bring_channels(requests, statement.reading(&requests.pool.names.known));
+    // Behind the Parse, the server could not be given the session's channels any more, nor be rid of other sessions' statements.
+    let reading = statement.reading(&requests.pool.names.known);
+    listening::bring_channels(requests, reading);
+    remedies::run_without_strangers(requests, reading, statement.query());
     server_statements::make_way(requests, &statement, known);
     requests.server.statements.prepared.add(statement.id);
     requests.sent(Expect::Parse(Some(statement.id)));

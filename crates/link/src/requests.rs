@@ -82,18 +82,21 @@ impl Requests<'_> {
         }
     }
 
-    /// Sends DISCARD SEQUENCES as a Query of its own between two batches. VACUUM and CREATE INDEX CONCURRENTLY cannot
-    /// run in a batch with others, and a word in them may look like a use of sequences. False: it is not between two
-    /// batches.
-    pub(crate) fn discard_apart(&mut self) -> bool {
+    /// The server is in no transaction, and has all of the batches that it was sent.
+    pub(crate) fn is_between_batches(&self) -> bool {
         let ledger = &self.server.ledger;
-        let between =
-            self.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open();
+        self.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open()
+    }
+
+    /// Sends a statement as a Query of its own between two batches. VACUUM, CREATE INDEX CONCURRENTLY, and COMMIT in code cannot
+    /// run in a batch with others. False: it is not between two batches.
+    pub(crate) fn run_apart(&mut self, text: &[u8]) -> bool {
+        let between = self.is_between_batches();
         if between {
             self.stream.flush(self.server_id, self.actions);
             self.server.ledger.sent(Answerer::Restore, Expect::Query);
             self.server.statements.unnamed = session_state::unnamed::NONE;
-            self.actions.send_new(self.server_id, |out| Query { text: DISCARD_SEQUENCES }.encode(out));
+            self.actions.send_new(self.server_id, |out| Query { text }.encode(out));
         }
         between
     }

@@ -267,7 +267,9 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         return false;
     }
     let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
-    if answers.server.ledger.owner() == Some(Answerer::Prelude) && fields.sqlstate().is_some_and(misnames) {
+    let is_of_pooler = matches!(answers.server.ledger.owner(), Some(Answerer::Prelude | Answerer::Restore));
+    let is_misnamed = is_of_pooler && fields.sqlstate().is_some_and(misnames);
+    if is_misnamed {
         // It has other prepared statements than the pooler believes.
         answers.server.kept.on_server.clear();
     }
@@ -289,6 +291,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
         }
+        // What was to be deallocated is not there.
+        Some(Answerer::Restore) if is_misnamed => false,
         Some(Answerer::Replay | Answerer::Restore) => {
             answers.findings.words().replay_error = Some(body.to_vec());
             answers.server.kept.owners.refused();

@@ -40,6 +40,7 @@ pub use naming::Seen;
 pub use places::{Circumstances, Places};
 pub use portals::Marked;
 pub use split::Split;
+pub use sql_statements::SqlStatements;
 
 use std::sync::Arc;
 
@@ -61,7 +62,6 @@ use notifications::Notifications;
 use pinning::Pinning;
 use portals::Portals;
 use restarting::Restarting;
-use sql_statements::SqlStatements;
 use under_way::UnderWay;
 use unseen::Unseen;
 

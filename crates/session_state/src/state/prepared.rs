@@ -51,6 +51,25 @@ impl OnServer {
         self.texts.contains_key(name)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    pub(crate) fn has_as(&self, name: &[u8], is_it: impl Fn(&Arc<[u8]>) -> bool) -> bool {
+        self.texts.get(name).is_some_and(is_it)
+    }
+
+    /// As [`OnServer::bring`], of a name that the session does not have.
+    pub fn end(&mut self, name: &[u8], remedy: &mut Remedy) {
+        self.replace(name, None, remedy);
+    }
+
+    /// Forgets a name that is being deallocated, and returns the statement for that.
+    pub fn deallocate(&mut self, name: &[u8]) -> Vec<u8> {
+        self.remove(name);
+        deallocate(name)
+    }
+
     /// Whether it hangs on answers under way what there is.
     pub fn is_changing(&self) -> bool {
         !self.under_way.is_empty()

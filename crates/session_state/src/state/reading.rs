@@ -157,6 +157,16 @@ impl Reading {
         self.marks.any(Marks::BLOCK) || self.side_effects.any(SideEffects::DYNAMIC | SideEffects::UNKNOWN)
     }
 
+    /// It runs texts that nobody has read, or code that cannot be read. `text`: its own.
+    pub fn runs_unread(self, text: &[u8], known: &Known) -> bool {
+        let block = if self.marks.any(Marks::BLOCK) {
+            known.side_effects_of_block(text).side_effects
+        } else {
+            SideEffects::NONE
+        };
+        (self.side_effects | block).any(SideEffects::DYNAMIC | SideEffects::UNKNOWN)
+    }
+
     /// Its columns are those of a statement that it names.
     pub fn executes(self) -> bool {
         self.marks.any(Marks::EXECUTE)

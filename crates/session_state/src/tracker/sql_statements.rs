@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use units::limits;
 
+use crate::prepared::StatementNames;
 use crate::state::effects::{SqlPrepare, SqlStatement};
 use crate::state::prepared::{OnServer, Remedy};
 
@@ -49,6 +50,18 @@ impl SqlStatements {
         for name in strangers.chain(self.by_name.keys().map(|name| &**name)).filter(|name| is_seen(name)) {
             self.bring(name, on_server, remedy);
         }
+    }
+
+    /// The names of the statements that other sessions have prepared on a server.
+    pub fn strangers(&self, names: Option<&StatementNames>, on_server: &OnServer) -> Vec<Box<[u8]>> {
+        let is_strange = |name: &&[u8]| {
+            let of_protocol = names.filter(|_| !self.has(name)).and_then(|names| names.in_sql(name));
+            !match of_protocol {
+                Some((_, text)) => on_server.has_as(name, |found| found == text),
+                None => self.text(name).is_some_and(|own| on_server.has_as(name, |it| Arc::ptr_eq(it, own))),
+            }
+        };
+        on_server.names().filter(is_strange).map(Box::from).collect()
     }
 
     /// A name stands for this now. False: it is not kept, nor what it stood for.
@@ -119,6 +132,19 @@ mod tests {
         let remedy: Vec<_> = remedy.iter().map(|text| String::from_utf8_lossy(text)).collect();
         assert_eq!(remedy, [r#"DEALLOCATE "seen""#, "x", r#"DEALLOCATE "strange""#]);
         assert!(on_server.has(b"seen") && !on_server.has(b"strange") && !on_server.has(b"unseen"));
+    }
+
+    #[test]
+    fn strangers_are_names_that_the_session_does_not_have_as_they_are_there() {
+        let (mut statements, mut on_server) = (SqlStatements::default(), OnServer::default());
+        assert!(statements.keep(kept("own", 1)) && statements.keep(kept("both", 1)));
+        let strange: Arc<[u8]> = (*b"x").into();
+        let own = statements.text(b"own").cloned().expect("it was kept");
+        on_server.insert(b"own", own);
+        on_server.insert(b"both", Arc::clone(&strange));
+        on_server.insert(b"strange", strange);
+        let strangers = statements.strangers(None, &on_server);
+        assert_eq!(strangers, [Box::from(&b"both"[..]), Box::from(&b"strange"[..])], "an equal text is another's, too");
     }
 
     #[test]
