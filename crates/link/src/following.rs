@@ -219,7 +219,11 @@ pub(crate) fn bind_followed(
             marked => marked,
         };
         let (awaited, _) = requests.server.ledger.owing();
-        requests.session.tracker.get_or_insert_default().bind(names.portal, marked, awaited);
+        let tracker = requests.session.tracker.get_or_insert_default();
+        if marked.as_ref().is_some_and(|marked| marked.reading.sets_by_function()) {
+            tracker.unseen.note_values(after_names);
+        }
+        tracker.bind(names.portal, marked, awaited);
     }
     true
 }

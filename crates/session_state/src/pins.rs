@@ -135,7 +135,7 @@ struct Sums {
 const SUMS: Sums = sums();
 
 const fn sums() -> Sums {
-    let (mut checkable, mut lasting, mut checked) = (0, 0, SideEffects::NONE);
+    let (mut checkable, mut lasting, mut checked) = (0, 0, SideEffects::RESETS);
     let (mut said, mut tagged, mut index) = (Marks::NONE, Marks::NONE, 0);
     while index < KINDS.len() {
         let kind = &KINDS[index];

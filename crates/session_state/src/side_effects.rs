@@ -65,6 +65,8 @@ side_effects! {
     WRITES = 20;
     /// Runs NOTIFY. This is no session state; the notification gets the process id of the client that ran the statement.
     NOTIFIES = 21;
+    /// Resets settings with a dot in their names, besides SETTINGS: PostgreSQL does not list which were set.
+    RESETS = 22;
 }
 
 impl SideEffects {
@@ -82,6 +84,7 @@ impl SideEffects {
     /// Those that leave nothing, or nothing that pins a session at once.
     pub(crate) const UNKEPT: SideEffects = SideEffects(
         SideEffects::SEQUENCE.0
+            | SideEffects::RESETS.0
             | SideEffects::CURRVAL.0
             | SideEffects::BACKEND_PID.0
             | SideEffects::STATE_READ.0

@@ -214,6 +214,9 @@ impl Tracker {
         }
         self.pinning.suspect(pins);
         self.unseen.note(text);
+        if side_effects.any(SideEffects::RESETS) {
+            self.unseen.note_resets();
+        }
         self.unseen.used_temporary |= reading.marks.any(Marks::TEMPORARY) || side_effects.any(SideEffects::TEMPORARY);
         self.unseen.makes_temporary |=
             reading.marks.any(Marks::TEMPORARY) || reading.side_effects.any(SideEffects::TEMPORARY);
@@ -492,7 +495,7 @@ impl Tracker {
             state.forget_listed();
         }
         let mut reset = checked.reset(self.journal.first(), self.state(), self.unseen.asked_reset());
-        if self.unseen.has_reset_role(self.journal.first(), self.state(), &checked.named) {
+        if self.unseen.has_reset_role(self.journal.first(), self.state(), circumstances.base, &checked.named) {
             reset.push(b"role"[..].into());
         }
         // The check has found the role of the login, unless the session has taken one since the reset: the server gets its base again, so the session

@@ -182,7 +182,7 @@ fn code_that_resets_brings_back_what_a_session_began_with() {
     let pooler = pooler(&stage, "postgres", Some(CONNECT_QUERY), TRANSPARENT);
     let begun = ["app_ro", "app", "7", "Asia/Tokyo", "4MB", "1min"];
     let (mut one, mut other) = (login(&pooler), login(&pooler));
-    for name in ["search_path", "app.tenant", "timezone", "statement_timeout"] {
+    for name in ["search_path", "app.tenant", "timezone", "statement_timeout", "role"] {
         for code in [
             format!("do $$begin reset {name}; end$$"),
             format!("do $$begin execute 'reset {name}'; end$$"),

@@ -112,6 +112,10 @@ impl Body {
             let mut calls = 0;
             for call in statement.set_config_calls(text) {
                 calls += 1;
+                let is_dotted = call.name.is_none_or(|name| name.contains(&b'.'));
+                if call.is_reset && is_dotted && call.local != Some(true) {
+                    self.side_effects |= SideEffects::RESETS;
+                }
                 match call.name {
                     _ if call.local == Some(true) => {}
                     Some(name) => self.setting(name),
@@ -151,6 +155,9 @@ impl Body {
         self.side_effects |= match *word {
             "create" | "alter" | "import" => walk.definition(at),
             "set" => return self.set(walk, at + 1),
+            "reset" if walk.byte(at + 2) == Some(b'.') || walk.is(at + 1, "all") => {
+                SideEffects::SETTINGS | SideEffects::RESETS
+            }
             "reset" => SideEffects::SETTINGS,
             "listen" | "unlisten" => SideEffects::LISTEN,
             "notify" => SideEffects::NOTIFIES,
@@ -199,6 +206,9 @@ impl Body {
         at += usize::from(walk.is(at, "session"));
         self.side_effects |= SideEffects::SETTINGS;
         let is_value = |at: usize| walk.byte(at) == Some(b'=') || walk.is(at, "to") || walk.is(at, "from");
+        if walk.byte(at + 1) == Some(b'.') && is_value(at + 3) && walk.is(at + 4, "default") {
+            self.side_effects |= SideEffects::RESETS;
+        }
         if OTHER_FORMS.iter().any(|word| walk.is(at, word)) || is_value(at + 1) {
             return false;
         }

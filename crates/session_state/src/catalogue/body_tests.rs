@@ -45,7 +45,12 @@ fn statements_that_change_the_session() {
     check(&[
         ("begin set work_mem = '1MB'; end", SideEffects::SETTINGS),
         ("BEGIN IF a THEN SET SESSION work_mem TO 1; END IF; END", SideEffects::SETTINGS),
-        ("begin reset all; end", SideEffects::SETTINGS),
+        ("begin reset all; end", SideEffects::SETTINGS | SideEffects::RESETS),
+        ("begin set app.x to default; end", SideEffects::SETTINGS | SideEffects::RESETS),
+        ("begin set work_mem = default; reset work_mem; end", SideEffects::SETTINGS),
+        ("begin reset app.x; end", SideEffects::SETTINGS | SideEffects::RESETS),
+        ("begin perform set_config('app.x', null, true); end", SideEffects::NONE),
+        ("begin perform set_config('app.x', null, false); end", SideEffects::SETTINGS | SideEffects::RESETS),
         ("begin set role x; end", SideEffects::SETTINGS),
         ("begin loop set session authorization x; end loop; end", SideEffects::SETTINGS),
         ("begin set time zone 'UTC'; end", SideEffects::SETTINGS),

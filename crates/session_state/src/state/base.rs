@@ -201,7 +201,7 @@ impl Base {
     }
 
     /// Its sessions begin with a role.
-    pub(super) fn has_role(&self) -> bool {
+    pub(crate) fn has_role(&self) -> bool {
         self.identity().role.is_some() && !self.ends_role()
     }
 

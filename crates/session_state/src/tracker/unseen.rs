@@ -1,8 +1,8 @@
 //! What texts that run code have done, or may have done, that no effect of theirs tells.
 
 use crate::own_changes::OwnChanges;
-use crate::state::State;
 use crate::state::check::Pair;
+use crate::state::{Base, State};
 
 /// Words of such texts, by which it may be told what they have done. What the functions say that they call is not known.
 #[derive(Copy, Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -42,10 +42,20 @@ pub(super) fn has_word(text: &[u8], word: &[u8]) -> bool {
 }
 
 impl Unseen {
+    /// The values of a call of set_config are about to be sent.
+    pub fn note_values(&mut self, values: &[u8]) {
+        self.said.none |= has_word(values, b"none");
+    }
+
     /// A text is about to be sent that may leave something on its server.
     pub(super) fn note(&mut self, text: &[u8]) {
         self.said.none |= has_word(text, b"none");
         self.said.reset |= has_word(text, b"reset");
+    }
+
+    /// The text calls code that resets settings.
+    pub(super) fn note_resets(&mut self) {
+        self.said.reset = true;
     }
 
     /// The session has reset something. `loses_base`: no name brings it back, so the server is reset before another session has it.
@@ -98,13 +108,19 @@ impl Unseen {
         std::mem::take(&mut self.checked_parameters)
     }
 
-    /// Whether code has run RESET ROLE, in a session that began with a role. A text that says NONE may have run SET ROLE NONE, and one that
-    /// has changed whose session it is has ended the role. A function is taken to have reset it: so its session has no more rights than before.
-    pub(super) fn has_reset_role(&self, first: &State, now: &State, named: &[Pair]) -> bool {
+    /// Whether code has run RESET ROLE, in a session that began with a role, by its startup packet or by its server's `base`. A text that says NONE may have run
+    /// SET ROLE NONE, and one that has changed whose session it is has ended the role. A function is taken to have reset it: so its session has no more
+    /// rights than before.
+    pub(super) fn has_reset_role(&self, first: &State, now: &State, base: &Base, named: &[Pair]) -> bool {
         let value = |name: &[u8]| named.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_slice());
         let is_anothers = value(b"session_authorization").is_some_and(|value| !value.is_empty());
         let has_none = value(b"role").is_some_and(<[u8]>::is_empty);
-        first.has_role() && now.has_role() && !self.asked.none && has_none && (!is_anothers || now.has_authorization())
+        let had_role = match first.has_role() {
+            true => now.has_role(),
+            false => base.has_role() && !now.has_authorization(),
+        };
+        let had_none = now.is_set_to_nothing(b"role");
+        had_role && !had_none && !self.asked.none && has_none && (!is_anothers || now.has_authorization())
     }
 }
 
