@@ -9,13 +9,13 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
+use connections::server::{Answerer, Expect, RightsSince, Server};
 use machine::Step;
 use session_state::parameters::Tracked;
-use session_state::state::{Pins, State};
+use session_state::state::{Pins, needs_rights};
 use session_state::tracker::{Circumstances, Settled, Tracker};
 use settings::Fidelity;
-use units::ConnId;
+use units::{ConnId, Serial};
 use wire::frontend::Query;
 
 use crate::answers::Answers;
@@ -87,6 +87,7 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
     // The client has disconnected meanwhile.
     let Some(tracker) = answers.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
     let circumstances = Circumstances {
+        now: answers.now,
         is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
         is_readable: !answers.pool.names.known.is_unreadable(),
         local_rights: answers.server.transaction.local_rights,
@@ -114,7 +115,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);
-        note_state(server, tracker.state());
+        note_state(server, &tracker, None);
         server.traces.needs_reset |= tracker.needs_reset();
     } else {
         server.traces.needs_reset = true;
@@ -133,7 +134,7 @@ fn note_local_buffers(server: &mut Server, pool: &mut Pool) {
 /// Notes the session's state as the server's.
 fn hand_over(session: &mut Session, server: &mut Server) {
     let tracker = session.tracker.as_mut().expect("it was settled just now");
-    note_state(server, tracker.state());
+    note_state(server, tracker, Some(session.identity.serial));
     server.traces.needs_reset |= tracker.needs_reset();
     server.traces.has_local_buffers |= tracker.leave();
     if tracker.is_idle() {
@@ -141,7 +142,14 @@ fn hand_over(session: &mut Session, server: &mut Server) {
     }
 }
 
-fn note_state(server: &mut Server, state: &Arc<State>) {
+/// Notes what a session has set as what its server has. `serial`: the session's, if it goes on.
+fn note_state(server: &mut Server, tracker: &Tracker, serial: Option<Serial>) {
+    let state = tracker.state();
+    let is_known = server.kept.session_state.as_ref().is_some_and(|found| Arc::ptr_eq(found, state));
+    let given_at = server.kept.rights.map_or(server.work.linked_at, |rights| rights.given_at);
+    let has_rights = if is_known { server.kept.rights.is_some() } else { needs_rights(state) };
+    let last = serial.map(|serial| (serial, tracker.rights_asked_at));
+    server.kept.rights = has_rights.then_some(RightsSince { given_at, last });
     server.kept.session_state = (!state.is_initial()).then(|| Arc::clone(state));
     server.traces.needs_reset |= state.needs_clearing(&server.kept.base);
 }

@@ -49,6 +49,7 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
         answers.server.kept.sequences.discarded();
         // If the client has a tracker, that notes the same. If it has gone, more may follow.
         answers.server.kept.session_state = None;
+        answers.server.kept.rights = None;
         if owner != Some(Answerer::Nobody) {
             answers.server.traces.needs_reset = is_lost;
         }
@@ -76,6 +77,7 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
     let Some((_, session)) = &mut answers.session else { return };
     let Some(tracker) = &mut session.tracker else { return };
     let places = Places {
+        now: answers.now,
         on_server: &mut answers.server.kept.on_server,
         listens: &mut answers.server.traces.listens,
         names: session.statements.names.as_deref_mut().filter(|_| named),

@@ -108,7 +108,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
             pool,
             identity: Arc::new(identity),
             parameters,
-            tracker: moved.tracker.map(|tracker| Box::new(tracker.into_tracker())),
+            tracker: moved.tracker.map(|tracker| Box::new(tracker.into_tracker(now))),
             console: moved.console,
             reports_limits: moved.reports_limits,
             deadline_ms: moved.deadline_ms,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
+use connections::server::{Answerer, Expect, RightsSince, Server};
 use machine::Step;
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::{Parameters, Replayed, Reported, Tracked};
 use session_state::spelling::{Learnt, ReportedParameters};
-use session_state::state::{Risk, State};
+use session_state::state::{Difference, Risk, State, needs_rights};
 use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
 use wire::frontend::Query;
@@ -42,19 +42,25 @@ pub fn replay(
         (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found),
         (wanted, found) => wanted.is_none() && found.is_none(),
     };
+    let asks_again = asks_again(session, server);
     let risk = match from.is_hasty() && !(text.is_empty() && to == from) {
         true => {
             text.clear();
             State::write_unhurrying(&mut text);
             session.parameters.write_changes(&server.kept.parameters, replayed, tracked, &mut text);
-            to.write_difference(&from.unhurried(base), base, &mut text).max(Risk::Low)
+            let found = &from.unhurried(base);
+            Difference { wanted: to, found, base, asks_again }.write(&mut text).max(Risk::Low)
         }
-        false if is_same => Risk::None,
-        false => to.write_difference(from, base, &mut text),
+        false if is_same && !asks_again => Risk::None,
+        false => Difference { wanted: to, found: from, base, asks_again }.write(&mut text),
     };
     server.kept.owners.send(changes, session.own.now);
     // Until the answer comes, the server's state is not known.
     server.traces.needs_reset |= risk != Risk::None;
+    if !is_same || asks_again {
+        let given_at = server.kept.rights.filter(|_| !asks_again).map_or(step.now, |rights| rights.given_at);
+        server.kept.rights = needs_rights(to).then_some(RightsSince { given_at, last: None });
+    }
     server.kept.session_state = wanted.filter(|state| !state.is_initial()).map(Arc::clone);
     if text.is_empty() {
         session.parameters = Arc::clone(&server.kept.parameters);
@@ -68,6 +74,14 @@ pub fn replay(
     server.hold.set(!session.confirmed || risk == Risk::High);
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
+}
+
+/// Whether what the server has of roles, and of settings for which rights are needed, was set before the session asked for it. The login may have lost
+/// the rights since, or a role may have got another's name. //= pg18 sql-set-role
+fn asks_again(session: &Session, server: &Server) -> bool {
+    let Some((tracker, rights)) = session.tracker.as_ref().zip(server.kept.rights) else { return false };
+    let is_its_own = rights.last == Some((session.identity.serial, tracker.rights_asked_at));
+    rights.given_at < tracker.rights_asked_at && !is_its_own && needs_rights(tracker.state())
 }
 
 /// The SETs and RESETs that give the server its session's parameters. A parameter that the session has not set is reset where RESET gives the server its value, also if

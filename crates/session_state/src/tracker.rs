@@ -49,11 +49,11 @@ use units::{Time, limits};
 
 use crate::catalogue::{Announcement, Known, SideEffects};
 use crate::own_changes::OwnChanges;
-use crate::parameter_set::ParameterSet;
 use crate::parameters::{Reported, Tracked};
 use crate::state::check::{Check, Pair};
 use crate::state::effects::{Effect, Effects, is_identity, is_passing};
 use crate::state::journal::Journal;
+use crate::state::rights;
 use crate::state::{Again, Base, Pins, Reading, SettingChange, State};
 use inspection::{CheckUnderWay, Inspection};
 use long_text::LongText;
@@ -61,7 +61,7 @@ use meaning::Meaning;
 use notifications::Notifications;
 use pinning::Pinning;
 use portals::Portals;
-use restarting::Restarting;
+use restarting::{Restarting, reset_parameter, reset_parameters, set_parameter};
 use under_way::UnderWay;
 use unseen::Unseen;
 
@@ -81,6 +81,9 @@ pub enum Settled {
 pub struct Tracker {
     pub unseen: Unseen,
     pub journal: Journal,
+    /// When the session last asked for a role, an authorization, or a setting for which rights may be needed. What a server has had
+    /// longer does not count: PostgreSQL looks at rights when they are asked for.
+    pub rights_asked_at: Time,
     pub statements: SqlStatements,
     pub under_way: UnderWay,
     pub inspection: Inspection,
@@ -103,9 +106,9 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Of a session that begins with these settings.
-    pub fn starting(first: State) -> Tracker {
-        Tracker { journal: Journal::starting(Arc::new(first)), ..Tracker::default() }
+    /// Of a session that begins now, with these settings.
+    pub fn starting(now: Time, first: State) -> Tracker {
+        Tracker { journal: Journal::starting(Arc::new(first)), rights_asked_at: now, ..Tracker::default() }
     }
 
     /// Whether its server must be reset before the next session has it: its state may differ from the tracked one.
@@ -358,6 +361,9 @@ impl Tracker {
             reset_parameters(self);
         }
         for change in changes {
+            if change.needs_rights() {
+                self.rights_asked_at = places.now;
+            }
             self.unseen.note_lost_base(self.journal.change(change, places.base));
             if places.local_rights {
                 self.journal.bind(change);
@@ -520,6 +526,10 @@ impl Tracker {
         let lost = checked.lost(&check, circumstances.base, self.state());
         self.unseen.ran_text |= lost.iter().any(|lost| !circumstances.base.names().any(|name| name == &**lost));
         if state != **self.state() || !lost.is_empty() || !reset.is_empty() {
+            if rights::differ(&state, self.state()) {
+                // Code has set it just now.
+                self.rights_asked_at = circumstances.now;
+            }
             self.journal.replace(Arc::new(state), lost.into_iter().chain(reset));
         }
         unsuspected || others && !suspected.any(Pins::LISTED)
@@ -577,24 +587,4 @@ fn end(tracker: &mut Tracker, is_rolled_back: bool, places: &Places<'_>) {
         tracker.journal.committed();
     }
     tracker.meaning.forget(places.reported);
-}
-
-/// SET of a tracked parameter has run.
-fn set_parameter(tracker: &mut Tracker, index: usize, is_local: bool) {
-    tracker.restarting.set(index);
-    if !is_local {
-        tracker.journal.change_own(OwnChanges::of_set(ParameterSet::one(index)));
-    }
-}
-
-/// RESET of a tracked parameter has run.
-fn reset_parameter(tracker: &mut Tracker, index: usize) {
-    tracker.restarting.reset(index);
-    tracker.journal.change_own(OwnChanges::of_reset(ParameterSet::one(index)));
-}
-
-/// RESET ALL, or DISCARD ALL, has run.
-fn reset_parameters(tracker: &mut Tracker) {
-    tracker.restarting.reset_all();
-    tracker.journal.change_own(OwnChanges::of_reset(ParameterSet::ALL));
 }

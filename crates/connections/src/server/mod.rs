@@ -34,8 +34,8 @@ pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
 pub use parameter_owners::{Owner, ParameterOwners};
 pub use parts::{
-    Bare, Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, ShownName, Statements, Traces,
-    Transaction, Work,
+    Bare, Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, RightsSince, ShownName, Statements,
+    Traces, Transaction, Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
@@ -102,6 +102,7 @@ impl Server {
                 owners: ParameterOwners::default(),
                 base: Arc::default(),
                 session_state: None,
+                rights: None,
                 on_server: OnServer::default(),
                 sequences: Sequences::default(),
                 shown_name: None,
@@ -113,6 +114,7 @@ impl Server {
             cancel: Cancelling::default(),
             end: End::default(),
             work: Work {
+                linked_at: Time::ZERO,
                 since: now,
                 waited_us: 0,
                 worked_at: Time::ZERO,

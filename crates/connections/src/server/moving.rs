@@ -15,8 +15,8 @@ use units::{ConnId, PoolId, Serial, Time};
 use super::parameter_owners::{MovedOwners, ParameterOwners};
 use super::sequences::Drawn;
 use super::{
-    Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, Sequences, Server, Spoken, State, Statements, Traces,
-    Transaction, Work,
+    Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, RightsSince, Sequences, Server, Spoken, State, Statements,
+    Traces, Transaction, Work,
 };
 use crate::Verdict;
 use crate::databases::{Address, Database};
@@ -84,6 +84,26 @@ struct MovedKept {
     session_state: Option<SessionState>,
     on_server: OnServer,
     drawn: Drawn,
+}
+
+impl MovedKept {
+    fn into_kept(self, companion: Option<ConnId>, tracked: &Tracked) -> Kept {
+        let needs_rights = self.session_state.as_ref().is_some_and(session_state::state::needs_rights);
+        Kept {
+            begins: None,
+            base: Arc::new(self.base),
+            parameters: Arc::new(Parameters::of_names(&self.parameters, tracked)),
+            at_reset: Arc::new(Parameters::of_names(&self.at_reset, tracked)),
+            owners: ParameterOwners::of_moved(&self.owners, tracked),
+            reported: self.reported,
+            session_state: self.session_state.map(Arc::new),
+            // Here it is set once more.
+            rights: needs_rights.then_some(RightsSince { given_at: Time::ZERO, last: None }),
+            on_server: self.on_server,
+            sequences: Sequences::of_moved(self.drawn, companion),
+            shown_name: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -209,18 +229,7 @@ impl Server {
                 unnamed: session_state::unnamed::UNKNOWN,
                 spoken: Spoken::default(),
             },
-            kept: Kept {
-                begins: None,
-                base: Arc::new(moved.kept.base),
-                parameters: Arc::new(Parameters::of_names(&moved.kept.parameters, tracked)),
-                at_reset: Arc::new(Parameters::of_names(&moved.kept.at_reset, tracked)),
-                owners: ParameterOwners::of_moved(&moved.kept.owners, tracked),
-                reported: moved.kept.reported,
-                session_state: moved.kept.session_state.map(Arc::new),
-                on_server: moved.kept.on_server,
-                sequences: Sequences::of_moved(moved.kept.drawn, companion),
-                shown_name: None,
-            },
+            kept: moved.kept.into_kept(companion, tracked),
             traces: Traces {
                 needs_reset: moved.traces.needs_reset,
                 tainted: moved.traces.tainted,
@@ -235,6 +244,7 @@ impl Server {
             cancel: Cancelling::default(),
             end: End::default(),
             work: Work {
+                linked_at: Time::ZERO,
                 since: moved.idle_since,
                 waited_us: 0,
                 worked_at: moved.worked_at,

@@ -105,11 +105,22 @@ pub struct Kept {
     pub reported: Reported,
     /// What sessions have set on it; `None`: nothing.
     pub session_state: Option<Arc<SessionState>>,
+    /// Present if it has a role, an authorization, or a setting for which rights are needed.
+    pub rights: Option<RightsSince>,
     /// What SQL's PREPARE has left on it.
     pub on_server: OnServer,
     pub sequences: Sequences,
     /// Present if PostgreSQL was told another application_name than the client's.
     pub shown_name: Option<Box<ShownName>>,
+}
+
+/// Since when a server has what needs rights, by its session's state.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RightsSince {
+    /// Not later than when it was given the oldest of its role, its authorization and its guarded settings.
+    pub given_at: Time,
+    /// The session that left it last, if all of that is this session's; and when that session had asked for rights last.
+    pub last: Option<(Serial, Time)>,
 }
 
 /// Another application_name than the client's, by `server_application_name`.
@@ -327,6 +338,8 @@ pub struct End {
 pub struct Work {
     /// When the state last changed.
     pub since: Time,
+    /// When its present session got it, or the last one.
+    pub linked_at: Time,
     /// How long its session had waited for it, in microseconds.
     pub waited_us: u64,
     /// When a session last had it.

@@ -1,6 +1,8 @@
 //! Settings that only a superuser may set, or a role that was granted it: those must be set again by the role that set them. And one that
 //! not every server takes.
 
+use super::State;
+
 /// The size of local buffers, which a server takes only before something temporary is first used there.
 //= pg18 runtime-config-resource#GUC-TEMP-BUFFERS
 pub const TEMP_BUFFERS: &[u8] = b"temp_buffers";
@@ -30,6 +32,20 @@ const OF_EXTENSIONS: [&[u8]; 4] = [b"auto_explain.", b"pg_stat_statements.", b"p
 /// Whether setting it may need rights beyond those of any user.
 pub(super) fn may_be_needed(name: &[u8]) -> bool {
     OF_SUPERUSERS.binary_search(&name).is_ok() || OF_EXTENSIONS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// A state has a role, an authorization, or a setting that PostgreSQL may refuse to a login whose rights were taken away meanwhile.
+pub fn needs_rights(state: &State) -> bool {
+    !state.identity.is_login() || state.names().any(may_be_needed)
+}
+
+/// Whether the role, the authorization, or a setting that may need rights is another.
+pub(crate) fn differ(one: &State, other: &State) -> bool {
+    let guarded = |state: &'_ State| {
+        let guarded = state.settings.iter().filter(|(name, _)| may_be_needed(name));
+        guarded.map(|(name, setting)| (name.clone(), setting.clone())).collect::<Vec<_>>()
+    };
+    one.identity != other.identity || guarded(one) != guarded(other)
 }
 
 #[cfg(test)]

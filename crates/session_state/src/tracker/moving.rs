@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use units::Time;
 
 use super::inspection::Inspection;
 use super::pinning::Pinning;
@@ -61,9 +62,10 @@ impl MovedTracker {
         })
     }
 
-    /// Come from another process. Its pool counts it anew.
-    pub fn into_tracker(self) -> Tracker {
+    /// Come from another process `now`, as if the session had asked for its role now. Its pool counts it anew.
+    pub fn into_tracker(self, now: Time) -> Tracker {
         Tracker {
+            rights_asked_at: now,
             unseen: self.unseen,
             journal: Journal::of_settled(self.now, self.first, self.reverted),
             statements: self.statements,
@@ -86,7 +88,7 @@ mod tests {
     fn tracker() -> Tracker {
         let mut first = State::default();
         first.begin_with(b"search_path", b"app");
-        let mut tracker = Tracker::starting(first);
+        let mut tracker = Tracker::starting(Time::ZERO, first);
         tracker.journal.change(&SettingChange::Set { name: (*b"work_mem").into(), again: None }, &LOGIN);
         tracker.journal.committed();
         tracker.pinning.pin(Pins::TEMPORARY, b"create temp table t ()");
@@ -96,7 +98,7 @@ mod tests {
     #[test]
     fn a_tracker_is_the_same_in_the_other_process() {
         let before = tracker();
-        let after = MovedTracker::of(&before).expect("nothing is under way").into_tracker();
+        let after = MovedTracker::of(&before).expect("nothing is under way").into_tracker(Time::ZERO);
         assert_eq!(before.state(), after.state());
         assert_eq!((before.pinning.pins(), before.has_temporary()), (after.pinning.pins(), after.has_temporary()));
         assert!(!after.journal.is_open(), "it is between two transactions there too");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sql::{Marks, Rules, Summary, Text};
+use units::Time;
 
 use super::{Places, Tracker};
 use crate::catalogue::{Catalogue, Known, SideEffects};
@@ -172,7 +173,9 @@ impl Followed {
             let (on_server, listens) = (&mut self.on_server, &mut self.listens);
             let (names, first, local_rights) = (None, None, false);
             let base = &LOGIN;
-            let places = Places { on_server, listens, names, tracked: &tracked, reported, first, base, local_rights };
+            let now = Time::ZERO;
+            let places =
+                Places { now, on_server, listens, names, tracked: &tracked, reported, first, base, local_rights };
             self.tracker.confirmed(tag, places);
         }
         self.tracker.under_way.finished();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use units::Time;
+
 use crate::parameters::{Parameters, Tracked};
 use crate::prepared::StatementNames;
 use crate::state::Base;
@@ -10,6 +12,7 @@ use crate::state::prepared::OnServer;
 /// In which a server tells what a session has left on it.
 #[derive(Copy, Clone, Debug)]
 pub struct Circumstances<'a> {
+    pub now: Time,
     /// What its pool's servers begin with.
     pub base: &'a Base,
     /// Its row is written in UTF-8.
@@ -22,6 +25,7 @@ pub struct Circumstances<'a> {
 
 /// Where what a statement did is noted besides.
 pub struct Places<'a> {
+    pub now: Time,
     pub on_server: &'a mut OnServer,
     /// The server listens to something.
     pub listens: &'a mut bool,

@@ -1,6 +1,8 @@
 //! Tracked parameters that the statements being answered have reset, by index: the server has its own values, and the session what
 //! it began with; but what a statement has set after that is as it was set.
 
+use super::Tracker;
+use crate::own_changes::OwnChanges;
 use crate::parameter_set::ParameterSet;
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -95,6 +97,26 @@ impl Restarting {
     pub(super) fn take_done(&mut self) -> bool {
         std::mem::take(&mut self.is_done)
     }
+}
+
+/// SET of a tracked parameter has run.
+pub(super) fn set_parameter(tracker: &mut Tracker, index: usize, is_local: bool) {
+    tracker.restarting.set(index);
+    if !is_local {
+        tracker.journal.change_own(OwnChanges::of_set(ParameterSet::one(index)));
+    }
+}
+
+/// RESET of a tracked parameter has run.
+pub(super) fn reset_parameter(tracker: &mut Tracker, index: usize) {
+    tracker.restarting.reset(index);
+    tracker.journal.change_own(OwnChanges::of_reset(ParameterSet::one(index)));
+}
+
+/// RESET ALL, or DISCARD ALL, has run.
+pub(super) fn reset_parameters(tracker: &mut Tracker) {
+    tracker.restarting.reset_all();
+    tracker.journal.change_own(OwnChanges::of_reset(ParameterSet::ALL));
 }
 
 #[cfg(test)]

@@ -143,6 +143,7 @@ impl Poisoner {
         for _ in 0..count {
             // None of its statements depends on its command tag.
             let places = Places {
+                now: units::Time::ZERO,
                 on_server: &mut server.kept.on_server,
                 listens: &mut server.traces.listens,
                 names: None,

@@ -237,7 +237,7 @@ pub(crate) fn join(
     pool.counts.totals.server_assignments += 1;
     let waited_us = session.waited_us(now);
     pool.counts.count_wait(waited_us);
-    server.work.waited_us = waited_us;
+    (server.work.waited_us, server.work.linked_at) = (waited_us, now);
     server.transaction.tally.begin(waited_us);
     server.statements.spoken.clear();
     server.traces.asked = slow::linked(pool, session, server, now);

@@ -64,7 +64,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         pool,
         identity,
         parameters: tables.caches.interned.intern(parameters),
-        tracker: (!first.is_initial()).then(|| Box::new(Tracker::starting(first))),
+        tracker: (!first.is_initial()).then(|| Box::new(Tracker::starting(step.now, first))),
         console: arrival.console,
         reports_limits: arrival.reports_limits,
         deadline_ms: arrival.deadline_ms,
