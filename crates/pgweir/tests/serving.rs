@@ -280,7 +280,9 @@ fn another_user_than_the_own_cannot_be_had_without_root() {
     let place = Place::new();
     // The one that was built may lie where nobody may look.
     let program = place.path("pgweir");
-    std::fs::copy(stage::PGWEIR, &program).expect("a directory of ours");
+    // By another process: one that another test starts at this moment would inherit the file while it is open for writing, and nobody could run it.
+    let copied = Command::new("cp").arg(stage::PGWEIR).arg(&program).status();
+    assert!(copied.expect("cp can be started").success());
     let start = |user: &str| {
         let mut command = Command::new(&program);
         command.arg(place.path("pgweir.ini")).args(["-u", user]).uid(NOBODY).gid(NOBODY);
