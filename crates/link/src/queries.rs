@@ -1,7 +1,7 @@
 //! A client's Query and FunctionCall.
 
 use connections::server::Expect;
-use session_state::state::{Effects, Pins, Reading, TEMP_BUFFERS};
+use session_state::state::{Effects, Pins, Reading, Remedy, TEMP_BUFFERS};
 use session_state::tracker::Split;
 use wire::HEADER_LEN;
 use wire::frontend::Query;
@@ -74,13 +74,14 @@ pub(crate) fn query_followed(
         return false;
     }
     listening::bring_channels(requests, reading);
-    let mut remedy = remedies::end_strangers(requests, reading, bytes);
+    remedies::end_strangers(requests, reading, bytes);
+    let mut remedy = Remedy::new();
     if reading.names_statements() {
         let Some(brought) = remedies::remedy(requests, reading, &effects, bytes) else {
             splitting::is_prepared_for(requests);
             return false;
         };
-        remedy.extend(brought);
+        remedy = brought;
     }
     listening::note_notify(requests, reading, text);
     if (discards || texts::sequences(requests, reading, bytes)) && !requests.run_apart(DISCARD_SEQUENCES) {

@@ -37,41 +37,41 @@ pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>
     true
 }
 
-/// A text that runs texts which nobody has read must not find what other sessions have prepared, whatever its name. Between two batches each of
-/// these is deallocated by a Query of its own, since VACUUM, and COMMIT in code, cannot run in a batch with others. Returns what is to be run within a transaction block.
-pub(crate) fn end_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> Remedy {
-    if requests.server.kept.on_server.is_empty()
-        || !requests.follows()
-        || !reading.runs_unread(text, &requests.pool.names.known)
-    {
-        return Remedy::new();
-    }
-    let names = requests.session.statements.names.as_deref();
-    let statements = requests.session.tracker.as_ref().map(|tracker| &tracker.statements);
-    let strangers = statements.unwrap_or(&SqlStatements::default()).strangers(names, &requests.server.kept.on_server);
+/// Code may run a computed text, which must not find statements that other sessions have prepared. Between two batches a Query of its own
+/// deallocates each of them, since VACUUM, and COMMIT in code, cannot run in a batch with others.
+pub(crate) fn end_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) {
     if requests.is_between_batches() {
-        for name in strangers {
+        for name in strangers(requests, reading, text) {
             let text = requests.server.kept.on_server.deallocate(&name);
             requests.run_apart(&text);
         }
-        return Remedy::new();
     }
-    // In a batch that has begun they stay.
+}
+
+/// As [`end_strangers`], before a Parse or a Bind. Within a transaction block the batch deallocates them; in another batch that has begun they stay.
+pub(crate) fn run_without_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) {
+    end_strangers(requests, reading, text);
     if requests.server.transaction.status != Status::InTransaction {
-        return Remedy::new();
+        return;
     }
+    let strangers = strangers(requests, reading, text);
     let ended = unless_unsafe(requests.server, |on_server| {
         let mut remedy = Remedy::new();
         strangers.iter().for_each(|name| on_server.end(name, &mut remedy));
         remedy
     });
-    ended.unwrap_or_default()
+    requests.run_prelude(&ended.unwrap_or_default());
 }
 
-/// As [`end_strangers`], before a Parse or a Bind.
-pub(crate) fn run_without_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) {
-    let ended = end_strangers(requests, reading, text);
-    requests.run_prelude(&ended);
+/// The statements of other sessions that a text may find by code which runs a computed text.
+fn strangers(requests: &Requests<'_>, reading: Reading, text: &[u8]) -> Vec<Box<[u8]>> {
+    let on_server = &requests.server.kept.on_server;
+    if on_server.is_empty() || !requests.follows() || !reading.runs_unread(text, &requests.pool.names.known) {
+        return Vec::new();
+    }
+    let names = requests.session.statements.names.as_deref();
+    let statements = requests.session.tracker.as_ref().map(|tracker| &tracker.statements);
+    statements.unwrap_or(&SqlStatements::default()).strangers(names, on_server)
 }
 
 /// A protocol message names a statement of SQL's PREPARE: brings it to the server. False: it waits for answers under

@@ -291,7 +291,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
         }
-        // What was to be deallocated is not there.
+        // The statement was deallocated before.
         Some(Answerer::Restore) if is_misnamed => false,
         Some(Answerer::Replay | Answerer::Restore) => {
             answers.findings.words().replay_error = Some(body.to_vec());

@@ -97,7 +97,7 @@ impl MovedKept {
             owners: ParameterOwners::of_moved(&self.owners, tracked),
             reported: self.reported,
             session_state: self.session_state.map(Arc::new),
-            // Here it is set once more.
+            // This process sets the role once more.
             rights: needs_rights.then_some(RightsSince { given_at: Time::ZERO, last: None }),
             on_server: self.on_server,
             sequences: Sequences::of_moved(self.drawn, companion),

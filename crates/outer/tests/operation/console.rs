@@ -258,13 +258,13 @@ fn pgbouncer_exporter() {
     stage.assert_healthy();
 }
 
-/// Of SHOW CLIENTS and SERVERS, as a table of PostgreSQL would declare them.
+/// The columns of SHOW CLIENTS and SERVERS, as a table of PostgreSQL would declare them.
 const SOCKET: &str = "type text, \"user\" text, database text, replication text, state text, addr text, port int, local_addr text, local_port int, \
     connect_time timestamptz, request_time timestamptz, wait int, wait_us int, close_needed int, ptr text, link text, remote_pid int, tls text, \
     application_name text, prepared_statements int, id int";
 const BUFFERS: &str =
     "recv_pos int, pkt_pos int, pkt_remain int, send_pos int, send_remain int, pkt_avail int, send_avail int";
-/// Of SHOW STATS, behind `total_` and `avg_`.
+/// The names of SHOW STATS behind `total_` and `avg_`.
 const COUNTED: [(&str, &str); 11] = [
     ("server_assignment_count", "server_assignment_count"),
     ("xact_count", "xact_count"),

@@ -15,15 +15,15 @@ pub enum Risk {
     High,
 }
 
-/// What a session has, and what a server has.
+/// The state that a session wants, and the state that its server has.
 #[derive(Debug)]
 pub struct Difference<'a> {
     pub wanted: &'a State,
     pub found: &'a State,
     /// The server's base, which both states are relative to.
     pub base: &'a Base,
-    /// What the server has may have been set before the session asked for it. What needs rights is set once more, so that PostgreSQL looks at
-    /// them again, and at which role has the name now. //= pg18 sql-set-role
+    /// The server may have its role and guarded settings since before the session asked for them. They are set once more, so that PostgreSQL checks
+    /// the rights again, and finds the role that has the name now. //= pg18 sql-set-role
     pub asks_again: bool,
 }
 
@@ -61,7 +61,7 @@ impl Difference<'_> {
                 writer.assume(setting.by.as_deref());
             }
             writer.set(name, again);
-            // It may be refused, and the session ends then: its statement must not run before.
+            // PostgreSQL may refuse the setting, which ends the session. Its statement must not run before.
             if asks_again && is_guarded {
                 writer.risk = Risk::High;
             }
