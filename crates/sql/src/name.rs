@@ -59,9 +59,9 @@ impl fmt::Debug for Name<'_> {
 
 /// A part's bytes; `part` is a whole token. The server cuts a longer one.
 pub(crate) fn part_bytes(part: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    let decoded = unicode_names::inside(part).map(|inside| unicode_names::decode(inside).unwrap_or_default());
-    let written = if decoded.is_some() { &b""[..] } else { part };
-    written_bytes(written).chain(decoded.into_iter().flatten()).take(WORD_LEN_MAX)
+    let escaped = unicode_names::inside(part);
+    let written = if escaped.is_some() { &b""[..] } else { part };
+    written_bytes(written).chain(escaped.into_iter().flat_map(unicode_names::bytes)).take(WORD_LEN_MAX)
 }
 
 fn written_bytes(part: &[u8]) -> impl Iterator<Item = u8> + '_ {

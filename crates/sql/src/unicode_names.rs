@@ -8,12 +8,12 @@ pub(crate) fn end(text: &[u8], at: usize) -> Option<usize> {
     const UESCAPE: &[u8] = b"uescape";
     let end = crate::scan::quoted(text, at + 3, b'"')?;
     let is_plain = !text[end..].windows(UESCAPE.len()).any(|word| word.eq_ignore_ascii_case(UESCAPE));
-    // Nothing is kept of it: lexing allocates nothing.
     let (mut len, mut is_ascii) = (0, true);
-    read(&text[at + 3..end - 1], |piece| {
-        len += piece.len();
-        is_ascii &= piece.is_ascii();
-    })?;
+    for piece in pieces(&text[at + 3..end - 1]) {
+        let piece = piece?;
+        len += piece.bytes().count();
+        is_ascii &= piece.bytes().all(|byte| byte.is_ascii());
+    }
     let is_cut_alike = len <= WORD_LEN_MAX || is_ascii;
     (is_plain && len > 0 && is_cut_alike).then_some(end)
 }
@@ -26,44 +26,71 @@ pub(crate) fn inside(written: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// In UTF-8. `None`: the server refuses it.
-pub(crate) fn decode(inside: &[u8]) -> Option<Vec<u8>> {
-    let mut name = Vec::with_capacity(inside.len());
-    read(inside, |piece| name.extend_from_slice(piece))?;
-    Some(name)
+/// The bytes of what is in the quotes, in UTF-8, up to what a server refuses. Lexing allocates nothing, so they are given one by one.
+pub(crate) fn bytes(inside: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    pieces(inside).map_while(|piece| piece).flat_map(Piece::bytes)
 }
 
-/// Its characters in UTF-8, one after the other: a backslash and four hexadecimal digits, or one with `+` and six, is a character; two are one.
-/// `None`: the server refuses it.
-fn read(inside: &[u8], mut take: impl FnMut(&[u8])) -> Option<()> {
-    let (mut rest, mut high) = (inside, None);
-    while let Some((first, after)) = rest.split_first() {
-        let (code, len) = match (first, after) {
-            (b'"', [b'"', ..]) | (b'\\', [b'\\', ..]) => (None, 2),
-            (b'\\', [b'+', digits @ ..]) => (Some(hexadecimal(digits.get(..6)?)?), 8),
-            (b'\\', digits) => (Some(hexadecimal(digits.get(..4)?)?), 5),
-            _ => (None, 1),
-        };
-        let code = match (code, high.take()) {
-            (None, None) => {
-                take(&rest[..1]);
-                None
-            }
-            (Some(code @ 0xd800..=0xdbff), None) => {
-                high = Some(code);
-                None
-            }
-            (Some(code @ 0xdc00..=0xdfff), Some(high)) => Some(0x1_0000 + ((high - 0xd800) << 10) + (code - 0xdc00)),
-            (Some(code), None) => Some(code),
-            (_, Some(_)) => return None,
-        };
-        if let Some(code) = code {
-            let character = char::from_u32(code).filter(|character| *character != '\0')?;
-            take(character.encode_utf8(&mut [0; 4]).as_bytes());
+/// A character that was escaped, or a byte that was not.
+#[derive(Clone, Copy)]
+enum Piece {
+    Byte(u8),
+    Character(char),
+}
+
+impl Piece {
+    fn bytes(self) -> impl Iterator<Item = u8> {
+        let (mut bytes, mut len) = ([0; 4], 1);
+        match self {
+            Piece::Byte(byte) => bytes[0] = byte,
+            Piece::Character(character) => len = character.encode_utf8(&mut bytes).len(),
         }
-        rest = rest.get(len..)?;
+        bytes.into_iter().take(len)
     }
-    high.is_none().then_some(())
+}
+
+/// The pieces, one after the other, of what is in the quotes. `None` among them, and last: the server refuses it.
+fn pieces(inside: &[u8]) -> impl Iterator<Item = Option<Piece>> + '_ {
+    let mut rest = inside;
+    std::iter::from_fn(move || {
+        let first = *rest.first()?;
+        let piece =
+            if first == b'\\' && rest.get(1) != Some(&b'\\') { character(&mut rest) } else { Some(Piece::Byte(first)) };
+        rest = match piece {
+            // Of two quotes, or two backslashes, the second is left out.
+            Some(Piece::Byte(_)) => &rest[1 + usize::from(is_doubled(rest))..],
+            Some(Piece::Character(_)) => rest,
+            None => b"",
+        };
+        Some(piece)
+    })
+}
+
+fn is_doubled(rest: &[u8]) -> bool {
+    matches!(rest, [b'"', b'"', ..] | [b'\\', b'\\', ..])
+}
+
+/// The character whose escape `rest` begins with, or the one of a pair of surrogates. `rest` is what stands behind it.
+fn character(rest: &mut &[u8]) -> Option<Piece> {
+    let code = match escape(rest)? {
+        high @ 0xd800..=0xdbff => match escape(rest)? {
+            low @ 0xdc00..=0xdfff => 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00),
+            _ => return None,
+        },
+        code => code,
+    };
+    char::from_u32(code).filter(|character| *character != '\0').map(Piece::Character)
+}
+
+/// A backslash and four hexadecimal digits, or one with `+` and six.
+fn escape(rest: &mut &[u8]) -> Option<u32> {
+    let (digits, len) = match *rest {
+        [b'\\', b'+', digits @ ..] => (digits.get(..6)?, 8),
+        [b'\\', digits @ ..] => (digits.get(..4)?, 5),
+        _ => return None,
+    };
+    *rest = &rest[len..];
+    hexadecimal(digits)
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u32> {
@@ -92,8 +119,9 @@ mod tests {
             (r"\0000", None),
         ];
         for (inside, expected) in table {
-            let decoded = decode(inside.as_bytes()).map(|name| String::from_utf8(name).expect("UTF-8"));
-            assert_eq!(decoded.as_deref(), expected, "{inside}");
+            let is_read = pieces(inside.as_bytes()).all(|piece| piece.is_some());
+            let decoded = String::from_utf8(bytes(inside.as_bytes()).collect()).expect("UTF-8");
+            assert_eq!(is_read.then_some(decoded.as_str()), expected, "{inside}");
         }
     }
 }
