@@ -220,8 +220,8 @@ pub(crate) fn bind_followed(
         };
         let (awaited, _) = requests.server.ledger.owing();
         let tracker = requests.session.tracker.get_or_insert_default();
-        if marked.as_ref().is_some_and(|marked| marked.reading.sets_by_function()) {
-            tracker.unseen.note_values(after_names);
+        if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.sets_by_function()) {
+            tracker.unseen.note_values(&marked.text, after_names);
         }
         tracker.bind(names.portal, marked, awaited);
     }

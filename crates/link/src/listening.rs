@@ -28,7 +28,6 @@
 //! //= pg18 sql-listen
 //! //= pg18 sql-notify
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server, State as ServerState};
@@ -216,22 +215,11 @@ pub fn pid_in_notifications(session: &Session, conn: ConnId, server: &Server) ->
 /// Whether a statement that a text runs by EXECUTE may run NOTIFY.
 fn executes_notify(requests: &mut Requests<'_>, text: &[u8]) -> bool {
     let effects = texts::effects(requests.server, requests.session, requests.caches, text);
-    let parameters = Arc::clone(texts::meant(requests.server, requests.session));
-    let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
-    let executed = |effect: &Effect| if let Effect::Execute(name) = effect { Some(name.clone()) } else { None };
-    let names: BTreeSet<_> = effects.iter().filter_map(executed).collect();
-    let mut notifies = |name: &[u8]| {
-        let by_sql = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name));
-        let by_protocol = requests.session.statements.names.as_ref().and_then(|names| names.get(name));
-        let (reading, text) = match (by_sql, by_protocol) {
-            (Some(text), _) => (reader.read(text, &parameters, known), &**text),
-            (None, Some(statement)) => (statement.reading(known), statement.query()),
-            // A statement whose text is not kept may do so. If there is none, the server reports that.
-            (None, None) => return true,
-        };
-        reading.may_notify() && reading.notifies(text, known)
-    };
-    names.iter().any(|name| notifies(name))
+    let executed = texts::executed(requests, &effects);
+    let known = &requests.pool.names.known;
+    // A statement whose text is not kept may do so. If there is none, the server reports that.
+    let notifies = |(reading, text): &(Reading, Arc<[u8]>)| reading.may_notify() && reading.notifies(text, known);
+    executed.iter().any(|executed| executed.as_ref().is_none_or(notifies))
 }
 
 /// A text that may show the session's channels is about to be sent: the server listens to them too, if that can be

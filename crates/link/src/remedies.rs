@@ -64,14 +64,26 @@ pub(crate) fn run_without_strangers(requests: &mut Requests<'_>, reading: Readin
 }
 
 /// The statements of other sessions that a text may find by code which runs a computed text.
-fn strangers(requests: &Requests<'_>, reading: Reading, text: &[u8]) -> Vec<Box<[u8]>> {
-    let on_server = &requests.server.kept.on_server;
-    if on_server.is_empty() || !requests.follows() || !reading.runs_unread(text, &requests.pool.names.known) {
+fn strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> Vec<Box<[u8]>> {
+    if requests.server.kept.on_server.is_empty() || !requests.follows() {
         return Vec::new();
     }
+    let runs_unread = reading.runs_unread(text, &requests.pool.names.known);
+    if !runs_unread && !(reading.executes() && executes_unread(requests, text)) {
+        return Vec::new();
+    }
+    let on_server = &requests.server.kept.on_server;
     let names = requests.session.statements.names.as_deref();
     let statements = requests.session.tracker.as_ref().map(|tracker| &tracker.statements);
     statements.unwrap_or(&SqlStatements::default()).strangers(names, on_server)
+}
+
+/// Whether a statement that a text runs by EXECUTE calls code which runs a computed text.
+fn executes_unread(requests: &mut Requests<'_>, text: &[u8]) -> bool {
+    let effects = texts::effects(requests.server, requests.session, requests.caches, text);
+    let executed = texts::executed(requests, &effects);
+    let known = &requests.pool.names.known;
+    executed.iter().flatten().any(|(reading, text)| reading.runs_unread(text, known))
 }
 
 /// A protocol message names a statement of SQL's PREPARE: brings it to the server. False: it waits for answers under
@@ -99,6 +111,10 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
         return Some(vec![REFUSE_NAME.to_vec()]);
     }
+    let mut seen = Seen::by(reading, text, &requests.pool.names.known);
+    for (reading, text) in texts::executed(requests, effects).into_iter().flatten() {
+        seen = seen.or(Seen::by(reading, &text, &requests.pool.names.known));
+    }
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
     if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
@@ -107,7 +123,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         return None;
     }
     let tracker = requests.session.tracker.get_or_insert_default();
-    let (known, seen) = (&requests.pool.names.known, Seen::by(reading, text, &requests.pool.names.known));
+    let known = &requests.pool.names.known;
     let remedy = unless_unsafe(requests.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
     let Some(mut remedy) = remedy else {
         requests.call_for_answers();

@@ -2,6 +2,7 @@
 //! effects. An EXECUTE has the effects of the statement that it runs; [`crate::remedies`] brings that statement to the
 //! server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use connections::server::{Said, Server};
@@ -174,6 +175,24 @@ pub(crate) fn effects(server: &mut Server, session: &mut Session, caches: &mut C
         Some(rules) => Effects::read(&Text::new(text, rules), &caches.tracked),
         None => Effects::default(),
     }
+}
+
+/// The statements that a text runs by EXECUTE: for each its reading and its text, or `None` if no text of it is kept.
+pub(crate) fn executed(requests: &mut Requests<'_>, effects: &Effects) -> Vec<Option<(Reading, Arc<[u8]>)>> {
+    let parameters = Arc::clone(meant(requests.server, requests.session));
+    let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
+    let name = |effect: &Effect| if let Effect::Execute(name) = effect { Some(name.clone()) } else { None };
+    let names: BTreeSet<_> = effects.iter().filter_map(name).collect();
+    let mut statement = |name: &[u8]| {
+        let by_sql = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name));
+        let by_protocol = requests.session.statements.names.as_ref().and_then(|names| names.get(name));
+        match (by_sql, by_protocol) {
+            (Some(text), _) => Some((reader.read(text, &parameters, known), Arc::clone(text))),
+            (None, Some(statement)) => Some((statement.reading(known), statement.query().into())),
+            (None, None) => None,
+        }
+    };
+    names.iter().map(|name| statement(name)).collect()
 }
 
 /// Notes whether statements may run under another role until the transaction ends.

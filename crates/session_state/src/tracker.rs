@@ -518,7 +518,7 @@ impl Tracker {
             is_begun_again || checked.is_unlisted(name) || is_given_back(pair)
         };
         for setting in checked.settings.iter().flatten().chain(&checked.named).filter(|pair| !is_reset(pair)) {
-            self.learn(&mut state, setting, tracked, circumstances);
+            self.learn(&mut state, setting, &check, tracked, circumstances);
         }
         reset.iter().for_each(|name| state.begin_again(name, self.journal.first()));
         let unchecked = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
@@ -536,7 +536,14 @@ impl Tracker {
     }
 
     /// The server has reported one setting.
-    fn learn(&self, state: &mut State, (name, value): &Pair, tracked: &Tracked, circumstances: Circumstances<'_>) {
+    fn learn(
+        &self,
+        state: &mut State,
+        (name, value): &Pair,
+        check: &Check,
+        tracked: &Tracked,
+        circumstances: Circumstances<'_>,
+    ) {
         let name = name.to_ascii_lowercase();
         if tracked.index(&name).is_some() || is_passing(&name) {
             return;
@@ -563,7 +570,9 @@ impl Tracker {
             return;
         }
         state.learn(&name, again, self.state());
-        if circumstances.local_rights {
+        // No text has named it: code has set it, perhaps with the rights of its owner. //= pg18 sql-createfunction
+        let is_codes = !self.state().has(&name) && !check.names.iter().any(|asked| **asked == *name);
+        if is_codes || circumstances.local_rights {
             state.bind_if_new(&name, self.state());
         }
     }

@@ -41,15 +41,32 @@ pub(super) fn has_word(text: &[u8], word: &[u8]) -> bool {
     })
 }
 
+/// Whether a text says SET ROLE NONE, or calls `set_config('role', 'none', …)`. Nothing but signs, and TO, stands between the two words.
+//= pg18 sql-set-role
+fn says_no_role(text: &[u8]) -> bool {
+    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let mut words = text.split(|byte| !is_of_word(byte)).filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"role") {
+            words.next_if(|word| word.eq_ignore_ascii_case(b"to"));
+            if words.peek().is_some_and(|word| word.eq_ignore_ascii_case(b"none")) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
 impl Unseen {
-    /// The values of a call of set_config are about to be sent.
-    pub fn note_values(&mut self, values: &[u8]) {
-        self.said.none |= has_word(values, b"none");
+    /// A call of set_config is about to be sent, with the values of its parameters.
+    pub fn note_values(&mut self, text: &[u8], values: &[u8]) {
+        let has_role = has_word(text, b"role") || has_word(values, b"role");
+        self.said.none |= has_role && has_word(values, b"none");
     }
 
     /// A text is about to be sent that may leave something on its server.
     pub(super) fn note(&mut self, text: &[u8]) {
-        self.said.none |= has_word(text, b"none");
+        self.said.none |= says_no_role(text);
         self.said.reset |= has_word(text, b"reset");
     }
 
@@ -133,6 +150,17 @@ mod tests {
         assert!(has_word(b"do $$begin RESET x; end$$", b"reset") && has_word(b"reset", b"reset"));
         assert!(!has_word(b"select preset_fn(), resets", b"reset") && !has_word(b"", b"reset"));
         assert!(has_word(b"listen\"x\"", b"listen") && !has_word(b"unlisten x", b"listen"));
+    }
+
+    #[test]
+    fn a_role_of_none_is_said_with_its_name() {
+        for says in ["set role none", "SET role TO 'none'", "do $$begin set role = none; end$$"] {
+            assert!(says_no_role(says.as_bytes()), "{says}");
+        }
+        assert!(says_no_role(b"select set_config('role', 'none', false)") && says_no_role(b"role role none"));
+        for does_not in ["select f() /* none */", "select f() as none", "set role r; select none", "set roles none"] {
+            assert!(!says_no_role(does_not.as_bytes()), "{does_not}");
+        }
     }
 
     #[test]
