@@ -90,6 +90,8 @@ impl Apt {
             format!("Dir::Cache={place}"),
             // Our folder may lie where apt's own account cannot go.
             "APT::Sandbox::User=".to_owned(),
+            // A mirror that is busy for a moment is no verdict.
+            "Acquire::Retries=3".to_owned(),
         ];
         let options = options.iter().flat_map(|option| ["-o", option]);
         run(Command::new(program).args(options).args(words).current_dir(folder))
