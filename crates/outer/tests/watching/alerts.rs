@@ -155,7 +155,7 @@ fn scene() -> Scene {
     let (real, silent_one, gone) =
         (upstream(stage.cluster.port()), upstream(port_of_silent), upstream(demo::free_port()));
     let common = "listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {dir}/users.txt\n\
-                  admin_users = postgres\npool_mode = transaction\nserver_login_retry = 1\n";
+                  admin_users = postgres\npool_mode = transaction\nserver_login_retry = 1\nobserve_when = always\n";
     let main = format!(
         "[databases]\npostgres = {real}\none = {real} dbname=postgres pool_size=1\nauto = {real} dbname=postgres pool_size=auto\n\
          silent = {silent_one} dbname=postgres\ngone = {gone} dbname=postgres\n\
