@@ -235,3 +235,32 @@ fn a_reset_of_a_setting_with_a_dot_brings_back_the_value_of_alter_role() {
         }
     }
 }
+
+/// A function with its owner's rights, and one that takes a role: the login may neither set nor reset what they set.
+#[test]
+fn what_code_sets_with_more_rights_than_the_login_has_stays_its_sessions() {
+    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let password = stage.cluster.password();
+    drop(stage.direct(&format!(
+        "create role plain login password '{password}'; create role boss superuser; grant boss to plain; \
+         create function as_owner() returns text language sql security definer as $$select set_config('log_statement', 'mod', false)$$; \
+         create function as_boss() returns text language plpgsql as \
+         $$begin set role boss; perform set_config('log_statement', 'mod', false); reset role; return 'mod'; end$$"
+    )));
+    let lines = "pool_mode = transaction\npool_fidelity = transparent\nchaos_check = 1\ndefault_pool_size = 2\n";
+    let pooler = pooler(&stage, "plain", None, lines);
+    let shown = |client: &mut Client| run(client, "show log_statement").rows;
+    let is = |value: &str| vec![vec![Some(value.to_owned())]];
+    for deed in ["select as_owner()", "select as_boss()"] {
+        let mut one = login(&pooler);
+        assert_eq!(run(&mut one, deed).rows, is("mod"), "{deed}");
+        let mut others = [login(&pooler), login(&pooler)];
+        for _ in 0..2 {
+            assert_eq!(shown(&mut one), is("mod"), "{deed}");
+            others.iter_mut().for_each(|other| assert_eq!(shown(other), is("none"), "after {deed}"));
+        }
+        drop(one);
+        others.iter_mut().for_each(|other| assert_eq!(shown(other), is("none"), "after {deed}"));
+    }
+    assert!(pooler.log().lines().all(|line| !line.contains(" FATAL ")), "{}", pooler.log());
+}
