@@ -56,6 +56,14 @@ fn worlds_that_failed_by_a_fault_of_a_check() {
     }
 }
 
+/// A world that failed by a fault of the model: a console's SUSPEND was served after closing time, and the operator, who keeps a console, did
+/// not take it back. Sessions whose clients had left were never read again (I12).
+#[test]
+fn a_suspend_that_is_served_after_closing_time_is_taken_back() {
+    let seed = 179_599_456_919_734;
+    run_all(seed..seed + 1, |seed| Wishes { seed, fidelity: Some(Fidelity::Strict), ..Wishes::default() });
+}
+
 /// Pools that share a cap, each with more clients than tokens, get their shares (I13).
 #[test]
 fn pools_share_a_cap() {
