@@ -63,9 +63,7 @@ pub(crate) fn nothing_remains(view: &WorldView<'_>) -> Result<(), Finding> {
             }
         }
     }
-    // While everything is suspended, servers that were closed at work are not taken to have ended.
-    let may_lag = settings.orders.is_suspended() && servers < tokens;
-    if servers != tokens && !may_lag {
+    if servers != tokens {
         found.push(format!("{tokens} tokens are out for {servers} servers"));
     }
     for (id, link) in view.network.iter().filter(|_| !keeps) {
