@@ -68,8 +68,9 @@ fn strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> Vec<
     if requests.server.kept.on_server.is_empty() || !requests.follows() {
         return Vec::new();
     }
-    let runs_unread = reading.runs_unread(text, &requests.pool.names.known);
-    if !runs_unread && !(reading.executes() && executes_unread(requests, text)) {
+    let runs_unread =
+        reading.runs_unread(text, &requests.pool.names.known) || reading.executes() && executes_unread(requests, text);
+    if !runs_unread {
         return Vec::new();
     }
     let on_server = &requests.server.kept.on_server;
