@@ -229,6 +229,16 @@ fn djangos_recipe_works_as_it_is_written() {
 }
 
 #[test]
+fn sqlalchemys_recipe_works_as_it_is_written() {
+    follow("sqlalchemy", Language::python());
+}
+
+#[test]
+fn pg_dumps_recipe_works_as_it_is_written() {
+    follow("pg_dump", Language { programs: None, environment: Vec::new() });
+}
+
+#[test]
 fn nodes_recipe_works_as_it_is_written() {
     let beside = |home: &Path| Some(home.join("node_modules")).filter(|path| path.exists());
     if let Some(node) = Language::beside("node-postgres", "NODE_PATH", beside) {
