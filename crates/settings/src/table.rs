@@ -86,7 +86,7 @@ settings! {
 
     Servers servers: ServerSettings, "Server connections" {
         server_lifetime: Duration = Seconds, Some("3600"), Yes, Works, PgBouncer, databases: server_lifetime, "Closes a server of that age once nobody uses it; 0: after its first use.";
-        server_check_delay: Duration = Seconds, Some("30"), Yes, Works, PgBouncer, "A server that has idled for longer is checked before its next use; 0: before every use.";
+        server_check_delay: Duration = Seconds, Some("30"), Yes, Works, PgBouncer, "A server that has idled for longer is checked before its next use; 0: before every use but one right behind its login.";
         server_check_query: CheckQuery = Text, Some("<empty>"), Yes, Works, PgBouncer, "The check. Nothing: no check. `<empty>`: the empty query.";
         server_connect_timeout: Option<Duration> = Seconds, Some("15"), Yes, Works, PgBouncer, "How long connecting and logging in to PostgreSQL may take; 0: for ever.";
         server_fast_close: bool = Flag, Some("0"), Yes, Works, PgBouncer, "In session mode, closes servers whose configuration has changed at the end of the transaction, and their clients with them, without waiting for the client to leave.";

@@ -9,7 +9,7 @@ use machine::mail::{Exchange, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
 
-use crate::servers::idle_servers::is_stale;
+use crate::servers::idle_servers::is_stale_since;
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::{reports, welcome};
@@ -99,7 +99,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
 /// A server that has arrived is free, or is checked first if it has been idle for long.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle_since: Time) {
     match tables.settings.global.servers.server_check_query.0.clone() {
-        Some(check) if is_stale(step.now, idle_since, &tables.settings) => {
+        Some(check) if is_stale_since(step.now, &tables.servers[conn], idle_since, &tables.settings) => {
             own_queries::send(tables, step, conn, Chore::Check, &check);
         }
         Some(_) | None => {

@@ -1,5 +1,7 @@
 //! Which idle server is handed out, and which is closed or checked first.
 
+use std::time::Duration;
+
 use connections::server::{Chore, Server};
 use link::pool::Pool;
 use machine::{Settings, Step};
@@ -10,6 +12,9 @@ use crate::tables::Tables;
 
 /// Why a server is closed while its database is paused, as in PgBouncer.
 pub(crate) const PAUSED: &str = "pause mode";
+
+/// PgBouncer looks for servers that have idled for too long three times a second.
+const LOGIN_COUNTS_FOR: Duration = Duration::from_millis(333);
 
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.
@@ -28,14 +33,15 @@ pub(crate) fn take_idle(
             closed_servers::close_server(tables, step, conn, why);
             continue;
         }
-        if !is_stale(step.now, server.work.since, &tables.settings) {
+        if !is_stale(step.now, server, &tables.settings) {
             return Some(conn);
         }
         let Some(check) = tables.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
         let fresh = pool.servers.idle.iter().copied().find(|&other| {
-            tables.servers.get(other).is_some_and(|other| {
-                !is_stale(step.now, other.work.since, &tables.settings) && other.end.close_needed.is_none()
-            })
+            tables
+                .servers
+                .get(other)
+                .is_some_and(|other| !is_stale(step.now, other, &tables.settings) && other.end.close_needed.is_none())
         });
         if fresh.is_none() {
             own_queries::send(tables, step, conn, Chore::Check, &check);
@@ -44,10 +50,19 @@ pub(crate) fn take_idle(
     }
 }
 
-/// It was idle for so long that `server_check_query` is sent first.
+/// A free server was idle for so long that `server_check_query` is sent first. One that no session has used has shown by its login that it is there:
+/// with `server_check_delay = 0`, too, it counts as such for a moment, as in PgBouncer.
 #[inline]
-pub(crate) fn is_stale(now: Time, idle_since: Time, settings: &Settings) -> bool {
-    now > idle_since + settings.global.servers.server_check_delay
+pub(crate) fn is_stale(now: Time, server: &Server, settings: &Settings) -> bool {
+    is_stale_since(now, server, server.work.since, settings)
+}
+
+/// As [`is_stale`], of a server that has idled since then.
+#[inline]
+pub(crate) fn is_stale_since(now: Time, server: &Server, idle_since: Time, settings: &Settings) -> bool {
+    let delay = settings.global.servers.server_check_delay;
+    let delay = if server.work.uses == 0 { delay.max(LOGIN_COUNTS_FOR) } else { delay };
+    now > idle_since + delay
 }
 
 /// Why a free server is closed instead of used again.
@@ -73,8 +88,6 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use machine::Action;
 
     use super::*;
@@ -147,5 +160,18 @@ mod tests {
         let [fresh, stale] = [scene.idle_server(scene.now), scene.idle_server(long_ago)];
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(fresh));
         assert!(matches!(scene.tables.servers[stale].state(), connections::server::State::Idle), "no need to check it");
+    }
+
+    #[test]
+    fn a_server_that_has_just_logged_in_is_not_checked_first() {
+        let mut scene = Scene::new(|settings| settings.global.servers.server_check_delay = Duration::ZERO);
+        let conn = scene.idle_server(scene.now);
+        let mut is_stale = |uses: u32, idle: Duration| {
+            scene.tables.servers[conn].work.uses = uses;
+            super::is_stale(scene.now + idle, &scene.tables.servers[conn], &scene.tables.settings)
+        };
+        let moment = Duration::from_millis(1);
+        assert!(is_stale(1, moment) && !is_stale(1, Duration::ZERO));
+        assert!(!is_stale(0, moment) && is_stale(0, LOGIN_COUNTS_FOR + moment));
     }
 }

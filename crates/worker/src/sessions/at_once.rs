@@ -42,8 +42,8 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     let Some(&server_id) = pool.servers.idle.back() else { return AtOnce::Declined };
     let server = &mut tables.servers[server_id];
     let may_take = pool.queue.admits(class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
-    let is_fresh = !is_stale(step.now, server.work.since, &tables.settings)
-        && expired(step.now, server, pool, &tables.settings).is_none();
+    let is_fresh =
+        !is_stale(step.now, server, &tables.settings) && expired(step.now, server, pool, &tables.settings).is_none();
     let query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
     if !may_take || !is_fresh || !query.may_be_linked_as_is() {
         return AtOnce::Declined;

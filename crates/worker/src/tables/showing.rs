@@ -19,6 +19,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
+use crate::servers::idle_servers::is_stale;
 use crate::tables::view::View;
 
 impl View<'_> {
@@ -45,7 +46,7 @@ impl View<'_> {
             });
         }
         for (_, server) in self.servers.iter() {
-            let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
+            let stale = is_stale(now, server, self.settings);
             let is_closing = server.end.close_needed.is_some();
             count(server.pool, &mut |pool| pool.closing_servers += u32::from(is_closing));
             count(server.pool, &mut |pool| match server_state(server, stale) {
@@ -231,7 +232,7 @@ impl View<'_> {
 
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
         let pool = self.pools.get(server.pool)?;
-        let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
+        let stale = is_stale(now, server, self.settings);
         let name = server.kept.name_at_postgresql();
         Some(ServerSnapshot {
             serial: server.identity.serial,
