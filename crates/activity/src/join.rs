@@ -17,7 +17,7 @@ use std::time::Duration;
 use connections::databases::{Address, Host as HostName};
 use machine::snapshot::{PoolSnapshot, ServerSnapshot};
 use machine::{Settings, Snapshot};
-use observe::{Backend, Blocking, Lock, PREPARED_PID};
+use observe::{Ages, Backend, Blocking, Lock, Prepared, is_prepared};
 use units::ConnId;
 
 use crate::moment::{At, Host, LockCounts, Moment, Origin, Pool, Row, View};
@@ -38,6 +38,8 @@ pub struct Answer {
     pub backends: Vec<Backend>,
     /// Of all that somebody waits for; empty: nobody waits, or nobody has asked.
     pub locks: Vec<Lock>,
+    /// Those among the holders of these locks, by [`Lock::pid`].
+    pub prepared: BTreeMap<i32, Prepared>,
     pub counts: Option<LockCounts>,
     /// From the questions to the answers.
     pub took: Duration,
@@ -102,7 +104,7 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
             let row = Row { host: Some(host), backend: Some(Arc::new(backend)), session, origin, tags, waiter, behind };
             moment.rows.push(row);
         }
-        moment.rows.extend(prepared(host, &seen.blocking));
+        moment.rows.extend(prepared(host, &seen));
         moment.hosts.push(seen);
     }
     // Those that wait, and those whose host has not answered.
@@ -134,15 +136,24 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(3);
 /// A backend starts when its connection is accepted, which a busy server does late.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What holds the locks of transactions that were prepared and not ended: no backend has them.
+/// The prepared transactions that others wait for: each is a row, and no backend has it.
 //= pg18 view-pg-prepared-xacts
-fn prepared(host: u16, blocking: &Blocking) -> Option<Row> {
-    let behind = blocking.count_behind(PREPARED_PID);
-    let kind = Some("prepared transaction".to_owned());
-    let backend = Backend { pid: PREPARED_PID, kind, ..Backend::default() };
-    let (backend, tags) = (Some(Arc::new(backend)), Tags::default());
-    let row = Row { host: Some(host), backend, session: None, origin: Origin::Stranger, tags, waiter: None, behind };
-    (behind > 0).then_some(row)
+fn prepared(host: u16, seen: &Host) -> Vec<Row> {
+    let roots = seen.blocking.roots().into_iter().filter(|pid| is_prepared(*pid));
+    let row = |pid: i32| {
+        let kind = Some("prepared transaction".to_owned());
+        let backend = match seen.prepared.get(&pid) {
+            Some(Prepared { owner, database, age, .. }) => {
+                let ages = Ages { transaction: Some(*age), ..Ages::default() };
+                let (database, user) = (Some(database.clone()), Some(owner.clone()));
+                Backend { pid, kind, database, user, ages, ..Backend::default() }
+            }
+            None => Backend { pid, kind, ..Backend::default() },
+        };
+        let (backend, tags, behind) = (Some(Arc::new(backend)), Tags::default(), seen.blocking.count_behind(pid));
+        Row { host: Some(host), backend, session: None, origin: Origin::Stranger, tags, waiter: None, behind }
+    };
+    roots.map(row).collect()
 }
 
 /// A process of PostgreSQL's own that does nothing for anybody now, such as the checkpointer.
@@ -165,7 +176,8 @@ fn host_of(reading: &Reading) -> (Host, Answer) {
         Err(why) => (Host { address, view: View::None(why.clone()), ..Host::default() }, Answer::default()),
         Ok(answer) => {
             let view = if answer.is_partial() { View::Partial(answer.took) } else { View::Whole(answer.took) };
-            let host = Host { address, view, blocking: Blocking::of(&answer.locks), locks: answer.counts.clone() };
+            let (blocking, prepared) = (Blocking::of(&answer.locks), answer.prepared.clone());
+            let host = Host { address, view, blocking, prepared, locks: answer.counts.clone() };
             (host, answer.clone())
         }
     }

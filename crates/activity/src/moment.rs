@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use observe::{Backend, Blocking, Counts, State, WaitEvent, Waiter};
+use observe::{Backend, Blocking, Counts, Prepared, State, WaitEvent, Waiter, pid_shown};
 use units::PoolKey;
 
 use crate::session::Session;
@@ -38,6 +38,8 @@ pub struct Host {
     pub address: Arc<str>,
     pub view: View,
     pub blocking: Blocking,
+    /// Prepared transactions that hold locks which somebody waits for, by their id in `blocking`.
+    pub prepared: BTreeMap<i32, Prepared>,
     /// The last time they were counted.
     pub locks: Option<LockCounts>,
 }
@@ -135,9 +137,16 @@ fn is_for_work(wait: &WaitEvent) -> bool {
 }
 
 impl Row {
+    /// The process id, or a prepared transaction's id: a row's name within its host.
     #[must_use]
     pub fn pid(&self) -> Option<i32> {
         self.backend.as_ref().map(|backend| backend.pid)
+    }
+
+    /// The process id for a person to see: 0 for a prepared transaction.
+    #[must_use]
+    pub fn pid_shown(&self) -> Option<i32> {
+        self.pid().map(pid_shown)
     }
 
     /// PostgreSQL's word for what its backend does, or `waiting` for a server.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use activity::{At, Moment, Origin, Reading, Row, join, tree};
 use machine::Settings;
-use observe::{Backend, LockMode};
+use observe::{Backend, LockMode, Prepared};
 use world::World;
 use world::observed::{answer, at_host, lock, moment};
 
@@ -76,10 +76,27 @@ fn a_lock_that_is_not_waited_for_any_more_is_not_the_rows() {
 
 /// Their locks have no process, and block as others do.
 #[test]
-fn a_prepared_transaction_is_named_as_the_blocker() {
-    let moment = joined(|answer| answer.locks[0] = lock(observe::PREPARED_PID, LockMode::AccessShare, None));
-    let kind = |row: &Row| row.backend.as_deref().and_then(|backend: &Backend| backend.kind.clone());
-    assert_eq!(kind(row(&moment, 0)).as_deref(), Some("prepared transaction"));
-    let branches = tree(&moment);
-    assert_eq!((branches[0].pid, branches[0].count, branches[1].pid), (0, 2, 900));
+fn two_prepared_transactions_are_two_blockers() {
+    let moment = joined(|answer| {
+        answer.locks[0] = lock(-725, LockMode::AccessShare, None);
+        answer.locks.insert(1, lock(-727, LockMode::RowShare, None));
+        answer.locks.insert(2, lock(observe::PREPARED_PID, LockMode::RowShare, None));
+        let prepared = |gid: &str, owner: &str| Prepared {
+            gid: gid.to_owned(),
+            owner: owner.to_owned(),
+            database: "shop".to_owned(),
+            age: Duration::from_secs(600),
+        };
+        answer.prepared = [(-725, prepared("first", "payer")), (-727, prepared("second", "app"))].into();
+    });
+    let told = |row: &Row| row.backend.as_deref().map(|backend: &Backend| (backend.kind.clone(), backend.user.clone()));
+    let prepared = |owner: Option<&str>| Some((Some("prepared transaction".to_owned()), owner.map(str::to_owned)));
+    assert_eq!(told(row(&moment, -725)), prepared(Some("payer")));
+    assert_eq!(told(row(&moment, -727)), prepared(Some("app")));
+    assert_eq!(told(row(&moment, 0)), prepared(None), "its gid could not be read");
+    assert_eq!(row(&moment, -725).pid_shown(), Some(0), "it has no process");
+    let mut roots: Vec<i32> =
+        tree(&moment).iter().filter(|branch| branch.depth == 0).map(|branch| branch.pid).collect();
+    roots.sort();
+    assert_eq!(roots, [-727, -725, 0]);
 }

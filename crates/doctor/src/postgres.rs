@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use observe::{Backend, Blocking};
+use observe::{Backend, Blocking, Prepared};
 
 /// One server, as one role in one database sees it.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Postgres {
     /// All but the one that asks.
     pub backends: Vec<Backend>,
     pub blocking: Blocking,
+    /// Prepared transactions that hold locks which somebody waits for, by their id in `blocking`.
+    pub prepared_holders: BTreeMap<i32, Prepared>,
     pub databases: Vec<DatabaseFigures>,
     /// Those with the most dead rows, and those that are scanned most.
     pub tables: Vec<TableFigures>,

@@ -14,9 +14,11 @@
 mod backend;
 mod blocking;
 mod lock;
+mod prepared;
 mod reading;
 
 pub use backend::{Ages, Backend, State, WaitEvent};
 pub use blocking::{Blocker, Blocking, Waiter};
 pub use lock::{Lock, LockMode, Object};
-pub use reading::{ACTIVITY, COUNTS, Counts, LOCKS, PREPARED_PID, Row, backends, counts, locks};
+pub use prepared::{PREPARED_PID, Prepared, is_prepared, pid_shown};
+pub use reading::{ACTIVITY, COUNTS, Counts, LOCKS, Row, backends, counts, locks, prepared};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::backend::{Ages, Backend, State, WaitEvent};
 use crate::lock::{Lock, LockMode, Object};
+use crate::prepared::Prepared;
 
 /// A row of an answer: its values as text; `None` is NULL.
 pub type Row = Vec<Option<String>>;
@@ -21,28 +22,33 @@ SELECT pid, backend_type, datname, usename, application_name, host(client_addr),
 age(backend_xmin), query_id, query \
 FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() ORDER BY pid";
 
-/// The locks, held and waited for, of everything that somebody waits for, in the columns that [`locks`] reads. pg_locks is read once: each
-/// reading stops all lock traffic for a moment. Names of relations of other databases are not known.
+/// The locks, held and waited for, of everything that somebody waits for, in the columns that [`locks`] and [`prepared`] read. pg_locks is read
+/// once: each reading stops all lock traffic for a moment. Names of relations of other databases are not known.
+///
+/// A lock of a prepared transaction has no process. In place of one stands the transaction's id, negative and modulo 2^31, by which no two that
+/// live together are equal. Which transaction a lock is of is told by its virtual transaction: each has a lock on its own transaction id, too.
 pub const LOCKS: &str = "\
 WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks), \
 contended AS (SELECT DISTINCT locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid \
-FROM locks WHERE NOT granted) \
-SELECT coalesce(l.pid, 0), a.leader_pid, l.locktype, \
+FROM locks WHERE NOT granted), \
+prepared AS (SELECT l.virtualtransaction, -(x.transaction::text::bigint % 2147483648) AS id, x.gid, x.owner, x.database, \
+(extract(epoch FROM clock_timestamp() - x.prepared) * 1000)::bigint AS age \
+FROM locks l JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = l.transactionid \
+WHERE l.pid IS NULL AND l.locktype = 'transactionid') \
+SELECT coalesce(l.pid, p.id, 0), a.leader_pid, l.locktype, \
 (l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid)::text, \
 CASE WHEN l.database IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())) \
 THEN l.relation::pg_catalog.regclass::text END, \
-l.mode, l.granted, coalesce((extract(epoch FROM clock_timestamp() - l.waitstart) * 1000)::bigint, 0) \
+l.mode, l.granted, coalesce((extract(epoch FROM clock_timestamp() - l.waitstart) * 1000)::bigint, 0), \
+p.gid, p.owner, p.database, p.age \
 FROM locks l JOIN contended c ON l.locktype = c.locktype \
 AND coalesce(l.relation, 0) = coalesce(c.relation, 0) AND coalesce(l.objid, 0) = coalesce(c.objid, 0) \
 AND coalesce(l.transactionid::text, '') = coalesce(c.transactionid::text, '') \
 AND coalesce(l.virtualxid, '') = coalesce(c.virtualxid, '') AND l.database IS NOT DISTINCT FROM c.database \
 AND l.page IS NOT DISTINCT FROM c.page AND l.tuple IS NOT DISTINCT FROM c.tuple \
 AND l.classid IS NOT DISTINCT FROM c.classid AND l.objsubid IS NOT DISTINCT FROM c.objsubid \
-LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid";
-
-/// As whose the locks of prepared transactions are told, which no process has: as by `pg_blocking_pids`.
-//= pg18 functions-info#FUNCTIONS-INFO-SESSION
-pub const PREPARED_PID: i32 = 0;
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid \
+LEFT JOIN prepared p ON l.pid IS NULL AND p.virtualtransaction = l.virtualtransaction";
 
 /// How many locks there are, in the columns that [`counts`] reads: the last row has no mode, but how many things are locked in the shared
 /// table, and for how many it has room. Tuples and pages of one relation are one thing here: few are locked at a time.
@@ -89,6 +95,18 @@ pub fn backends(rows: &[Row]) -> Vec<Backend> {
 #[must_use]
 pub fn locks(rows: &[Row]) -> Vec<Lock> {
     rows.iter().filter_map(|row| lock(row)).collect()
+}
+
+/// The prepared transactions that hold the locks in the rows of [`LOCKS`], by the ids that [`Lock::pid`] has for them.
+#[must_use]
+pub fn prepared(rows: &[Row]) -> BTreeMap<i32, Prepared> {
+    let one = |row: &Row| {
+        let [pid, .., gid, owner, database, age_ms] = row.as_slice() else { return None };
+        let word = |word: &Option<String>| word.clone().unwrap_or_default();
+        let age = age(age_ms).unwrap_or_default();
+        Some((number(pid)?, Prepared { gid: gid.clone()?, owner: word(owner), database: word(database), age }))
+    };
+    rows.iter().filter_map(one).collect()
 }
 
 /// The rows of [`COUNTS`]. One that is not as it should be is left out.
@@ -157,7 +175,7 @@ fn backend(row: &[Option<String>]) -> Option<Backend> {
 }
 
 fn lock(row: &[Option<String>]) -> Option<Lock> {
-    let [pid, leader_pid, kind, key, name, mode, granted, waiting] = row else { return None };
+    let [pid, leader_pid, kind, key, name, mode, granted, waiting, ..] = row else { return None };
     let is_held = granted.as_deref()? == "t";
     Some(Lock {
         pid: number(pid)?,
@@ -263,6 +281,21 @@ mod tests {
         assert_eq!((found.waiting, found.fast_path), (2, 5));
         assert_eq!((found.objects, found.room, found.in_table()), (3, 6400, 4));
         assert_eq!(found.held, [("AccessShareLock".into(), 7), ("SIReadLock".into(), 1)].into());
+    }
+
+    #[test]
+    fn two_prepared_transactions_are_told_apart() {
+        let lock = |pid: &str, gid: &str| {
+            let object = ["-", "relation", "(5,16384,,,,,,,)", "orders"];
+            row(&[&[pid][..], &object, &["AccessExclusiveLock", "t", "0", gid, "payer", "shop", "614504"]].concat())
+        };
+        let rows = [lock("-725", "first"), lock("-727", "second"), lock("407", "-"), row(&["not a row"])];
+        let found = prepared(&rows);
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [-727, -725]);
+        let [owner, database] = ["payer", "shop"].map(str::to_owned);
+        let first = Prepared { gid: "first".to_owned(), owner, database, age: Duration::from_millis(614_504) };
+        assert_eq!(found[&-725], first);
+        assert_eq!(locks(&rows).len(), 3);
     }
 
     #[test]

@@ -38,6 +38,17 @@ impl Order {
                 client: one_line(&format!("client {id}{named}")).into_owned(),
             });
         }
+        if let Some(gid) = row.get("gid") {
+            let rollback = row.get("note").filter(|note| note.starts_with("ROLLBACK PREPARED"));
+            let rollback = rollback.map_or_else(|| "ROLLBACK PREPARED".to_owned(), |note| one_line(note).into_owned());
+            return Err(format!("{} is a prepared transaction. To end it: {rollback}", one_line(gid)));
+        }
+        // A prepared transaction whose gid is not known: no process has it.
+        if row.get("pid") == Some("0") {
+            return Err(
+                "a prepared transaction: SELECT * FROM pg_prepared_xacts has it, ROLLBACK PREPARED ends it".to_owned()
+            );
+        }
         let function = match kind {
             Kind::Query => "pg_cancel_backend",
             Kind::Client => "pg_terminate_backend",
@@ -93,4 +104,30 @@ impl Order {
 #[must_use]
 pub(crate) fn is_unknown(why: &str) -> bool {
     why.contains("invalid command")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::table;
+    use crate::views::View;
+
+    /// `pg_terminate_backend(0)` ends nothing.
+    #[test]
+    fn a_prepared_transaction_is_ended_by_its_gid() {
+        let locks = table(
+            &["pid", "depth", "gid", "note"],
+            &[
+                &["0", "0", "it's", "ROLLBACK PREPARED 'it''s'; as app or a superuser, in database shop"],
+                &["0", "0", "", ""],
+                &["99", "0", "", ""],
+            ],
+        );
+        let shown = &View::Locks.tables(&[], "")[0];
+        let advised = |at: usize| Order::new(Kind::Client, locks.row(at), shown).expect_err("none is a client");
+        let expected = "it's is a prepared transaction. To end it: ROLLBACK PREPARED 'it''s'; as app or a superuser, in database shop";
+        assert_eq!(advised(0), expected);
+        assert!(advised(1).contains("pg_prepared_xacts") && !advised(1).contains("pg_terminate_backend"));
+        assert!(advised(2).contains("pg_terminate_backend(99)"));
+    }
 }

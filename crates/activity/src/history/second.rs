@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::Peer;
+use observe::pid_shown;
 use sql::redacted_by_any_rules;
 use units::{PoolKey, Serial};
 
@@ -300,15 +301,15 @@ fn exact(counted: &Counted<'_>, key: KeyId) -> Exact {
         key,
         session: row.session.as_ref().map(|session| (session.id.serial, session.peer)),
         application_name: name.map_or("", String::as_str).into(),
-        pid: row.pid(),
+        pid: row.pid_shown(),
         tags: row.tags.clone(),
         waiting: row.waiting(),
         queued: times.queued,
         transaction: ages.transaction.or(times.transaction),
         idle: if row.is_idle_in_transaction() { ages.state } else { None },
         query: ages.query,
-        blocker: counted.blocker,
-        root: counted.root,
+        blocker: counted.blocker.map(pid_shown),
+        root: counted.root.map(pid_shown),
         behind: u32::try_from(row.behind).unwrap_or(u32::MAX),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use activity::{Moment, Row, Session};
+use activity::{Moment, Row, Session, pid_shown};
 use machine::Peer;
 
 use super::socket::Side;
@@ -62,10 +62,10 @@ fn values(input: &ShowInput<'_>, moment: &Moment, row: &Row) -> Vec<Value> {
     let (database, user) = names(row);
     let wait = row.wait();
     let blockers = row.waiter.as_ref().map(|waiter| waiter.blockers.as_slice()).unwrap_or_default();
-    let pids: Vec<String> = blockers.iter().map(|blocker| blocker.pid.to_string()).collect();
+    let pids: Vec<String> = blockers.iter().map(|blocker| pid_shown(blocker.pid).to_string()).collect();
     vec![
         moment.host(row).and_then(|host| words(&*host.address)),
-        row.pid().and_then(count),
+        row.pid_shown().and_then(count),
         words(row.origin.word()),
         database,
         user,

@@ -60,7 +60,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             wait.and_then(|(_, event)| words(event)),
             count(row.behind),
             moment.host(row).and_then(|host| words(&*host.address)),
-            row.pid().and_then(count),
+            row.pid_shown().and_then(count),
             session.and_then(|session| count(session.id.serial.0)),
             address(input, row),
             application_name(row),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use activity::{Branch, Moment, tree};
+use activity::{Branch, Moment, Prepared, is_prepared, pid_shown, tree};
 
 use super::show_activity::{application_name, names, seconds, statement, tags};
 use crate::show_input::ShowInput;
@@ -39,8 +39,10 @@ const COLUMNS: &[Column] = &[
     text("class"),
     text("tags"),
     text("query"),
-    // Of DDL: what could be done instead.
+    // Of DDL: what could be done instead. Of a prepared transaction: how to end it.
     text("note"),
+    // Of a prepared transaction, which has no process: what ROLLBACK PREPARED takes.
+    text("gid"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
@@ -58,14 +60,15 @@ fn values(input: &ShowInput<'_>, moment: &Moment, branch: &Branch<'_>) -> Vec<Va
     let (database, user) = row.map(names).unwrap_or_default();
     let ages = row.and_then(|row| row.backend.as_ref()).map(|backend| backend.ages).unwrap_or_default();
     let waits = branch.waits;
+    let prepared = moment.hosts[usize::from(branch.host)].prepared.get(&branch.pid);
     let object = waits.map(|waiter| waiter.object.name.as_ref().unwrap_or(&waiter.object.kind));
     vec![
         count(branch.depth),
         words(&*moment.hosts[usize::from(branch.host)].address),
-        count(branch.pid),
+        count(pid_shown(branch.pid)),
         words(drawn(branch)),
         count(branch.count),
-        branch.behind.and_then(count),
+        branch.behind.map(pid_shown).and_then(count),
         waits.and_then(|waiter| words(waiter.mode.name())),
         object.and_then(|object| words(&**object)),
         seconds(waits.map(|waiter| waiter.waiting)),
@@ -80,7 +83,8 @@ fn values(input: &ShowInput<'_>, moment: &Moment, branch: &Branch<'_>) -> Vec<Va
         session.and_then(|session| words(&*session.class)),
         row.and_then(|row| tags(input, row)),
         row.and_then(|row| statement(input, row)),
-        note(branch),
+        prepared.map_or_else(|| note(branch), note_of_prepared),
+        prepared.map(|prepared| prepared.gid.clone()),
     ]
 }
 
@@ -89,6 +93,7 @@ const DRAWN_MAX: usize = 20;
 
 fn drawn(branch: &Branch<'_>) -> String {
     match branch.depth {
+        0 if is_prepared(branch.pid) => "prepared".to_owned(),
         0 => branch.pid.to_string(),
         depth => format!("{}└─ {}", "   ".repeat(depth.min(DRAWN_MAX) - 1), branch.pid),
     }
@@ -103,6 +108,11 @@ fn note(branch: &Branch<'_>) -> Value {
     };
     let advice = ddl.advice.map(|advice| format!(": {advice}")).unwrap_or_default();
     words(format!("{}{behind}{advice}", ddl.command))
+}
+
+/// `ROLLBACK PREPARED 'order-7'; as app or a superuser, in database shop`.
+fn note_of_prepared(prepared: &Prepared) -> Value {
+    words(format!("{} as {} or a superuser, in database {}", prepared.rollback(), prepared.owner, prepared.database))
 }
 
 const COUNTS: &[Column] = &[

@@ -64,7 +64,8 @@ pub(crate) fn answer() -> Answer {
         lock(900, LockMode::AccessExclusive, Some(9000)),
         lock(901, LockMode::AccessShare, Some(4000)),
     ];
-    Answer { backends, locks, counts: None, took: Duration::from_millis(2), age: Duration::from_millis(3) }
+    let (took, age) = (Duration::from_millis(2), Duration::from_millis(3));
+    Answer { backends, locks, took, age, ..Answer::default() }
 }
 
 fn backend(pid: i32, state: State, (class, event): (&str, &str), query: &str) -> Backend {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use observe::{ACTIVITY, Blocking, LOCKS, backends, locks};
+use observe::{ACTIVITY, Blocking, LOCKS, backends, locks, prepared as prepared_holders};
 
 use super::answer::{Answer, Cells};
 use super::{Ask, part};
@@ -161,7 +161,9 @@ pub fn postgres(place: String, ask: &mut Ask<'_>, unseen: &mut Vec<Unseen>) -> R
         answer.cells().map(|row| row.text("name")).collect()
     });
     read.backends = part(ask, unseen, "backends", ACTIVITY, |answer| backends(&answer.rows));
-    read.blocking = part(ask, unseen, "locks", LOCKS, |answer| Blocking::of(&locks(&answer.rows)));
+    (read.blocking, read.prepared_holders) = part(ask, unseen, "locks", LOCKS, |answer| {
+        (Blocking::of(&locks(&answer.rows)), prepared_holders(&answer.rows))
+    });
     read.databases = part(ask, unseen, "databases", DATABASES, |answer| answer.all(database));
     read.tables = part(ask, unseen, "tables", TABLES, |answer| answer.all(table));
     read.indexes = Indexes {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use observe::{Backend, Blocking};
+use observe::{Backend, Blocking, Prepared, is_prepared};
 
 use super::{first, named, statement};
 use crate::facts::Facts;
 use crate::finding::{Finding, Weight};
 use crate::postgres::Postgres;
-use crate::words::{counted, span};
+use crate::words::{counted, plain, span};
 
 /// As long as deadlock_timeout, after which PostgreSQL itself logs a wait.
 const WAIT: Duration = Duration::from_secs(1);
@@ -24,11 +24,7 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     roots.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let waiting = blocking.waiters().count();
     let many = roots.first().is_some_and(|(_, count)| *count >= MANY);
-    let mut mend: Vec<String> = roots
-        .iter()
-        .take(super::NAMED_MAX)
-        .map(|(pid, _)| format!("SELECT pg_terminate_backend({pid}); -- ends its transaction"))
-        .collect();
+    let mut mend: Vec<String> = roots.iter().take(super::NAMED_MAX).map(|(pid, _)| ending(postgres, *pid)).collect();
     mend.push(
         "SET lock_timeout = '2s'; -- before DDL, so that it gives up instead of stopping all who come after it"
             .to_owned(),
@@ -46,13 +42,37 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// The statement that ends a root. No process has a prepared transaction: `pg_terminate_backend` would end nothing.
+fn ending(postgres: &Postgres, pid: i32) -> String {
+    match postgres.prepared_holders.get(&pid) {
+        Some(prepared) => {
+            let (owner, database) = (plain(&prepared.owner), plain(&prepared.database));
+            format!(
+                "{} -- as {owner} or a superuser, in database {database}; or COMMIT PREPARED",
+                plain(&prepared.rollback())
+            )
+        }
+        None if is_prepared(pid) => {
+            "SELECT gid, owner, database, prepared FROM pg_prepared_xacts; -- then ROLLBACK PREPARED with the gid"
+                .to_owned()
+        }
+        None => format!("SELECT pg_terminate_backend({pid}); -- ends its transaction"),
+    }
+}
+
 fn plural(count: usize) -> String {
     format!("{} {}", counted(count as u64, "backend"), if count == 1 { "waits" } else { "wait" })
 }
 
 fn line(postgres: &Postgres, blocking: &Blocking, pid: i32, count: usize) -> String {
     let backend = postgres.backends.iter().find(|backend| backend.pid == pid);
-    let who = backend.map_or_else(|| format!("pid {pid}"), named);
+    let who = match postgres.prepared_holders.get(&pid) {
+        Some(Prepared { gid, owner, database, age }) => {
+            format!("prepared transaction {gid} of {owner} in {database}, {} old,", span(*age))
+        }
+        None if is_prepared(pid) => "a prepared transaction".to_owned(),
+        None => backend.map_or_else(|| format!("pid {pid}"), named),
+    };
     let what =
         blocking.behind(pid).find_map(|waiting| blocking.waiter(waiting)).and_then(|waiter| waiter.object.name.clone());
     let what = what.map(|name| format!(" on {name}")).unwrap_or_default();
@@ -105,5 +125,39 @@ mod tests {
         let found = find(&facts).expect("three wait");
         assert_eq!(found.evidence, ["pid 300 (app in shop, web), idle in transaction, is before 3 on orders"]);
         assert!(found.mend[0].starts_with("SELECT pg_terminate_backend(300);"));
+    }
+
+    #[test]
+    fn a_prepared_transaction_is_ended_by_its_gid() {
+        let lock = |pid: i32, key: &str, waiting: Option<u64>| Lock {
+            pid,
+            leader_pid: None,
+            object: Object { kind: "relation".into(), key: key.into(), name: Some(key.into()) },
+            mode: LockMode::AccessExclusive,
+            waiting: waiting.map(Duration::from_secs),
+        };
+        let locks = [
+            lock(-7, "orders", None),
+            lock(301, "orders", Some(9)),
+            lock(0, "items", None),
+            lock(302, "items", Some(8)),
+        ];
+        let mut facts = crate::rules::example::healthy();
+        let (gid, owner, database) = ("it's".to_owned(), "payer".to_owned(), "shop".to_owned());
+        let prepared = Prepared { gid, owner, database, age: Duration::from_secs(75) };
+        postgres(&mut facts).blocking = Blocking::of(&locks);
+        postgres(&mut facts).prepared_holders = [(-7, prepared)].into();
+        let found = find(&facts).expect("two wait");
+        let expected = [
+            "prepared transaction it's of payer in shop, 75 s old, is before 1 on orders",
+            "a prepared transaction is before 1 on items",
+        ];
+        assert_eq!(found.evidence, expected);
+        assert_eq!(
+            found.mend[0],
+            "ROLLBACK PREPARED 'it''s'; -- as payer or a superuser, in database shop; or COMMIT PREPARED"
+        );
+        assert!(found.mend[1].contains("pg_prepared_xacts"), "{found:?}");
+        assert!(found.mend.iter().all(|line| !line.contains("pg_terminate_backend")), "{found:?}");
     }
 }

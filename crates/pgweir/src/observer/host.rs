@@ -1,5 +1,6 @@
 //! One server: a thread that asks it, and what is known of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +12,7 @@ use ask::{Monitor, Target};
 use control::Sight;
 use engine::Handle;
 use machine::Level;
-use observe::{ACTIVITY, Backend, COUNTS, LOCKS, Lock, State, backends, counts, locks};
+use observe::{ACTIVITY, Backend, COUNTS, LOCKS, Lock, Prepared, State, backends, counts, locks, prepared};
 use sql::{Key, Marks, Memo, Rules, Text};
 
 use super::pace::{PATIENCE, Pace, stays};
@@ -206,7 +207,14 @@ struct LocksPace {
     pace: Pace,
     counted_at: Option<Instant>,
     counts: Option<LockCounts>,
+    read: LocksRead,
+}
+
+/// One answer to [`LOCKS`].
+#[derive(Clone, Default)]
+struct LocksRead {
     locks: Vec<Lock>,
+    prepared: BTreeMap<i32, Prepared>,
 }
 
 /// The thread that asks.
@@ -281,7 +289,7 @@ impl Asker {
         let monitor = self.monitor.as_mut().expect("it has just answered");
         let read = self.locks.read(monitor, question.sight, &answer.backends);
         *locks_took = read_at.elapsed();
-        answer.locks = read?;
+        LocksRead { locks: answer.locks, prepared: answer.prepared } = read?;
         answer.counts.clone_from(&self.locks.counts);
         answer.took = connected_at.elapsed();
         Ok(answer)
@@ -290,7 +298,7 @@ impl Asker {
 
 impl LocksPace {
     /// Reads locks and counts them if that is due, or if somebody wants to see them. While they rest, those that were read last stand for them.
-    fn read(&mut self, monitor: &mut Monitor, sight: Option<Sight>, backends: &[Backend]) -> Result<Vec<Lock>, String> {
+    fn read(&mut self, monitor: &mut Monitor, sight: Option<Sight>, backends: &[Backend]) -> Result<LocksRead, String> {
         let begun = Instant::now();
         let waits = backends.iter().any(|backend| backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock"));
         let is_due = self.counted_at.is_none_or(|at| begun.duration_since(at) > COUNT_EVERY);
@@ -302,12 +310,13 @@ impl LocksPace {
             self.pace = Pace::after(Instant::now(), begun.elapsed(), done.is_err());
             done?;
         }
-        Ok(if waits { self.locks.clone() } else { Vec::new() })
+        Ok(if waits { self.read.clone() } else { LocksRead::default() })
     }
 
     fn ask(&mut self, monitor: &mut Monitor, waits: bool) -> Result<(), String> {
         if waits {
-            self.locks = locks(&monitor.rows(LOCKS)?);
+            let rows = monitor.rows(LOCKS)?;
+            self.read = LocksRead { locks: locks(&rows), prepared: prepared(&rows) };
         }
         self.counts = Some(LockCounts { at: wall_clock(), counts: counts(&monitor.rows(COUNTS)?) });
         Ok(())

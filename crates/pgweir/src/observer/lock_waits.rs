@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use activity::{Moment, Row, View};
+use activity::{Moment, Row, View, pid_shown};
 use settings::Global;
 use sql::redacted_by_any_rules;
 use units::names::shown;
@@ -71,9 +71,18 @@ fn line(moment: &Moment, row: &Row, settings: &Global) -> String {
     let Some((session, waiter)) = row.session.as_ref().zip(row.waiter.as_ref()) else { return String::new() };
     let object = waiter.object.name.as_ref().unwrap_or(&waiter.object.kind);
     let blocker = waiter.blockers.iter().min_by_key(|blocker| blocker.waits_too);
+    let prepared = |pid: i32| moment.host(row)?.prepared.get(&pid);
     let behind = match blocker.zip(row.host).map(|(blocker, host)| (blocker, moment.row(host, blocker.pid))) {
+        Some((blocker, _)) if let Some(other) = prepared(blocker.pid) => {
+            let (gid, owner, database) = (shown(&other.gid), shown(&other.owner), shown(&other.database));
+            let mode = blocker.mode.name();
+            format!(
+                "prepared transaction {gid} (of {owner} in {database}, {:.3} s old) with {mode}",
+                other.age.as_secs_f64()
+            )
+        }
         Some((blocker, Some(other))) => format!("{} with {}", described(other, settings), blocker.mode.name()),
-        Some((blocker, None)) => format!("pid {} with {}", blocker.pid, blocker.mode.name()),
+        Some((blocker, None)) => format!("pid {} with {}", pid_shown(blocker.pid), blocker.mode.name()),
         None => "nobody any more".to_owned(),
     };
     format!(
@@ -89,7 +98,7 @@ fn line(moment: &Moment, row: &Row, settings: &Global) -> String {
 
 /// Who it is, with its tags and its statement.
 fn described(row: &Row, settings: &Global) -> String {
-    let pid = row.pid().unwrap_or_default();
+    let pid = row.pid_shown().unwrap_or_default();
     let who = match &row.session {
         Some(session) => {
             let (database, user) = (shown(&session.pool.database), shown(&session.pool.user));
