@@ -4,6 +4,7 @@
 //!   observe: a host's backends and locks ─┐
 //!                                         ├─ join ─► Moment ─┬─► tree      who is in whose way: SHOW LOCKS
 //!   machine: snapshots of the workers ────┘                  ├─► holders   who has a pool's servers, and for what: SHOW HOLDERS
+//!                                                            ├─► verdict   why clients wait, in one sentence: SHOW WHY
 //!                                                            ├─► tally     how many, and how old the oldest is: metrics
 //!                                                            └─► History ─► waits   samples of an hour, by what one asks for
 //! ```
@@ -22,6 +23,7 @@ mod statement;
 mod tags;
 mod tally;
 mod tree;
+pub mod verdict;
 
 pub use history::History;
 pub use holders::{Holder, Reason, holders};
@@ -33,3 +35,4 @@ pub use statement::{Ddl, ddl};
 pub use tags::Tags;
 pub use tally::{HolderTally, OTHER, OldestAges, ServerTally, Tally, WAIT_CLASSES, wait_class};
 pub use tree::{Branch, tree};
+pub use verdict::{Verdict, verdicts};

@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use observe::{Blocking, LockMode, Waiter};
+use observe::{Blocker, Blocking, LockMode, Waiter};
 
 use crate::moment::{Moment, Row};
 use crate::statement::{Ddl, ddl};
@@ -98,11 +98,7 @@ impl<'m> Walk<'m, '_> {
     fn stands_behind(&self, pid: i32, candidate: i32) -> bool {
         let blocking = self.blocking();
         let Some(waiter) = blocking.waiter(pid) else { return false };
-        let rank = |blocker: &&observe::Blocker| {
-            let waited = blocking.waiter(blocker.pid).map(|before| before.waiting);
-            (blocker.waits_too, Reverse(waited), blocker.pid)
-        };
-        waiter.blockers.iter().min_by_key(rank).is_some_and(|first| first.pid == candidate)
+        first_blocker(blocking, waiter).is_some_and(|first| first.pid == candidate)
     }
 
     fn branch(&self, pid: i32, depth: usize, behind: Option<i32>) -> Branch<'m> {
@@ -124,6 +120,14 @@ impl<'m> Walk<'m, '_> {
             ddl: row.and_then(Row::statement).and_then(ddl),
         }
     }
+}
+
+/// Behind whom a waiter stands: the one that has what it wants, or else the one that has waited longest.
+pub(crate) fn first_blocker<'w>(blocking: &Blocking, waiter: &'w Waiter) -> Option<&'w Blocker> {
+    waiter.blockers.iter().min_by_key(|blocker| {
+        let waited = blocking.waiter(blocker.pid).map(|before| before.waiting);
+        (blocker.waits_too, Reverse(waited), blocker.pid)
+    })
 }
 
 #[cfg(test)]

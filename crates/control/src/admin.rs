@@ -40,6 +40,7 @@ mod show_totals;
 mod show_users;
 mod show_version;
 mod show_waits;
+mod show_why;
 mod show_workers;
 pub mod shown;
 mod socket;
@@ -122,6 +123,8 @@ shows! {
         Sizing "SIZING" Pools Some(show_sizing::table);
     ]
     [
+        /// Not in PgBouncer: why clients wait, in a sentence for each pool in trouble.
+        Why "WHY" Nothing Some(show_why::table);
         /// Not in PgBouncer: what each client and each backend of PostgreSQL does now, joined.
         Activity "ACTIVITY" Nothing Some(show_activity::table);
         /// Not in PgBouncer: samples of what was waited for, over any part of the last hour.
@@ -179,7 +182,7 @@ impl Show {
     pub(crate) fn sight(self) -> Option<Sight> {
         match self {
             Show::Activity | Show::Holders | Show::States => Some(Sight::Backends),
-            Show::Locks | Show::LockCounts => Some(Sight::Locks),
+            Show::Locks | Show::LockCounts | Show::Why => Some(Sight::Locks),
             _ => None,
         }
     }

@@ -1,0 +1,128 @@
+//! What each server of one pool does at one moment.
+
+use std::time::Duration;
+
+use units::PoolKey;
+
+use super::MOST_PERCENT;
+use crate::moment::{Moment, Pool, Row};
+
+/// The servers of a pool, each counted as one thing that it does.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Servers {
+    /// All that are connected, or being connected.
+    pub open: u32,
+    /// They wait for a lock.
+    pub behind: u32,
+    /// They wait for a synchronous standby.
+    pub standby: u32,
+    /// They run a statement.
+    pub computing: u32,
+    /// They run a statement; what it waits for is not known.
+    pub unseen: u32,
+    /// Their client has said nothing in its transaction.
+    pub idle_in_transaction: u32,
+    /// Their client keeps them between its transactions.
+    pub kept: u32,
+    /// No client has them.
+    pub idle: u32,
+    /// They are being connected.
+    pub login: u32,
+    /// The longest of the statements that run.
+    pub longest_statement: Duration,
+}
+
+impl Servers {
+    /// Whether so many are most of those that are open, by [`MOST_PERCENT`].
+    pub(super) fn is_most(&self, count: u32) -> bool {
+        count > 0 && u64::from(count) * 100 >= u64::from(self.open) * u64::from(MOST_PERCENT)
+    }
+}
+
+/// The servers of a pool, and those of them that a verdict may name.
+pub(super) struct Survey<'m> {
+    pub(super) servers: Servers,
+    /// Those that wait for a lock.
+    pub(super) behind: Vec<&'m Row>,
+    pub(super) longest_idle: Option<&'m Row>,
+    pub(super) longest_kept: Option<&'m Row>,
+}
+
+enum Doing {
+    Behind,
+    Standby,
+    IdleInTransaction,
+    Kept,
+    Computing,
+    Unseen,
+}
+
+pub(super) fn survey<'m>(moment: &'m Moment, key: &PoolKey, pool: &Pool) -> Survey<'m> {
+    let mut servers = Servers { idle: pool.servers_idle, login: pool.servers_login, ..Servers::default() };
+    let mut survey = Survey { servers, behind: Vec::new(), longest_idle: None, longest_kept: None };
+    let mut seen = 0_u32;
+    for row in moment.rows.iter().filter(|row| has_server_of(row, key)) {
+        seen += 1;
+        match doing(row) {
+            Doing::Behind => {
+                servers.behind += 1;
+                survey.behind.push(row);
+            }
+            Doing::Standby => servers.standby += 1,
+            Doing::IdleInTransaction => {
+                servers.idle_in_transaction += 1;
+                survey.longest_idle = survey.longest_idle.filter(|other| idle(other) >= idle(row)).or(Some(row));
+            }
+            Doing::Kept => {
+                servers.kept += 1;
+                survey.longest_kept = survey.longest_kept.filter(|other| kept(other) >= kept(row)).or(Some(row));
+            }
+            Doing::Computing => {
+                servers.computing += 1;
+                let query = row.backend.as_ref().and_then(|backend| backend.ages.query).unwrap_or_default();
+                servers.longest_statement = servers.longest_statement.max(query);
+            }
+            Doing::Unseen => servers.unseen += 1,
+        }
+    }
+    servers.open = pool.servers_active.max(seen) + servers.idle + servers.login;
+    survey.servers = servers;
+    survey
+}
+
+pub(super) fn has_server_of(row: &Row, key: &PoolKey) -> bool {
+    row.session.as_ref().is_some_and(|session| session.pool == *key && session.times.waiting.is_none())
+}
+
+fn doing(row: &Row) -> Doing {
+    let times = row.session.as_ref().map(|session| session.times).unwrap_or_default();
+    let wait = row.backend.as_ref().and_then(|backend| backend.wait.as_ref());
+    if row.waiter.is_some() || wait.is_some_and(|wait| wait.class == "Lock") {
+        return Doing::Behind;
+    }
+    //= pg18 monitoring-stats#WAIT-EVENT-IPC-TABLE
+    // Before PostgreSQL 17 it is written SyncRep, too.
+    if wait.is_some_and(|wait| wait.class == "IPC" && wait.event.eq_ignore_ascii_case("SyncRep")) {
+        return Doing::Standby;
+    }
+    if row.is_idle_in_transaction() || (times.transaction.is_some() && times.idle.is_some()) {
+        return Doing::IdleInTransaction;
+    }
+    match (times.transaction, times.kept, &row.backend) {
+        (None, Some(_), _) => Doing::Kept,
+        (_, _, None) => Doing::Unseen,
+        // A role without pg_monitor is not told the state.
+        (_, _, Some(backend)) if backend.state.is_none() => Doing::Unseen,
+        _ => Doing::Computing,
+    }
+}
+
+/// For how long its client has said nothing in its transaction.
+pub(super) fn idle(row: &Row) -> Duration {
+    let backend = row.backend.as_ref().filter(|_| row.is_idle_in_transaction()).and_then(|backend| backend.ages.state);
+    backend.or_else(|| row.session.as_ref()?.times.idle).unwrap_or_default()
+}
+
+fn kept(row: &Row) -> Duration {
+    row.session.as_ref().and_then(|session| session.times.kept).unwrap_or_default()
+}

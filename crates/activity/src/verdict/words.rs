@@ -1,0 +1,389 @@
+//! A verdict in words: one sentence, its root, and the statement that ends it.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use units::PoolKey;
+use units::names::shown;
+
+use super::chain::{Link, LinkOwner, LinkState, WaitChain};
+use super::survey::Servers;
+use super::{LockOn, Queue, Trouble, Verdict, Why, tags_shown};
+
+/// The sentence where nobody has looked.
+pub const NOTHING_KNOWN: &str = "Nothing is known: pgweir has not looked yet, or does not look (observe_interval = 0).";
+
+/// Whether a reader may see what clients say in their statements: users in `stats_users` may not.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Tags and statements, too.
+    Full,
+    /// Neither tags nor statements.
+    WithoutStatements,
+}
+
+/// How to end a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// One statement.
+    pub statement: String,
+    /// Where it is to be run, and as whom: `the console`, `db1:5432`.
+    pub place: String,
+}
+
+/// Of a text that a client has chosen, in characters.
+const TEXT_CHARS_MAX: usize = 40;
+
+impl Verdict {
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Verdict::Trouble(trouble) => Some(trouble),
+            Verdict::NothingWrong { .. } => None,
+        }
+    }
+
+    /// The whole verdict. Names and tags in it are as clients chose them, shortened.
+    #[must_use]
+    pub fn sentence(&self, detail: Detail) -> String {
+        match self {
+            Verdict::Trouble(trouble) => trouble.sentence(detail),
+            Verdict::NothingWrong { unseen } => {
+                let mut text = "Nothing is wrong: no client has waited for 1 s or longer.".to_owned();
+                if !unseen.is_empty() {
+                    _ = write!(text, " pgweir does not see all of what goes on at {}.", unseen.join(", "));
+                }
+                text
+            }
+        }
+    }
+}
+
+impl Trouble {
+    #[must_use]
+    pub fn queue(&self) -> Option<Queue> {
+        self.why.queue()
+    }
+
+    /// Who is the root, or the client of which others would have a server soonest.
+    #[must_use]
+    pub fn root(&self, detail: Detail) -> Option<String> {
+        Some(label(self.culprit()?, detail))
+    }
+
+    /// How to end the root. `None`: there is none, or it is not to be ended.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        ending(self.culprit()?)
+    }
+
+    fn culprit(&self) -> Option<&Link> {
+        match &self.why {
+            Why::Behind(chain) | Why::LockOnly(chain) => chain.root(),
+            Why::IdleInTransaction(link) | Why::Kept(link) => Some(link),
+            Why::Standby | Why::Computing | Why::Held | Why::NoServer | Why::Unseen => None,
+        }
+    }
+
+    fn sentence(&self, detail: Detail) -> String {
+        let (servers, pool) = (&self.servers, pool_name(&self.pool));
+        let mut text = match &self.why {
+            Why::LockOnly(chain) => {
+                let who = counted(chain.behind, "client");
+                let verbs = if chain.behind == 1 { "has a server and waits" } else { "have a server and wait" };
+                format!("{who} of {pool} {verbs} for a lock {}. No client waits for a server", behind(chain, detail))
+            }
+            why => {
+                let wait = if self.waiting == 1 { "waits" } else { "wait" };
+                format!("{} of {pool} {wait}, because {}", counted(self.waiting, "client"), self.reason(why, detail))
+            }
+        };
+        text.push('.');
+        if let Some(advice) = advice(&self.why, servers) {
+            _ = write!(text, " {advice}");
+        }
+        if let Some(chain) = chain_of(&self.why)
+            && let left @ 1.. = servers.behind.saturating_sub(chain.behind)
+        {
+            let wait = if left == 1 { "waits" } else { "wait" };
+            _ = write!(text, " {left} more of its servers {wait} behind others: SHOW LOCKS.");
+        }
+        if let Some(ending) = self.ending() {
+            let place = if ending.place == CONSOLE { String::new() } else { format!(" at {}", ending.place) };
+            _ = write!(text, " To end it{place}: {}", ending.statement);
+        }
+        text
+    }
+
+    fn reason(&self, why: &Why, detail: Detail) -> String {
+        let servers = &self.servers;
+        match why {
+            Why::Behind(chain) | Why::LockOnly(chain) => {
+                let (count, verb) = part(chain.behind, servers.open, "wait");
+                format!("{count} {verb} {}", behind(chain, detail))
+            }
+            Why::Standby => {
+                let (count, verb) = part(servers.standby, servers.open, "wait");
+                format!("{count} {verb} until a synchronous standby has confirmed their commits")
+            }
+            Why::Computing => {
+                let longest = seconds(servers.longest_statement);
+                format!("{}; the longest statement has run for {longest}", doings(servers))
+            }
+            Why::Unseen => format!("{}; what these wait for at PostgreSQL is not known", doings(servers)),
+            Why::IdleInTransaction(link) => {
+                format!("{}; the longest idle is {}{}", doings(servers), label(link, detail), state(link, detail))
+            }
+            Why::Kept(link) => format!("{}; one of these is kept by {}", doings(servers), label(link, detail)),
+            Why::Held => format!("they may not have a server: {}", doings(servers)),
+            Why::NoServer if servers.login > 0 => {
+                format!("its pool has no server yet: {}", doings(servers))
+            }
+            Why::NoServer => "its pool has no server".to_owned(),
+        }
+    }
+}
+
+fn chain_of(why: &Why) -> Option<&WaitChain> {
+    match why {
+        Why::Behind(chain) | Why::LockOnly(chain) => Some(chain),
+        _ => None,
+    }
+}
+
+/// What follows from it, in a sentence.
+fn advice(why: &Why, servers: &Servers) -> Option<&'static str> {
+    Some(match why {
+        Why::LockOnly(chain) | Why::Behind(chain) if chain.is_deadlock => {
+            "PostgreSQL ends one of them after deadlock_timeout."
+        }
+        Why::LockOnly(_) => return None,
+        Why::Behind(chain) if chain.links.is_empty() => {
+            "More servers would not help. SHOW LOCKS says behind whom they wait, once locks have been read."
+        }
+        Why::Behind(_) => "More servers would not help.",
+        Why::Standby => "More servers would not help. pg_stat_replication has the standbys.",
+        Why::Computing => {
+            "The pool is too small for its statements: a larger pool helps while PostgreSQL has cores to spare, and faster statements always \
+             (SHOW QUERIES)."
+        }
+        Why::IdleInTransaction(_) => "Its transactions are long: shorter ones, or a larger pool, would help.",
+        Why::Kept(_) => "A larger pool would help, or clients that do not keep a server (SHOW PINS).",
+        Why::Held => "A limit or a PAUSE holds them back: SHOW LIMITS, SHOW CLASSES, SHOW DATABASES.",
+        Why::NoServer if servers.login > 0 => {
+            "PostgreSQL does not accept connections fast enough, or not at all: the log has its errors."
+        }
+        Why::NoServer => {
+            "It is paused, or PostgreSQL refuses connections, or a limit is reached: SHOW DATABASES, and the log."
+        }
+        Why::Unseen => "With observe_user, pgweir asks PostgreSQL.",
+    })
+}
+
+/// `its 20 servers all wait`, `19 of its 20 servers wait`, `its only server waits`: how many, and the verb.
+fn part(count: u32, open: u32, verb: &str) -> (String, String) {
+    match (count, open) {
+        (1, 1) => ("its only server".to_owned(), format!("{verb}s")),
+        (1, _) => (format!("1 of its {open} servers"), format!("{verb}s")),
+        _ if count >= open => (format!("its {count} servers all"), verb.to_owned()),
+        _ => (format!("{count} of its {open} servers"), verb.to_owned()),
+    }
+}
+
+/// `of its 20 servers 15 run statements and 5 wait for a lock`.
+fn doings(servers: &Servers) -> String {
+    let all = [
+        (servers.computing, "runs statements", "run statements"),
+        (servers.unseen, "runs something", "run something"),
+        (
+            servers.idle_in_transaction,
+            "is idle in a transaction for its client",
+            "are idle in a transaction for their clients",
+        ),
+        (servers.kept, "is kept by a client between transactions", "are kept by clients between transactions"),
+        (servers.behind, "waits for a lock", "wait for a lock"),
+        (servers.standby, "waits for a standby", "wait for a standby"),
+        (servers.idle, "is idle", "are idle"),
+        (servers.login, "is being connected", "are being connected"),
+    ];
+    let mut some: Vec<(u32, &str, &str)> = all.into_iter().filter(|(count, ..)| *count > 0).collect();
+    some.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+    if let [(count, one, many)] = some[..]
+        && count == servers.open
+    {
+        return if count == 1 { format!("its only server {one}") } else { format!("its {count} servers all {many}") };
+    }
+    let part = |(count, one, many): &(u32, &str, &str)| format!("{count} {}", if *count == 1 { one } else { many });
+    let parts: Vec<String> = some.iter().map(part).collect();
+    let listed = match parts.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => "none does anything".to_owned(),
+    };
+    format!("of its {} {listed}", counted(servers.open, "server"))
+}
+
+/// `behind ALTER TABLE parent of jobs [migrate], and that waits for … behind billing, which holds …, in its transaction for 25 s`.
+fn behind(chain: &WaitChain, detail: Detail) -> String {
+    if chain.is_deadlock {
+        return "behind each other, in a circle".to_owned();
+    }
+    let mut text = String::new();
+    for (at, link) in chain.links.iter().enumerate() {
+        let gap = if at == 0 { "behind " } else { " behind " };
+        _ = write!(text, "{gap}{}", label(link, detail));
+        match &link.state {
+            LinkState::Waits(on, _) if at + 1 < chain.links.len() => {
+                _ = write!(text, ", and that waits for {}", lock(on, Side::Wanted));
+            }
+            _ => {
+                if let Some(on) = &link.holds {
+                    _ = write!(text, ", which holds {}", lock(on, Side::Held));
+                }
+                text.push_str(&state(link, detail));
+            }
+        }
+    }
+    if text.is_empty() { "for locks".to_owned() } else { text }
+}
+
+enum Side {
+    Held,
+    Wanted,
+}
+
+/// `AccessShareLock on parent`.
+fn lock(on: &LockOn, side: Side) -> String {
+    match (&on.name, &*on.kind, side) {
+        (None, "transactionid" | "tuple", Side::Held) => "rows that it has changed".to_owned(),
+        (None, "transactionid" | "tuple", Side::Wanted) => "a row".to_owned(),
+        (name, kind, _) => format!("{} on {}", on.mode.name(), name.as_deref().unwrap_or(kind)),
+    }
+}
+
+/// What a root does, behind a comma.
+fn state(link: &Link, detail: Detail) -> String {
+    if let LinkOwner::Prepared(prepared) = &link.who {
+        return prepared
+            .as_ref()
+            .map(|prepared| format!(", prepared {} ago", seconds(prepared.age)))
+            .unwrap_or_default();
+    }
+    let transaction =
+        link.transaction.map(|age| format!(", in its transaction for {}", seconds(age))).unwrap_or_default();
+    match &link.state {
+        LinkState::Idle(idle) if link.transaction.is_some_and(|age| age >= *idle + Duration::from_secs(1)) => {
+            format!("{transaction}, idle for {}", seconds(*idle))
+        }
+        LinkState::Idle(idle) => format!(", idle in its transaction for {}", seconds(*idle)),
+        LinkState::Runs(age) => {
+            let statement = match detail {
+                Detail::Full if link.command.is_none() && !link.statement.is_empty() => {
+                    format!(" {}", bounded_to(&link.statement, 2 * TEXT_CHARS_MAX))
+                }
+                _ => " a statement".to_owned(),
+            };
+            format!(", and has run{statement} for {}", seconds(*age))
+        }
+        LinkState::Waits(..) | LinkState::Other => transaction,
+    }
+}
+
+/// `ALTER TABLE parent of jobs [migrate, mig-8ab39e]`.
+fn label(link: &Link, detail: Detail) -> String {
+    let at = link.client_addr.as_deref().map(|addr| format!(" at {addr}")).unwrap_or_default();
+    let tags = if detail == Detail::Full { tags_shown(&link.tags) } else { String::new() };
+    let tags = if tags.is_empty() { tags } else { format!(" [{tags}]") };
+    let name = bounded(&link.application_name);
+    let who = match &link.who {
+        LinkOwner::Session { client, .. } if name.is_empty() => format!("client {client}{tags}{at}"),
+        LinkOwner::Session { .. } => format!("{name}{tags}"),
+        LinkOwner::Direct { pid, user } => {
+            let name = if name.is_empty() { shown(user) } else { Cow::Owned(name) };
+            let from = link.client_addr.as_deref().unwrap_or("PostgreSQL's own machine");
+            format!("{name}{tags}, a connection past pgweir from {from} (pid {pid}, user {})", shown(user))
+        }
+        LinkOwner::Prepared(Some(prepared)) => {
+            let (gid, owner) = (shown(&prepared.gid), shown(&prepared.owner));
+            format!("prepared transaction '{gid}' of {owner} in database {}", shown(&prepared.database))
+        }
+        LinkOwner::Prepared(None) => "a prepared transaction".to_owned(),
+        LinkOwner::Autovacuum { pid, prevents_wraparound: false } => format!("autovacuum (pid {pid})"),
+        LinkOwner::Autovacuum { pid, .. } => format!("autovacuum against wraparound (pid {pid})"),
+        LinkOwner::Abandoned { pid } => {
+            format!("{name}{tags}, whose client has gone (pid {pid})").trim_start_matches(", ").to_owned()
+        }
+        LinkOwner::WalSender { pid } => format!("WAL sender {name}{at} (pid {pid})"),
+        LinkOwner::Process { pid, kind } => format!("{kind} (pid {pid})"),
+        LinkOwner::Unseen { pid } => format!("a backend that pgweir may not see (pid {pid})"),
+    };
+    match (link.command, &link.state, &link.holds) {
+        (Some(command), LinkState::Waits(on, _), _) | (Some(command), _, Some(on)) if on.name.is_some() => {
+            format!("{command} {} of {who}", on.name.as_deref().unwrap_or_default())
+        }
+        (Some(command), ..) => format!("{command} of {who}"),
+        (None, ..) => who,
+    }
+}
+
+const CONSOLE: &str = "the console";
+
+fn ending(link: &Link) -> Option<Ending> {
+    let server = link.server.as_deref().unwrap_or("PostgreSQL");
+    let at_server = |statement: String| Some(Ending { statement, place: server.to_owned() });
+    match &link.who {
+        LinkOwner::Session { client, .. } => {
+            Some(Ending { statement: format!("KILL_CLIENT {client};"), place: CONSOLE.to_owned() })
+        }
+        LinkOwner::Prepared(Some(prepared)) => Some(Ending {
+            statement: prepared.rollback(),
+            place: format!(
+                "{server}, in database {} as {} or a superuser",
+                shown(&prepared.database),
+                shown(&prepared.owner)
+            ),
+        }),
+        LinkOwner::Prepared(None) => at_server("SELECT gid, owner, database FROM pg_prepared_xacts;".to_owned()),
+        // It begins again, and has to come to its end one day.
+        LinkOwner::Autovacuum { prevents_wraparound: true, .. } => None,
+        LinkOwner::Direct { pid, .. }
+        | LinkOwner::Autovacuum { pid, .. }
+        | LinkOwner::Abandoned { pid }
+        | LinkOwner::WalSender { pid }
+        | LinkOwner::Process { pid, .. }
+        | LinkOwner::Unseen { pid } => at_server(format!("SELECT pg_terminate_backend({pid});")),
+    }
+}
+
+fn pool_name(pool: &PoolKey) -> String {
+    format!("{}/{}", shown(&pool.database), shown(&pool.user))
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `0.4 s`, `25 s`, `12 min`, `3 h 20 min`.
+fn seconds(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..10 => format!("{}.{} s", seconds, time.subsec_millis() / 100).replace(".0 s", " s"),
+        10..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+pub(super) fn bounded(text: &str) -> String {
+    bounded_to(text, TEXT_CHARS_MAX)
+}
+
+/// The beginning, in one line.
+fn bounded_to(text: &str, chars_max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
