@@ -1,4 +1,4 @@
-// Now, and any second of the last hour: what is waited for, how much is done, who waits behind whom.
+// Now, and any second of the last hour: why clients wait, what is waited for, how much is done, who waits behind whom.
 
 import { ask, objects, orElse, table } from "./ask.js";
 import { Chart, colourOf, inOrder, meaningOf, withGaps } from "./charts.js";
@@ -26,11 +26,12 @@ export function now({ me, rest, sure }) {
   const rules = el("div", { class: "grid two" });
   const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
   const missing = el("div", {});
+  const verdict = el("section", { class: "card", "aria-label": "Verdict", hidden: true });
   const flames = stacks({ me, sure, subject: {}, what: "the pooler" });
   const charts = el("div", {}, el("div", { class: "grid" }, waits.element),
     el("div", { class: "grid three" }, done.element, queue.element, servers.element));
   const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, flames.told, flames.button, spans)),
-    el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
+    el("div", { class: "grid" }, verdict), el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
   const head = el("div", { class: "heading" });
   const groups = groupTable();
   const worst = worstTable();
@@ -41,6 +42,7 @@ export function now({ me, rest, sure }) {
     choice.at = at;
     history.replaceState(null, "", at === null ? "#now" : `#now/${at}`);
     for (const chart of all) chart.plot?.redraw(false);
+    if (at !== null) verdict.hidden = true;
     return drawMoment();
   }
 
@@ -151,6 +153,15 @@ export function now({ me, rest, sure }) {
       seen.pools.length > 0 ? [el("h3", { class: "more" }, "Pools"), pools.element] : null);
   }
 
+  // Why clients wait: the sentences of SHOW WHY. They are of now, and so not shown beside a second of the past.
+  async function drawVerdict() {
+    verdict.hidden = choice.at !== null || me.interval === 0;
+    if (verdict.hidden) return;
+    const rows = objects(await table("WHY"));
+    redraw(verdict, rows.map((row) => el("p", { class: row.database === null ? "" : "note" }, line(row.sentence))));
+    verdict.hidden = rows.length === 0;
+  }
+
   async function drawRules() {
     const [classes, sizing] = await Promise.all([table("CLASSES"), table("SIZING")]);
     redraw(rules, classesCard(objects(classes)), sizingCard(objects(sizing)));
@@ -162,6 +173,7 @@ export function now({ me, rest, sure }) {
     async tick() {
       if (me.interval !== 0 || !hour) await more();
       drawCharts();
+      await drawVerdict();
       if (choice.at === null || round === 0) await drawMoment();
       if (round++ % 5 === 0) await drawRules();
       await flames.tick();

@@ -16,7 +16,8 @@ use crate::rows::{Rows, Wish};
 use crate::{About, Given, Order, Rights, Said, Shared, Wanted, past};
 
 /// The tables that views show. Others are the console's alone.
-const TABLES: [&str; 8] = ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SIZING"];
+const TABLES: [&str; 9] =
+    ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SIZING", "WHY"];
 
 /// Bytes of an order: a client's number.
 const BODY_LEN_MAX: usize = 256;

@@ -193,6 +193,17 @@ fn answers() -> Vec<(String, Result<Table, String>)> {
             ],
         ],
     );
+    let why = table(
+        &["database", "user", "waiting", "queue", "sentence"],
+        &[&[
+            "shop",
+            "app",
+            "34",
+            "consequence",
+            "34 clients of shop/app wait, because 19 of its 20 servers wait behind CREATE INDEX orders of deploy\u{1b}[31m, which holds ShareLock on \
+             orders, in its transaction for 12 s. More servers would not help. To end it: KILL_CLIENT 17;",
+        ]],
+    );
     let waits = table(
         &["name", "samples", "percent", "max", "avg", "seen", "looks", "from", "to"],
         &[
@@ -240,6 +251,7 @@ fn answers() -> Vec<(String, Result<Table, String>)> {
     );
     let unknown = Err("08P01: invalid command 'SHOW QUERIES', use SHOW HELP;".to_owned());
     [
+        ("SHOW WHY", Ok(why)),
         ("SHOW TOTALS", Ok(totals)),
         ("SHOW POOLS", Ok(pools)),
         ("SHOW HOLDERS", Ok(holders)),

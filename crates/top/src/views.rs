@@ -87,7 +87,7 @@ impl View {
     #[must_use]
     pub(crate) fn overview() -> Vec<String> {
         let waits = waits_of("EVENT", "LAST 60s");
-        let mut all = vec!["SHOW TOTALS", "SHOW POOLS", "SHOW HOLDERS", "SHOW LOCKS"];
+        let mut all = vec![WHY, "SHOW TOTALS", "SHOW POOLS", "SHOW HOLDERS", "SHOW LOCKS"];
         all.push(&waits);
         all.into_iter().map(str::to_owned).collect()
     }
@@ -98,6 +98,9 @@ impl View {
 pub(crate) fn waits_of(by: &str, span: &str) -> String {
     format!("SHOW WAITS BY {by} {span}")
 }
+
+/// Why clients wait.
+pub(crate) const WHY: &str = "SHOW WHY";
 
 /// The names of the tags by which waits can be summed.
 pub(crate) const TAGS: &str = "SHOW CONFIG LIKE 'observe_tags'";

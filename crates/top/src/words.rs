@@ -6,8 +6,10 @@ use crate::text::one_line;
 /// Who holds a pool up, of the rows of `SHOW HOLDERS`, which has them by their weight.
 #[must_use]
 pub(crate) fn holder(holders: &Table) -> String {
-    let is_in_the_way = |row: &Row<'_>| row.count("waiting") > 0 || row.count("blocking") > 0;
-    let is_open = |row: &Row<'_>| row.get("reason").is_some_and(|reason| reason != "active");
+    // A session that waits for a lock is a victim: the holder is the one that it waits for.
+    let is_victim = |row: &Row<'_>| row.get("reason") == Some("waits for a lock");
+    let is_in_the_way = |row: &Row<'_>| !is_victim(row) && (row.count("waiting") > 0 || row.count("blocking") > 0);
+    let is_open = |row: &Row<'_>| !is_victim(row) && row.get("reason").is_some_and(|reason| reason != "active");
     let longest = |one: &Row<'_>, other: &Row<'_>| {
         let held = |row: &Row<'_>| row.number("held").unwrap_or(0.0);
         held(one).total_cmp(&held(other))
@@ -33,6 +35,21 @@ pub(crate) fn holder(holders: &Table) -> String {
     }
     with_cause(text, row)
 }
+
+/// The verdicts of `SHOW WHY`: at most [`VERDICTS_MAX`] sentences, and how many there are more.
+#[must_use]
+pub(crate) fn verdicts(why: &Table) -> String {
+    let sentences: Vec<&str> = why.rows().filter_map(|row| row.get("sentence")).collect();
+    let shown = sentences.iter().take(VERDICTS_MAX).copied().collect::<Vec<_>>().join(" — ");
+    let more = match sentences.len().saturating_sub(VERDICTS_MAX) {
+        0 => String::new(),
+        more => format!(" — and {more} more: SHOW WHY"),
+    };
+    one_line(&format!("{shown}{more}")).into_owned()
+}
+
+/// Pools in trouble that have a sentence on the screen. Most often they have one root, and the first sentence has it.
+const VERDICTS_MAX: usize = 2;
 
 /// Who is at the root of the greatest tree of `SHOW LOCKS`.
 #[must_use]
@@ -66,6 +83,7 @@ pub(crate) fn blocker(locks: &Table) -> String {
 fn client(row: Row<'_>) -> String {
     let mut text = match (row.get("client_id"), row.get("pid")) {
         (Some(id), _) => format!("client {id}"),
+        (None, Some("0")) => format!("prepared transaction {}", row.get("gid").unwrap_or("(its gid is not known)")),
         (None, Some(pid)) => format!("backend {pid}"),
         (None, None) => "a client".to_owned(),
     };
@@ -174,6 +192,9 @@ mod tests {
         let expected = "client 17 (billing) of shop/app has had its server for 93 s, idle in transaction, silent for 90 s; \
                         12 clients of the pool wait; 3 behind its locks [controller=Report]: update a set b = 1";
         assert_eq!(told, expected);
+        let names = ["client_id", "reason", "waiting", "held", "blocking"];
+        let victims = table(&names, &[&["7", "waits for a lock", "12", "90", "3"], &["8", "active", "12", "2", "0"]]);
+        assert!(holder(&victims).starts_with("client 8 has had"), "a victim is no holder");
         assert_eq!(holder(&Table::default()), "nobody keeps a server between statements");
     }
 

@@ -34,6 +34,8 @@ fn an_index_before_inserts_is_seen_and_its_builder_ended() {
     eventually("the inserts wait", || waits(&stage, "relation") == "5");
 
     let top = Terminal::start(&stage, "index", (150, 40));
+    top.shows("Why: 5 clients of");
+    top.shows("CREATE INDEX orders of deploy [Deploy]");
     top.shows("Blocker: 5 wait behind client");
     top.shows("(deploy, 127.0.0.1)");
     top.shows("CREATE INDEX CONCURRENTLY");
@@ -62,6 +64,7 @@ fn an_index_before_inserts_is_seen_and_its_builder_ended() {
     top.shows("tree: 0 rows");
     top.press(&["1"]);
     top.shows("Blocker: nobody waits for a lock");
+    top.shows("Why: Nothing is wrong");
     top.press(&["q"]);
     top.shows("ended with 0");
 }
@@ -101,7 +104,8 @@ fn a_row_lock_kept_by_one_idle_in_transaction_is_seen_in_a_small_terminal_too() 
     });
 
     let small = Terminal::start(&stage, "small", (40, 12));
-    small.shows("Blocker: 19 wait behind client");
+    small.shows("Why: 11 clients of");
+    small.shows("19 of its 20 servers");
     small.press(&["6"]);
     small.shows("holders: 20 rows");
     // It is cut in so narrow a terminal.

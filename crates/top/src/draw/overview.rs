@@ -1,4 +1,4 @@
-//! The overview: how much passes, who waits, what was waited for, and whose fault it is.
+//! The overview: why clients wait, how much passes, who waits, what was waited for, and whose fault it is.
 
 use ratatui::style::Modifier;
 use ratatui::text::{Line as Text, Span};
@@ -7,11 +7,14 @@ use crate::orders::is_unknown;
 use crate::rows::Table;
 use crate::screen::Screen;
 use crate::text::{Side, fit, width, wrap};
-use crate::views::waits_of;
-use crate::words::{amount, blocker, holder, seconds};
+use crate::views::{WHY, waits_of};
+use crate::words::{amount, blocker, holder, seconds, verdicts};
 
 /// Lines of a sentence about a culprit, where the terminal is low.
 const SENTENCE_LINES: usize = 3;
+/// Lines of the verdicts, where the terminal is low, and where it is not: a chain to its root, and how to end it, take some.
+const VERDICT_LINES: usize = 6;
+const TALL_VERDICT_LINES: usize = 8;
 /// From this height on, sentences may be longer, and there is a curve.
 const TALL: usize = 18;
 
@@ -28,6 +31,15 @@ struct Sums {
 pub(super) fn lines(screen: &Screen, columns: usize, height: usize) -> Vec<Text<'static>> {
     let mut lines = Vec::new();
     let is_tall = height >= TALL;
+    // A console of an older version has no verdict.
+    let is_judged = screen.answers.get(WHY).is_some_and(|answer| !answer.as_ref().is_err_and(|why| is_unknown(why)));
+    if is_judged {
+        let verdict_lines = if is_tall { TALL_VERDICT_LINES } else { VERDICT_LINES };
+        lines.extend(sentence(screen, "Why", WHY, verdicts, (columns, verdict_lines)));
+        if is_tall {
+            lines.push(Text::default());
+        }
+    }
     lines.push(traffic(screen, columns));
     if is_tall {
         lines.push(curve(screen, columns));
@@ -37,7 +49,8 @@ pub(super) fn lines(screen: &Screen, columns: usize, height: usize) -> Vec<Text<
     lines.push(servers(&sums, columns));
     let sentence_lines = if is_tall { 5 } else { SENTENCE_LINES };
     let told = [("Holder", "SHOW HOLDERS", holder as fn(&Table) -> String), ("Blocker", "SHOW LOCKS", blocker)];
-    for (title, sql, tell) in told {
+    // Where there is little room, the verdict stands for both.
+    for (title, sql, tell) in told.into_iter().filter(|_| is_tall || !is_judged) {
         if is_tall {
             lines.push(Text::default());
         }
