@@ -8,6 +8,7 @@ pub(crate) enum Line {
     Pool(PoolLine),
     Sample(SampleLine),
     Row(RowLine),
+    Why(WhyLine),
     /// Of a later version.
     #[serde(other)]
     Other,
@@ -63,6 +64,19 @@ pub(crate) struct SampleLine {
     #[serde(flatten)]
     pub(crate) waiting: Waiting,
     pub(crate) count: u64,
+}
+
+/// Why clients of a pool waited then: a verdict of `SHOW WHY`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct WhyLine {
+    #[serde(flatten)]
+    pub(crate) when: When,
+    pub(crate) database: String,
+    pub(crate) user: String,
+    /// Clients that waited for a server.
+    pub(crate) waiting: u64,
+    pub(crate) sentence: String,
+    pub(crate) root: Option<String>,
 }
 
 /// One with all its ids.

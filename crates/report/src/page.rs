@@ -7,7 +7,7 @@ use askama::Template;
 
 use crate::chart::{Form, Series, chart, number};
 use crate::lines::RowLine;
-use crate::sums::{Heading, Named, SecondSum, Sums};
+use crate::sums::{Heading, Named, SecondSum, Sums, WhySum};
 
 const STYLE: &str = include_str!("../templates/page.css");
 
@@ -17,6 +17,9 @@ const PLACES_MAX: u64 = 320;
 /// Rows of each table.
 const TABLE_MAX: usize = 15;
 const WORST_MAX: usize = 40;
+
+/// Verdicts at the top: most often few roots stop all pools.
+const VERDICTS_MAX: usize = 3;
 
 /// Classes of wait events from the bottom of the chart, each with its colour in the style; all others are `other`.
 const CLASSES: [&str; 9] = ["CPU", "IO", "LWLock", "Lock", "IPC", "BufferPin", "Client", "Timeout", "Pool"];
@@ -109,7 +112,10 @@ fn sentences(sums: &Sums, worst: &[&RowLine]) -> Vec<String> {
     if total == 0 {
         return vec!["Nobody waited for anything, and nothing ran when it was looked.".to_owned()];
     }
-    let mut sentences = Vec::new();
+    let mut sentences: Vec<String> = sums.verdicts().into_iter().take(VERDICTS_MAX).map(verdict).collect();
+    if sentences.is_empty() {
+        sentences.push("Nothing was wrong: no client has waited for 1 s or longer.".to_owned());
+    }
     if let Some((event, sum)) = sums.by_event.ranked().first() {
         let known = MEANINGS.iter().find(|(known, _)| known == event).map_or("", |(_, meaning)| meaning);
         sentences.push(format!("{} of what was seen was {event}{known}.", percent(sum.samples, total)));
@@ -125,6 +131,12 @@ fn sentences(sums: &Sums, worst: &[&RowLine]) -> Vec<String> {
         sentences.push(format!("At {} {client}{pid} was in the way of {}{idle}.", row.when.time, row.blocking));
     }
     sentences
+}
+
+/// `At 14:03:20: 60 clients of shop/web wait, because … This was so in 25 of the seconds.`
+fn verdict(sum: &WhySum) -> String {
+    let seconds = if sum.seconds == 1 { "1 second".to_owned() } else { format!("{} seconds", sum.seconds) };
+    format!("At {}: {} It was so in {seconds}.", sum.worst.when.time, sum.worst.sentence)
 }
 
 fn tiles(sums: &Sums) -> Vec<(String, &'static str)> {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting};
+use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting, WhyLine};
 
 /// Rows that are kept, of which the worst are shown.
 const ROWS_MAX: usize = 4096;
@@ -38,6 +38,8 @@ pub struct Sums {
     pub(crate) by_pool: Named,
     pub(crate) by_tags: Named,
     pub(crate) rows: BTreeMap<RowKey, RowLine>,
+    /// By database, user, and the root.
+    whys: BTreeMap<(String, String, Option<String>), WhySum>,
     counts: BTreeMap<(String, String), (u64, u64)>,
 }
 
@@ -58,6 +60,18 @@ pub(crate) struct SecondSum {
     /// Transactions since the second before. `None`: it is not known.
     pub(crate) transactions: Option<f64>,
 }
+
+/// The seconds in which one pool waited for one root.
+#[derive(Debug)]
+pub(crate) struct WhySum {
+    pub(crate) worst: WhyLine,
+    pub(crate) seconds: u64,
+    /// Clients, times the seconds in which they waited.
+    pub(crate) waited: u64,
+}
+
+/// Pools and roots that are told apart. More than a page shows, and few enough to keep whatever a file has.
+const WHYS_MAX: usize = 1000;
 
 /// Samples by a name.
 #[derive(Debug, Default)]
@@ -111,6 +125,7 @@ impl Sums {
                 Line::Pool(line) => self.add_pool(line),
                 Line::Sample(line) => self.add_sample(&line),
                 Line::Row(line) => self.add_row(line),
+                Line::Why(line) => self.add_why(line),
                 Line::Other => {}
             }
         }
@@ -161,6 +176,28 @@ impl Sums {
                 named.add(name, &event, line.count);
             }
         }
+    }
+
+    /// Of the seconds in which one pool waited for one root, the one in which most clients did.
+    fn add_why(&mut self, line: WhyLine) {
+        let key = (line.database.clone(), line.user.clone(), line.root.clone());
+        if self.whys.len() >= WHYS_MAX && !self.whys.contains_key(&key) {
+            return;
+        }
+        let sum = self.whys.entry(key).or_insert_with(|| WhySum { worst: line.clone(), seconds: 0, waited: 0 });
+        sum.seconds += 1;
+        // A second in which nobody waited for a server, but for a lock, counts too.
+        sum.waited = sum.waited.saturating_add(line.waiting.max(1));
+        if line.waiting >= sum.worst.waiting {
+            sum.worst = line;
+        }
+    }
+
+    /// The verdicts of this time: first the one because of which clients have waited most seconds.
+    pub(crate) fn verdicts(&self) -> Vec<&WhySum> {
+        let mut ranked: Vec<&WhySum> = self.whys.values().collect();
+        ranked.sort_by_key(|sum| Reverse(sum.waited));
+        ranked
     }
 
     /// Of the seconds of one statement the worst.

@@ -5,6 +5,7 @@
 //!                             worst: some rows with all their ids
 //!                             busy: which session was counted as what
 //!                             pools: gauges and counters
+//!                             whys: the verdicts on pools in trouble
 //!                    Keys     what samples are of, each once
 //! ```
 //!
@@ -27,7 +28,7 @@ use crate::tally::wait_class;
 
 use keys::Keys;
 pub use keys::{Key, KeyId, Who};
-pub use second::{Busy, Exact, PoolSecond, Sample, Second};
+pub use second::{Busy, Exact, PoolSecond, Sample, Second, WhySecond};
 pub use spans::{Dimension, Span, WaitSum};
 
 /// How far back it goes, if nothing else is said.

@@ -15,6 +15,7 @@ use super::keys::{Key, KeyId, Keys, Who};
 use crate::moment::{At, Moment, POOL_WAIT, Row, View};
 use crate::tags::Tags;
 use crate::tree::tree;
+use crate::verdict::{Detail, Queue, Trouble, Verdict, verdicts};
 
 /// Of the samples of a second, so many have a key of their own: those with the most. The rest is counted by what it waits for.
 const SAMPLES_MAX: usize = 256;
@@ -34,6 +35,8 @@ pub struct Second {
     pub worst: Box<[Exact]>,
     pub busy: Box<[Busy]>,
     pub pools: Box<[(PoolKey, PoolSecond)]>,
+    /// The pools in trouble, the one in which most clients wait first.
+    pub whys: Box<[WhySecond]>,
     /// Hosts that have not answered: their backends are missing.
     pub hosts_missing: u16,
 }
@@ -76,6 +79,24 @@ pub struct Exact {
     /// How many wait behind it.
     pub behind: u32,
 }
+
+/// A verdict on a pool, as it was said.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct WhySecond {
+    pub pool: PoolKey,
+    /// Clients that waited for a server.
+    pub waiting: u32,
+    /// [`Trouble::queue`] as a word; empty: there was no queue, or nobody knew.
+    pub queue: Box<str>,
+    /// Who was the root; empty: there was none.
+    pub root: Box<str>,
+    pub sentence: Box<str>,
+    /// The same for those who may not see statements and tags.
+    pub sentence_without_statements: Box<str>,
+}
+
+/// Verdicts that are kept of a second. Pools beyond them have fewer waiting clients, and most often the same root.
+const WHYS_MAX: usize = 8;
 
 /// A pool in one second.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -133,6 +154,7 @@ impl Second {
             worst,
             busy,
             pools: moment.pools.iter().map(|(key, pool)| (key.clone(), pool_second(pool))).collect(),
+            whys: whys(moment),
             hosts_missing: u16::try_from(missing).unwrap_or(u16::MAX),
         }
     }
@@ -148,12 +170,30 @@ impl Second {
     pub(super) fn weight(&self) -> usize {
         let worst =
             self.worst.iter().map(|exact| size_of::<Exact>() + exact.tags.weight() + exact.application_name.len());
+        let texts = |why: &WhySecond| {
+            why.root.len() + why.sentence.len() + why.sentence_without_statements.len() + why.queue.len()
+        };
+        let whys = self.whys.iter().map(|why| size_of::<WhySecond>() + texts(why));
         size_of::<Second>()
             + size_of_val(&*self.samples)
             + size_of_val(&*self.busy)
             + size_of_val(&*self.pools)
             + worst.sum::<usize>()
+            + whys.sum::<usize>()
     }
+}
+
+fn whys(moment: &Moment) -> Box<[WhySecond]> {
+    let one = |trouble: &Trouble, verdict: &Verdict| WhySecond {
+        pool: trouble.pool.clone(),
+        waiting: trouble.waiting,
+        queue: trouble.queue().map_or("", Queue::word).into(),
+        root: trouble.root(Detail::WithoutStatements).unwrap_or_default().into(),
+        sentence: verdict.sentence(Detail::Full).into(),
+        sentence_without_statements: verdict.sentence(Detail::WithoutStatements).into(),
+    };
+    let found = verdicts(moment);
+    found.iter().filter_map(|verdict| Some(one(verdict.trouble()?, verdict))).take(WHYS_MAX).collect()
 }
 
 /// The rows that do something, or stand in somebody's way.

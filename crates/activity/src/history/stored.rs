@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use units::{PoolKey, Serial};
 
 use super::keys::{Key, KeyId, Who};
-use super::second::{Busy, Exact, PoolSecond, Sample, Second};
+use super::second::{Busy, Exact, PoolSecond, Sample, Second, WhySecond};
 use super::{At, History, Span};
 use crate::tags::Tags;
 
@@ -35,6 +35,7 @@ struct Stored {
     /// The session, and the key's place.
     busy: Vec<(Serial, u32)>,
     pools: Vec<(PoolKey, PoolSecond)>,
+    whys: Vec<WhySecond>,
 }
 
 /// Numbers are places among the texts.
@@ -110,7 +111,7 @@ impl History {
 impl Stored {
     fn check(&self) -> Result<(), String> {
         let lens = [self.texts.len(), self.whos.len(), self.keys.len(), self.samples.len(), self.worst.len()];
-        let most = lens.into_iter().chain([self.busy.len(), self.pools.len() / 16]).max().unwrap_or(0);
+        let most = lens.into_iter().chain([self.busy.len(), self.whys.len(), self.pools.len() / 16]).max().unwrap_or(0);
         if most > COUNT_MAX { Err(format!("a second has {most} things of a kind")) } else { Ok(()) }
     }
 }
@@ -140,6 +141,7 @@ impl Writing<'_> {
             worst: second.worst.iter().map(|exact| stored_row(exact, places[&exact.key])).collect(),
             busy: second.busy.iter().map(|busy| (busy.session, places[&busy.key])).collect(),
             pools: second.pools.to_vec(),
+            whys: second.whys.to_vec(),
             keys,
             texts: self.texts,
             whos: self.whos,
@@ -207,6 +209,7 @@ impl SecondReader<'_> {
             worst: stored.worst.iter().map(|row| exact(row, take(row.key))).collect(),
             busy: stored.busy.iter().map(|(session, key)| Busy { session: *session, key: take(*key) }).collect(),
             pools,
+            whys: stored.whys.iter().cloned().collect(),
             hosts_missing: stored.hosts_missing,
         })
     }

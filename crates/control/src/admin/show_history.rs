@@ -3,12 +3,13 @@
 //! ```text
 //!   pool     what a pool had, and had done since the start
 //!   sample   how many waited for one thing: counted by what repeats
+//!   why      the verdict on a pool in trouble, as SHOW WHY had it
 //!   row      one of those that are kept with all their ids: most in the way, longest waiting
 //! ```
 //!
 //! Users in `stats_users` do not see statements, tags and blockers.
 
-use activity::history::{Exact, Key, PoolSecond, Second, Span, Who};
+use activity::history::{Exact, Key, PoolSecond, Second, Span, Who, WhySecond};
 use activity::{History, Tags};
 use jiff::Zoned;
 use machine::Peer;
@@ -66,12 +67,17 @@ const COLUMNS: &[Column] = &[
     int("blocked_by"),
     int("blocked_by_root"),
     int("blocking"),
+    // Of a why: the verdict on the pool, whether its queue was a cause or a consequence, and who was the root.
+    text("sentence"),
+    text("queue"),
+    text("root"),
 ];
 
 /// Columns of what is waited for, of a pool's, and of a row's.
 const WAIT_LEN: usize = 9;
 const POOL_LEN: usize = 12;
 const ROW_LEN: usize = 12;
+const WHY_LEN: usize = 3;
 
 /// The last five minutes.
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
@@ -100,12 +106,15 @@ pub(crate) fn history(history: &History, span: Span, asked: &Asked<'_>) -> Table
         for (key, pool) in &second.pools {
             table.write(|row| put_pool(begun(row, &time, second, "pool"), key, pool));
         }
+        for why in &second.whys {
+            table.write(|row| put_why(begun(row, &time, second, "why"), asked, why));
+        }
         for sample in &second.samples {
             table.write(|row| {
                 let row = begun(row, &time, second, "sample");
                 let key = history.key(sample.key);
                 put_key(row, asked, key, &key.who.tags, Some(sample.count));
-                nulls(row, POOL_LEN + ROW_LEN);
+                nulls(row, POOL_LEN + ROW_LEN + WHY_LEN);
             });
         }
         for exact in &second.worst {
@@ -115,6 +124,7 @@ pub(crate) fn history(history: &History, span: Span, asked: &Asked<'_>) -> Table
                 put_key(row, asked, history.key(exact.key), &exact.tags, None);
                 nulls(row, POOL_LEN);
                 put_exact(row, asked, exact);
+                nulls(row, WHY_LEN);
             });
         }
     }
@@ -144,7 +154,18 @@ fn put_pool(row: &mut Row<'_>, key: &PoolKey, pool: &PoolSecond) {
     row.shown(pool.servers_active).shown(pool.servers_idle).shown(pool.servers_login);
     maybe(row, (pool.auto_size > 0).then_some(pool.auto_size));
     row.shown(pool.transactions).shown(pool.queries).shown(pool.received).shown(pool.sent).shown(pool.wait_us);
-    nulls(row, ROW_LEN);
+    nulls(row, ROW_LEN + WHY_LEN);
+}
+
+fn put_why(row: &mut Row<'_>, asked: &Asked<'_>, why: &WhySecond) {
+    row.text(&why.pool.database).text(&why.pool.user);
+    nulls(row, WAIT_LEN - 2 + 1);
+    row.shown(int4(why.waiting));
+    nulls(row, POOL_LEN - 2 + ROW_LEN);
+    row.text(if asked.is_open { &why.sentence } else { &why.sentence_without_statements });
+    let word = |word: &Box<str>| Some(word.clone()).filter(|word| !word.is_empty());
+    maybe(row, word(&why.queue));
+    maybe(row, word(&why.root));
 }
 
 fn put_key(row: &mut Row<'_>, asked: &Asked<'_>, key: &Key, tags: &Tags, count: Option<u32>) {

@@ -15,3 +15,4 @@ mod report;
 mod statements;
 mod top;
 mod traces;
+mod why;

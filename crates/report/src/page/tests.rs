@@ -31,6 +31,14 @@ fn row(second: u64, client: u64, query: &str, blocking: u64) -> String {
     )
 }
 
+fn why(second: u64, waiting: u64, root: &str) -> String {
+    format!(
+        "{{\"time\":\"2026-07-01 12:00:{second:02}\",\"at\":{},\"kind\":\"why\",\"database\":\"shop\",\"user\":\"app\",\"waiting\":{waiting},\
+         \"sentence\":\"{waiting} clients of shop/app wait, because of {root}.\",\"queue\":\"consequence\",\"root\":\"{root}\"}}",
+        second * 1000
+    )
+}
+
 const BLOCKER: &str = "\"shop/app controller=checkout: select <script>alert(1)</script>\"";
 
 fn sums() -> Sums {
@@ -50,6 +58,21 @@ fn sums() -> Sums {
 fn heading() -> Heading {
     let [source, from, to, version] = ["db<1>:6432", "12:00:10", "12:00:20", "1.0"].map(str::to_owned);
     Heading { source, from, to, version }
+}
+
+/// Clients have waited 27 seconds for the first root, and 20 for the second, for which more of them waited at once.
+#[test]
+fn the_verdict_for_which_clients_have_waited_longest_comes_first() {
+    let mut sums = sums();
+    let lines = [why(10, 9, "<billing>"), why(11, 10, "<billing>"), why(12, 8, "<billing>"), why(13, 20, "deploy")];
+    sums.add(&format!("[{}]", lines.join(","))).expect("lines");
+    let page = sums.page(&heading());
+    let (first, second) = (
+        "At 2026-07-01 12:00:11: 10 clients of shop/app wait, because of &#60;billing&#62;. It was so in 3 seconds.",
+        "At 2026-07-01 12:00:13: 20 clients of shop/app wait, because of deploy. It was so in 1 second.",
+    );
+    let places = [first, second, "75.0 % of what was seen"].map(|words| page.find(words));
+    assert!(places.is_sorted() && places[0].is_some(), "{places:?} {page}");
 }
 
 #[test]
