@@ -42,7 +42,6 @@ export function now({ me, rest, sure }) {
     choice.at = at;
     history.replaceState(null, "", at === null ? "#now" : `#now/${at}`);
     for (const chart of all) chart.plot?.redraw(false);
-    if (at !== null) verdict.hidden = true;
     return drawMoment();
   }
 
@@ -141,6 +140,7 @@ export function now({ me, rest, sure }) {
         el("button", { type: "button", "aria-label": "A second earlier", onclick: () => choose(choice.at - 1) }, "←"),
         el("button", { type: "button", "aria-label": "A second later", onclick: () => choose(choice.at + 1) }, "→"),
         el("button", { type: "button", onclick: () => choose(null) }, "Back to now")));
+    if (!live) showVerdict((seen?.verdicts ?? []).map((sentence) => [sentence, true]));
     if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "The history is an hour, and has a bound of memory (", code("observe_memory"), ")."));
     const most = Math.max(1, ...seen.groups.map((group) => group.count));
     groups.show(seen.groups.map((group) => ({ ...group, scale: most })));
@@ -153,13 +153,16 @@ export function now({ me, rest, sure }) {
       seen.pools.length > 0 ? [el("h3", { class: "more" }, "Pools"), pools.element] : null);
   }
 
-  // Why clients wait: the sentences of SHOW WHY. They are of now, and so not shown beside a second of the past.
+  // Why clients wait now, by SHOW WHY. A second of the past has its own sentences.
   async function drawVerdict() {
-    verdict.hidden = choice.at !== null || me.interval === 0;
-    if (verdict.hidden) return;
+    if (me.interval === 0) return;
     const rows = objects(await table("WHY"));
-    redraw(verdict, rows.map((row) => el("p", { class: row.database === null ? "" : "note" }, line(row.sentence))));
-    verdict.hidden = rows.length === 0;
+    if (choice.at === null) showVerdict(rows.map((row) => [row.sentence, row.database !== null]));
+  }
+
+  function showVerdict(sentences) {
+    redraw(verdict, sentences.map(([sentence, isTrouble]) => el("p", { class: isTrouble ? "note" : "" }, line(sentence))));
+    verdict.hidden = sentences.length === 0;
   }
 
   async function drawRules() {
@@ -173,7 +176,7 @@ export function now({ me, rest, sure }) {
     async tick() {
       if (me.interval !== 0 || !hour) await more();
       drawCharts();
-      await drawVerdict();
+      if (choice.at === null) await drawVerdict();
       if (choice.at === null || round === 0) await drawMoment();
       if (round++ % 5 === 0) await drawRules();
       await flames.tick();

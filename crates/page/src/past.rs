@@ -2,7 +2,7 @@
 //!
 //! Statements, tags and blockers are for administrators.
 
-use activity::history::{Dimension, Exact, Key, Second, Span, Who};
+use activity::history::{Dimension, Exact, Key, Second, Span, Who, WhySecond};
 use activity::{At, History};
 use machine::Peer;
 use serde::Serialize;
@@ -133,6 +133,8 @@ struct Then<'h> {
     groups: Vec<Group>,
     worst: Vec<One>,
     hosts_missing: u16,
+    /// Why clients waited then, a sentence for each pool in trouble.
+    verdicts: Vec<&'h str>,
 }
 
 /// The last second up to `at` (of 1970), as JSON. `None`: it is not known any more, or not yet.
@@ -148,8 +150,13 @@ pub(crate) fn second(history: &History, at: u64, rights: Rights) -> Option<Strin
         groups: groups.map(|sample| Group::of(history.key(sample.key), sample.count, rights)).collect(),
         worst: second.worst.iter().map(|exact| One::of(history, exact, rights)).collect(),
         hosts_missing: second.hosts_missing,
+        verdicts: second.whys.iter().map(|why| sentence(why, rights)).collect(),
     };
     Some(serde_json::to_string(&then).expect("texts and numbers are JSON"))
+}
+
+fn sentence(why: &WhySecond, rights: Rights) -> &str {
+    if rights == Rights::Admin { &why.sentence } else { &why.sentence_without_statements }
 }
 
 fn pool((key, pool): &(units::PoolKey, activity::history::PoolSecond)) -> PoolThen<'_> {

@@ -35,6 +35,8 @@ struct Stored {
     /// The session, and the key's place.
     busy: Vec<(Serial, u32)>,
     pools: Vec<(PoolKey, PoolSecond)>,
+    /// The last one, so that a second without it is read, too: the inputs in fuzz/corpus are such seconds.
+    #[serde(default)]
     whys: Vec<WhySecond>,
 }
 

@@ -202,8 +202,13 @@ fn varied() -> History {
     };
     for second in [10_u64, 11] {
         let key = PoolKey { database: "shop".into(), user: "app".into() };
-        let pool =
-            Pool { waiting: 9, waiting_by_class: [("web".into(), 9)].into(), queries: second, ..Pool::default() };
+        let pool = Pool {
+            waiting: 9,
+            oldest_wait: Duration::from_secs(2),
+            waiting_by_class: [("web".into(), 9)].into(),
+            queries: second,
+            ..Pool::default()
+        };
         let rows = rows(i32::try_from(second).expect("small"));
         let hosts = vec![Host::default()];
         history.push(Arc::new(Moment { at: At(second * 1000), hosts, rows, pools: [(key, pool)].into() }));
@@ -225,7 +230,8 @@ fn all_of(history: &History) -> Vec<String> {
         let named = second.worst.iter().map(|exact| {
             (history.key(exact.key).clone(), exact.session, exact.pid, exact.tags.clone(), exact.query, exact.behind)
         });
-        all.push(format!("{} {:?} {:?}", second.at.0, named.collect::<Vec<_>>(), second.pools));
+        assert_eq!(second.whys.len(), 1, "clients wait, and there is no server");
+        all.push(format!("{} {:?} {:?} {:?}", second.at.0, named.collect::<Vec<_>>(), second.pools, second.whys));
     }
     all
 }

@@ -132,13 +132,15 @@ struct Group {
 /// The chain behind which most of these rows wait; of two, the one behind which they have waited longer. `None`: none waits behind somebody.
 pub(super) fn main(moment: &Moment, key: &PoolKey, rows: &[&Row]) -> Option<WaitChain> {
     let mut groups: BTreeMap<(u16, End), Group> = BTreeMap::new();
+    let places: BTreeMap<(u16, i32), &Row> =
+        moment.rows.iter().filter_map(|row| Some(((row.host?, row.pid()?), row))).collect();
     for row in rows {
         let (Some(host), Some(pid), Some(waiter)) = (row.host, row.pid(), &row.waiter) else { continue };
         let Some((path, end)) = path(&moment.hosts[usize::from(host)].blocking, pid) else { continue };
         let group = groups.entry((host, end)).or_default();
         group.count += 1;
         group.waited += waiter.waiting;
-        group.paths.entry(named(moment, key, host, &path)).or_default().push(pid);
+        group.paths.entry(named(&places, key, host, &path)).or_default().push(pid);
     }
     let ((host, end), group) =
         groups.into_iter().max_by_key(|(place, group)| (group.count, group.waited, Reverse(*place)))?;
@@ -171,9 +173,9 @@ fn path(blocking: &Blocking, waiter: i32) -> Option<(Vec<i32>, End)> {
 
 /// Of a path, those that a person has to know. A client of the same pool that waits for a row is a victim as the others are: it stands in the
 /// queue for the row before them. DDL is what makes a queue of others, and is named.
-fn named(moment: &Moment, key: &PoolKey, host: u16, path: &[i32]) -> Vec<i32> {
+fn named(places: &BTreeMap<(u16, i32), &Row>, key: &PoolKey, host: u16, path: &[i32]) -> Vec<i32> {
     let is_victim = |pid: i32| {
-        let row = moment.row(host, pid).filter(|row| row.waiter.is_some() && has_server_of(row, key));
+        let row = places.get(&(host, pid)).filter(|row| row.waiter.is_some() && has_server_of(row, key));
         row.is_some_and(|row| row.statement().and_then(ddl).is_none())
     };
     let last = path.len().saturating_sub(1);

@@ -15,13 +15,14 @@ mod chain;
 mod survey;
 mod words;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use observe::LockMode;
 use units::PoolKey;
 
-use crate::moment::{Moment, Pool, View};
+use crate::moment::{Moment, Pool, Row, View};
 use crate::tags::Tags;
 
 pub use chain::{Link, LinkOwner, LinkState, WaitChain};
@@ -126,7 +127,11 @@ impl Why {
 /// The pools in trouble; the one in which most clients wait first. Never empty: that nothing is wrong is a verdict, too.
 #[must_use]
 pub fn verdicts(moment: &Moment) -> Vec<Verdict> {
-    let mut found: Vec<Trouble> = moment.pools.iter().filter_map(|(key, pool)| trouble(moment, key, pool)).collect();
+    // Each pool that is looked at costs a walk over all rows.
+    let blocked: BTreeSet<&PoolKey> = moment.rows.iter().filter_map(blocked_pool).collect();
+    let may_be_in_trouble = |(key, pool): &(&PoolKey, &Pool)| waits_long(pool) || blocked.contains(key);
+    let pools = moment.pools.iter().filter(may_be_in_trouble);
+    let mut found: Vec<Trouble> = pools.filter_map(|(key, pool)| trouble(moment, key, pool)).collect();
     found.sort_by_key(|trouble| {
         let waiters = trouble.waiting.max(trouble.servers.behind);
         (std::cmp::Reverse((waiters, trouble.longest)), trouble.pool.clone())
@@ -139,12 +144,21 @@ pub fn verdicts(moment: &Moment) -> Vec<Verdict> {
     found.into_iter().map(|trouble| Verdict::Trouble(Box::new(trouble))).collect()
 }
 
+fn waits_long(pool: &Pool) -> bool {
+    pool.waiting > 0 && pool.oldest_wait >= LONG_WAIT
+}
+
+/// The pool of a session that waits for a lock.
+fn blocked_pool(row: &Row) -> Option<&PoolKey> {
+    row.session.as_ref().filter(|_| row.waiter.is_some()).map(|session| &session.pool)
+}
+
 fn trouble(moment: &Moment, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
     let survey = survey::survey(moment, key, pool);
     let servers = survey.servers;
     let behind = chain::main(moment, key, &survey.behind);
     let made = |longest, why| Some(Trouble { pool: key.clone(), waiting: pool.waiting, longest, servers, why });
-    if pool.waiting == 0 || pool.oldest_wait < LONG_WAIT {
+    if !waits_long(pool) {
         let longest = survey.behind.iter().filter_map(|row| Some(row.waiter.as_ref()?.waiting)).max()?;
         let chain = behind.filter(|_| longest >= LONG_WAIT)?;
         return made(longest, Why::LockOnly(chain));
@@ -172,7 +186,7 @@ fn cause(moment: &Moment, survey: &survey::Survey<'_>) -> Why {
     if servers.is_most(servers.idle) {
         return Why::Held;
     }
-    let link = |row: Option<&crate::moment::Row>| row.map(|row| Box::new(chain::link(moment, row, None)));
+    let link = |row: Option<&Row>| row.map(|row| Box::new(chain::link(moment, row, None)));
     let most = servers.idle_in_transaction.max(servers.kept).max(servers.computing).max(servers.unseen);
     if most == servers.idle_in_transaction
         && let Some(link) = link(survey.longest_idle)

@@ -163,9 +163,9 @@ fn put_why(row: &mut Row<'_>, asked: &Asked<'_>, why: &WhySecond) {
     row.shown(int4(why.waiting));
     nulls(row, POOL_LEN - 2 + ROW_LEN);
     row.text(if asked.is_open { &why.sentence } else { &why.sentence_without_statements });
-    let word = |word: &Box<str>| Some(word.clone()).filter(|word| !word.is_empty());
-    maybe(row, word(&why.queue));
-    maybe(row, word(&why.root));
+    for word in [&why.queue, &why.root] {
+        maybe(row, Some(word).filter(|word| !word.is_empty()));
+    }
 }
 
 fn put_key(row: &mut Row<'_>, asked: &Asked<'_>, key: &Key, tags: &Tags, count: Option<u32>) {

@@ -6,7 +6,7 @@ use std::env;
 use std::path::Path;
 
 use demo::Binaries;
-use observe::{ACTIVITY, Backend, Blocking, LOCKS, State, backends, locks};
+use observe::{ACTIVITY, Backend, Blocking, LOCKS, State, backends, locks, pid_shown, prepared};
 use outer::{Client, Stage, Wishes, eventually, frontend};
 
 #[test]
@@ -22,7 +22,8 @@ fn blockers_are_those_that_postgresql_names() {
 
 fn wishes() -> Wishes {
     // Each client has a backend of its own.
-    Wishes { settings: vec![("pool_mode", "session".to_owned())], ..Wishes::default() }
+    let postgres = vec![("max_prepared_transactions", "3")];
+    Wishes { settings: vec![("pool_mode", "session".to_owned())], postgres, ..Wishes::default() }
 }
 
 fn on(stage: &Stage) {
@@ -44,9 +45,24 @@ fn on(stage: &Stage) {
     clients.begin("alone", "select pg_advisory_xact_lock(7)");
     clients.begin("late", "select pg_advisory_xact_lock_shared(7)");
 
+    // Prepared transactions, of which one has a savepoint, and so two ids.
+    clients.run("owner", "create table ledger (id int); create table paid (id int)");
+    clients.run("owner", "begin; lock ledger; savepoint a; insert into paid values (1); prepare transaction 'first'");
+    clients
+        .run("owner", "begin; lock paid in row share mode; insert into paid values (2); prepare transaction 'second'");
+    clients.begin("clerk", "select from ledger");
+    clients.begin("auditor", "begin; lock paid");
+
     let mut observer = stage.client();
-    let found = Blocking::of(&locks(&observer.query(LOCKS).expect("connected").rows));
-    let names: BTreeMap<i32, &str> = clients.known.iter().map(|(name, (_, pid))| (*pid, *name)).collect();
+    let rows = observer.query(LOCKS).expect("connected").rows;
+    let (found, prepared) = (Blocking::of(&locks(&rows)), prepared(&rows));
+    let mut names: BTreeMap<i32, &str> = clients.known.iter().map(|(name, (_, pid))| (*pid, *name)).collect();
+    names.extend(prepared.iter().map(|(id, prepared)| (*id, prepared.gid.as_str())));
+    let behind = |name: &str| -> BTreeSet<&str> {
+        let waiter = found.waiter(clients.pid(name)).expect("it waits");
+        waiter.blockers.iter().map(|blocker| names[&blocker.pid]).collect()
+    };
+    assert_eq!((behind("clerk"), behind("auditor")), (["first"].into(), ["first", "second"].into()));
     let drawn: BTreeSet<String> = found
         .waiters()
         .map(|(pid, waiter)| {
@@ -58,12 +74,12 @@ fn on(stage: &Stage) {
         let sql = format!("select unnest(pg_blocking_pids({pid}))");
         let rows = observer.query(&sql).expect("connected").rows;
         let theirs: BTreeSet<i32> = rows.iter().flatten().flatten().filter_map(|pid| pid.parse().ok()).collect();
-        let ours: BTreeSet<i32> = waiter.blockers.iter().map(|blocker| blocker.pid).collect();
+        let ours: BTreeSet<i32> = waiter.blockers.iter().map(|blocker| pid_shown(blocker.pid)).collect();
         assert_eq!(ours, theirs, "{}: {drawn:?}", names[&pid]);
     }
-    assert_eq!(found.waiters().count(), 7, "{drawn:?}");
+    assert_eq!(found.waiters().count(), 9, "{drawn:?}");
     let roots: BTreeSet<&str> = found.roots().iter().map(|pid| names[pid]).collect();
-    assert_eq!(roots, BTreeSet::from(["idle", "report", "shared", "too"]));
+    assert_eq!(roots, BTreeSet::from(["first", "idle", "report", "second", "shared", "too"]));
     assert_eq!(found.count_behind(clients.pid("report")), 3);
     let table = found.waiter(clients.pid("ddl")).and_then(|waiter| waiter.object.name.as_deref());
     assert_eq!(table, Some("orders"));

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use client::Place;
 use outer::page::Page;
 use outer::{Client, Stage, Wishes, binary, eventually, frontend};
+use serde_json::Value;
 
 /// Two servers, and PostgreSQL with prepared transactions.
 fn set() -> (Stage, Page) {
@@ -85,6 +86,12 @@ fn told(stage: &Stage, page: &Page, words: &[&str]) -> Option<String> {
     eventually("the page says it", || timeless(&page.show("WHY")[0]["sentence"]) == sentence);
     eventually("top says it", || timeless(&printed(&["top", &url, "--once"])).contains(&format!("Why: {sentence}")));
     let Some(_) = &row[0] else { return None };
+    eventually("the page has it in a second that is over", || {
+        let json = |path: &str| -> Value { serde_json::from_str(&page.api(path).body).expect("JSON") };
+        let Some(at) = json("hour")["at"].as_array().and_then(|seconds| seconds.last()).cloned() else { return false };
+        let second = json(&format!("moment?at={at}"));
+        timeless(second["verdicts"][0].as_str().unwrap_or_default()) == sentence
+    });
     eventually("the report says it", || {
         let report = printed(&["report", &url]).replace("&#39;", "'").replace("&quot;", "\"").replace("&#34;", "\"");
         timeless(&report).contains(&sentence)

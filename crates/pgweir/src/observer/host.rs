@@ -261,7 +261,7 @@ impl Asker {
             if answer.is_err() || !stays(took, question.interval) {
                 self.monitor = None;
             }
-            if words.send(Word::Said(Said { host: self.id, answer, asked_at, took })).is_err() {
+            if words.send(Word::Said(Box::new(Said { host: self.id, answer, asked_at, took }))).is_err() {
                 return;
             }
         }

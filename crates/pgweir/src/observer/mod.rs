@@ -60,7 +60,7 @@ enum Word {
     /// Somebody wants to see how it is now.
     Look(Sight),
     /// A server has answered, or has not.
-    Said(Said),
+    Said(Box<Said>),
     /// Another process looks from now on, or not any more.
     Rest(bool),
     /// This is ordered at the console.
@@ -233,7 +233,7 @@ impl Lookout {
         match word {
             Word::Configure(config) => self.configure(&config),
             Word::Renew => self.find_wanted(),
-            Word::Said(told) => self.told(told),
+            Word::Said(told) => self.told(*told),
             Word::Rest(rests) => {
                 self.rests = rests;
                 self.find_hosts();
