@@ -9,12 +9,12 @@ use machine::mail::{Exchange, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
 
-use crate::servers::idle_servers::is_stale_since;
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::{reports, welcome};
 use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED};
 use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::stale::is_stale_since;
 use crate::tables::{Tables, timers};
 
 /// The other worker's mailbox was full: the server stays.

@@ -10,8 +10,9 @@ use wire::frontend::Query;
 
 use crate::chaos::Idle;
 use crate::servers::chores;
-use crate::servers::idle_servers::{expired, is_stale};
+use crate::servers::idle_servers::expired;
 use crate::tables::Tables;
+use crate::tables::stale::is_stale;
 
 /// The idle server that a session gets instead of `chosen`.
 pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {

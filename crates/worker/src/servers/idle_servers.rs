@@ -1,7 +1,5 @@
 //! Which idle server is handed out, and which is closed or checked first.
 
-use std::time::Duration;
-
 use connections::server::{Chore, Server};
 use link::pool::Pool;
 use machine::{Settings, Step};
@@ -9,12 +7,10 @@ use units::{ConnId, PoolId, Time};
 
 use crate::servers::{closed_servers, own_queries};
 use crate::tables::Tables;
+use crate::tables::stale::is_stale;
 
 /// Why a server is closed while its database is paused, as in PgBouncer.
 pub(crate) const PAUSED: &str = "pause mode";
-
-/// PgBouncer looks for servers that have idled for too long three times a second.
-const LOGIN_COUNTS_FOR: Duration = Duration::from_millis(333);
 
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.
@@ -50,21 +46,6 @@ pub(crate) fn take_idle(
     }
 }
 
-/// A free server was idle for so long that `server_check_query` is sent first. One that no session has used has shown by its login that it is there:
-/// with `server_check_delay = 0`, too, it counts as such for a moment, as in PgBouncer.
-#[inline]
-pub(crate) fn is_stale(now: Time, server: &Server, settings: &Settings) -> bool {
-    is_stale_since(now, server, server.work.since, settings)
-}
-
-/// As [`is_stale`], of a server that has idled since then.
-#[inline]
-pub(crate) fn is_stale_since(now: Time, server: &Server, idle_since: Time, settings: &Settings) -> bool {
-    let delay = settings.global.servers.server_check_delay;
-    let delay = if server.work.uses == 0 { delay.max(LOGIN_COUNTS_FOR) } else { delay };
-    now > idle_since + delay
-}
-
 /// Why a free server is closed instead of used again.
 #[inline]
 pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<&'static str> {
@@ -88,6 +69,8 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use machine::Action;
 
     use super::*;
@@ -160,18 +143,5 @@ mod tests {
         let [fresh, stale] = [scene.idle_server(scene.now), scene.idle_server(long_ago)];
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(fresh));
         assert!(matches!(scene.tables.servers[stale].state(), connections::server::State::Idle), "no need to check it");
-    }
-
-    #[test]
-    fn a_server_that_has_just_logged_in_is_not_checked_first() {
-        let mut scene = Scene::new(|settings| settings.global.servers.server_check_delay = Duration::ZERO);
-        let conn = scene.idle_server(scene.now);
-        let mut is_stale = |uses: u32, idle: Duration| {
-            scene.tables.servers[conn].work.uses = uses;
-            super::is_stale(scene.now + idle, &scene.tables.servers[conn], &scene.tables.settings)
-        };
-        let moment = Duration::from_millis(1);
-        assert!(is_stale(1, moment) && !is_stale(1, Duration::ZERO));
-        assert!(!is_stale(0, moment) && is_stale(0, LOGIN_COUNTS_FOR + moment));
     }
 }

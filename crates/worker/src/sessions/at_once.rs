@@ -13,10 +13,11 @@ use machine::{Settings, Step};
 use queueing::classes::ClassId;
 use units::ConnId;
 
-use crate::servers::idle_servers::{expired, is_stale};
+use crate::servers::idle_servers::expired;
 use crate::sessions::links::{self, join};
 use crate::tables::Tables;
 use crate::tables::agenda::Agenda;
+use crate::tables::stale::is_stale;
 
 /// The outcome.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

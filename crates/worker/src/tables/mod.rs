@@ -29,6 +29,7 @@ pub(crate) mod pools;
 #[cfg(test)]
 pub(crate) mod scene;
 pub(crate) mod showing;
+pub(crate) mod stale;
 pub(crate) mod stopping;
 pub(crate) mod suspension;
 pub(crate) mod timers;

@@ -19,7 +19,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
-use crate::servers::idle_servers::is_stale;
+use crate::tables::stale::is_stale;
 use crate::tables::view::View;
 
 impl View<'_> {
