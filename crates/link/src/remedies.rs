@@ -113,8 +113,9 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         return Some(vec![REFUSE_NAME.to_vec()]);
     }
     let mut seen = Seen::by(reading, text, &requests.pool.names.known);
-    for (reading, text) in texts::executed(requests, effects).into_iter().flatten() {
-        seen = seen.or(Seen::by(reading, &text, &requests.pool.names.known));
+    for (reading, executed) in texts::executed(requests, effects).into_iter().flatten() {
+        // What it runs may be made of EXECUTE's arguments, too.
+        seen = seen.or(Seen::by(reading, &[&executed[..], b" ", text].concat(), &requests.pool.names.known));
     }
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));

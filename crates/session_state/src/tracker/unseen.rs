@@ -1,5 +1,7 @@
 //! What texts that run code have done, or may have done, that no effect of theirs tells.
 
+use std::borrow::Cow;
+
 use crate::own_changes::OwnChanges;
 use crate::state::check::Pair;
 use crate::state::{Base, State};
@@ -41,27 +43,40 @@ pub(super) fn has_word(text: &[u8], word: &[u8]) -> bool {
     })
 }
 
-/// Whether a text says SET ROLE NONE, or calls `set_config('role', 'none', …)`. Nothing but signs, and TO, stands between the two words.
+/// Whether a text may say SET ROLE NONE, or call `set_config('role', 'none', …)`: it has both words, out of comments.
 //= pg18 sql-set-role
 fn says_no_role(text: &[u8]) -> bool {
-    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let mut words = text.split(|byte| !is_of_word(byte)).filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"role") {
-            words.next_if(|word| word.eq_ignore_ascii_case(b"to"));
-            if words.peek().is_some_and(|word| word.eq_ignore_ascii_case(b"none")) {
-                return true;
-            }
-        }
+    let text = without_comments(text);
+    has_word(&text, b"role") && has_word(&text, b"none")
+}
+
+/// A text without its comments. In a string, what looks like a comment is one in the text that it may be.
+fn without_comments(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.windows(2).any(|signs| matches!(signs, b"/*" | b"--")) {
+        return Cow::Borrowed(text);
     }
-    false
+    let (mut kept, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let [first, after @ ..] = rest {
+        let end = |mark: &[u8]| {
+            rest.windows(mark.len()).position(|found| found == mark).map_or(rest.len(), |at| at + mark.len())
+        };
+        let skipped = match rest {
+            [b'-', b'-', ..] => end(b"\n"),
+            [b'/', b'*', ..] => end(b"*/"),
+            _ => 0,
+        };
+        kept.push(if skipped > 0 { b' ' } else { *first });
+        rest = if skipped > 0 { &rest[skipped..] } else { after };
+    }
+    Cow::Owned(kept)
 }
 
 impl Unseen {
     /// A call of set_config is about to be sent, with the values of its parameters.
     pub fn note_values(&mut self, text: &[u8], values: &[u8]) {
-        let has_role = has_word(text, b"role") || has_word(values, b"role");
-        self.said.none |= has_role && has_word(values, b"none");
+        let text = without_comments(text);
+        let has = |word: &[u8]| has_word(&text, word) || has_word(values, word);
+        self.said.none |= has(b"role") && has(b"none");
     }
 
     /// A text is about to be sent that may leave something on its server.
@@ -154,13 +169,34 @@ mod tests {
 
     #[test]
     fn a_role_of_none_is_said_with_its_name() {
-        for says in ["set role none", "SET role TO 'none'", "do $$begin set role = none; end$$"] {
+        for says in [
+            "set role none",
+            "SET role TO 'none'",
+            "do $$begin set role = none; end$$",
+            "set role /* x */ none",
+            "select set_config('role', E'none', false)",
+            "do $$begin execute format('set role %I', 'none'); end$$",
+        ] {
             assert!(says_no_role(says.as_bytes()), "{says}");
         }
-        assert!(says_no_role(b"select set_config('role', 'none', false)") && says_no_role(b"role role none"));
-        for does_not in ["select f() /* none */", "select f() as none", "set role r; select none", "set roles none"] {
+        for does_not in
+            ["select f() /* role none */", "select f() as none", "select f() -- set role none\n", "set roles none"]
+        {
             assert!(!says_no_role(does_not.as_bytes()), "{does_not}");
         }
+    }
+
+    #[test]
+    fn a_role_of_none_may_come_in_the_values_of_a_call() {
+        let call = |text: &str, values: &[u8]| {
+            let mut unseen = Unseen::default();
+            unseen.note_values(text.as_bytes(), values);
+            unseen.said.none
+        };
+        assert!(call("select set_config($1, $2, false)", b"\0\0\0\x04role\0\0\0\x04none"));
+        assert!(call("select set_config($1, 'none', false)", b"\0\0\0\x04role"));
+        assert!(call("select set_config('role', $1, false)", b"\0\0\0\x04none"));
+        assert!(!call("select set_config('app.x', $1, false)", b"\0\0\0\x04none"));
     }
 
     #[test]
