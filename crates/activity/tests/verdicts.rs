@@ -94,7 +94,7 @@ fn moment(facts: &[&str]) -> Moment {
         let (kind, of) = (words.next().unwrap_or_default(), Words::of(line));
         match kind {
             "pool" => _ = moment.pools.insert(key(words.next().expect("a pool")), pool(&of)),
-            "host" => host.view = View::Partial(Duration::ZERO),
+            "host" => host.view = if line.ends_with("off") { View::Off } else { View::Partial(Duration::ZERO) },
             "prepared" => {
                 let id = of.text("id").and_then(|id| id.parse().ok()).expect("an id");
                 let word = |name| of.text(name).unwrap_or_default().to_owned();

@@ -2,7 +2,7 @@
 //!
 //! Statements, tags and blockers are for administrators.
 
-use activity::history::{Dimension, Exact, Key, Second, Span, Who, WhySecond};
+use activity::history::{Dimension, Exact, Key, Second, Span, Who};
 use activity::{At, History};
 use machine::Peer;
 use serde::Serialize;
@@ -150,13 +150,10 @@ pub(crate) fn second(history: &History, at: u64, rights: Rights) -> Option<Strin
         groups: groups.map(|sample| Group::of(history.key(sample.key), sample.count, rights)).collect(),
         worst: second.worst.iter().map(|exact| One::of(history, exact, rights)).collect(),
         hosts_missing: second.hosts_missing,
-        verdicts: second.whys.iter().map(|why| sentence(why, rights)).collect(),
+        // It names who was in the way.
+        verdicts: second.whys.iter().filter(|_| rights == Rights::Admin).map(|why| &*why.sentence).collect(),
     };
     Some(serde_json::to_string(&then).expect("texts and numbers are JSON"))
-}
-
-fn sentence(why: &WhySecond, rights: Rights) -> &str {
-    if rights == Rights::Admin { &why.sentence } else { &why.sentence_without_statements }
 }
 
 fn pool((key, pool): &(units::PoolKey, activity::history::PoolSecond)) -> PoolThen<'_> {

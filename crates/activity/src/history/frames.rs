@@ -11,7 +11,7 @@
 use super::At;
 
 /// What a file begins with; a change of what is stored changes the number.
-pub const HEADER: &[u8] = b"pgweir history 2\n";
+pub const HEADER: &[u8] = b"pgweir history 1\n";
 
 /// A second has some ten thousand bytes.
 pub const SECOND_LEN_MAX: usize = 4 << 20;

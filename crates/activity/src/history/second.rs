@@ -91,8 +91,6 @@ pub struct WhySecond {
     /// Who was the root; empty: there was none.
     pub root: Box<str>,
     pub sentence: Box<str>,
-    /// The same for those who may not see statements and tags.
-    pub sentence_without_statements: Box<str>,
 }
 
 /// Verdicts that are kept of a second. Pools beyond them have fewer waiting clients, and most often the same root.
@@ -170,9 +168,7 @@ impl Second {
     pub(super) fn weight(&self) -> usize {
         let worst =
             self.worst.iter().map(|exact| size_of::<Exact>() + exact.tags.weight() + exact.application_name.len());
-        let texts = |why: &WhySecond| {
-            why.root.len() + why.sentence.len() + why.sentence_without_statements.len() + why.queue.len()
-        };
+        let texts = |why: &WhySecond| why.root.len() + why.sentence.len() + why.queue.len();
         let whys = self.whys.iter().map(|why| size_of::<WhySecond>() + texts(why));
         size_of::<Second>()
             + size_of_val(&*self.samples)
@@ -190,7 +186,6 @@ fn whys(moment: &Moment) -> Box<[WhySecond]> {
         queue: trouble.queue().map_or("", Queue::word).into(),
         root: trouble.root(Detail::WithoutStatements).unwrap_or_default().into(),
         sentence: verdict.sentence(Detail::Full).into(),
-        sentence_without_statements: verdict.sentence(Detail::WithoutStatements).into(),
     };
     let found = verdicts(moment);
     found.iter().filter_map(|verdict| Some(one(verdict.trouble()?, verdict))).take(WHYS_MAX).collect()

@@ -131,6 +131,9 @@ struct Group {
 
 /// The chain behind which most of these rows wait; of two, the one behind which they have waited longer. `None`: none waits behind somebody.
 pub(super) fn main(moment: &Moment, key: &PoolKey, rows: &[&Row]) -> Option<WaitChain> {
+    if rows.is_empty() {
+        return None;
+    }
     let mut groups: BTreeMap<(u16, End), Group> = BTreeMap::new();
     let places: BTreeMap<(u16, i32), &Row> =
         moment.rows.iter().filter_map(|row| Some(((row.host?, row.pid()?), row))).collect();

@@ -71,6 +71,8 @@ pub enum Why {
     Standby,
     /// Most servers run statements. The queue is a cause.
     Computing,
+    /// Most servers still run a statement of a client that has gone, or are being cancelled.
+    Ending,
     /// Most servers have a client that says nothing in its transaction; the one that has said nothing for longest. The queue is a cause.
     IdleInTransaction(Box<Link>),
     /// Most servers are kept by a client between its transactions; the one that is kept for longest. The queue is a cause.
@@ -119,7 +121,7 @@ impl Why {
         match self {
             Why::Behind(_) | Why::Standby | Why::Held | Why::NoServer => Some(Queue::Consequence),
             Why::Computing | Why::IdleInTransaction(_) | Why::Kept(_) => Some(Queue::Cause),
-            Why::LockOnly(_) | Why::Unseen => None,
+            Why::LockOnly(_) | Why::Unseen | Why::Ending => None,
         }
     }
 }
@@ -179,7 +181,7 @@ fn trouble(moment: &Moment, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
 fn cause(moment: &Moment, survey: &survey::Survey<'_>) -> Why {
     let servers = survey.servers;
     let busy = servers.computing + servers.unseen + servers.idle_in_transaction + servers.kept;
-    let busy = busy + servers.behind + servers.standby;
+    let busy = busy + servers.behind + servers.standby + servers.ending;
     if servers.open == 0 || (busy == 0 && servers.login == servers.open) {
         return Why::NoServer;
     }
@@ -188,6 +190,9 @@ fn cause(moment: &Moment, survey: &survey::Survey<'_>) -> Why {
     }
     let link = |row: Option<&Row>| row.map(|row| Box::new(chain::link(moment, row, None)));
     let most = servers.idle_in_transaction.max(servers.kept).max(servers.computing).max(servers.unseen);
+    if servers.ending > most {
+        return Why::Ending;
+    }
     if most == servers.idle_in_transaction
         && let Some(link) = link(survey.longest_idle)
     {

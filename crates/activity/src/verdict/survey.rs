@@ -5,7 +5,7 @@ use std::time::Duration;
 use units::PoolKey;
 
 use super::MOST_PERCENT;
-use crate::moment::{Moment, Pool, Row};
+use crate::moment::{Moment, Pool, Row, View};
 
 /// The servers of a pool, each counted as one thing that it does.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Servers {
     pub idle_in_transaction: u32,
     /// Their client keeps them between its transactions.
     pub kept: u32,
+    /// No client has them, and they are not free yet: a statement of a client that has gone comes to its end, or is being cancelled.
+    pub ending: u32,
     /// No client has them.
     pub idle: u32,
     /// They are being connected.
@@ -60,10 +62,11 @@ enum Doing {
 pub(super) fn survey<'m>(moment: &'m Moment, key: &PoolKey, pool: &Pool) -> Survey<'m> {
     let mut servers = Servers { idle: pool.servers_idle, login: pool.servers_login, ..Servers::default() };
     let mut survey = Survey { servers, behind: Vec::new(), longest_idle: None, longest_kept: None };
+    let is_read = !moment.hosts.is_empty() && moment.hosts.iter().all(|host| matches!(host.view, View::Whole(_)));
     let mut seen = 0_u32;
     for row in moment.rows.iter().filter(|row| has_server_of(row, key)) {
         seen += 1;
-        match doing(row) {
+        match doing(row, is_read) {
             Doing::Behind => {
                 servers.behind += 1;
                 survey.behind.push(row);
@@ -79,12 +82,12 @@ pub(super) fn survey<'m>(moment: &'m Moment, key: &PoolKey, pool: &Pool) -> Surv
             }
             Doing::Computing => {
                 servers.computing += 1;
-                let query = row.backend.as_ref().and_then(|backend| backend.ages.query).unwrap_or_default();
-                servers.longest_statement = servers.longest_statement.max(query);
+                servers.longest_statement = servers.longest_statement.max(statement_age(row));
             }
             Doing::Unseen => servers.unseen += 1,
         }
     }
+    servers.ending = pool.servers_active.saturating_sub(seen);
     servers.open = pool.servers_active.max(seen) + servers.idle + servers.login;
     survey.servers = servers;
     survey
@@ -94,7 +97,8 @@ pub(super) fn has_server_of(row: &Row, key: &PoolKey) -> bool {
     row.session.as_ref().is_some_and(|session| session.pool == *key && session.times.waiting.is_none())
 }
 
-fn doing(row: &Row) -> Doing {
+/// `is_read`: PostgreSQL has said what its backends do.
+fn doing(row: &Row, is_read: bool) -> Doing {
     let times = row.session.as_ref().map(|session| session.times).unwrap_or_default();
     let wait = row.backend.as_ref().and_then(|backend| backend.wait.as_ref());
     if row.waiter.is_some() || wait.is_some_and(|wait| wait.class == "Lock") {
@@ -110,11 +114,19 @@ fn doing(row: &Row) -> Doing {
     }
     match (times.transaction, times.kept, &row.backend) {
         (None, Some(_), _) => Doing::Kept,
+        // It got its server after PostgreSQL was asked: where transactions are short, most have.
+        (_, _, None) if is_read => Doing::Computing,
         (_, _, None) => Doing::Unseen,
         // A role without pg_monitor is not told the state.
         (_, _, Some(backend)) if backend.state.is_none() => Doing::Unseen,
         _ => Doing::Computing,
     }
+}
+
+/// How long its statement has run; at most, if PostgreSQL has not said it: as long as its transaction.
+fn statement_age(row: &Row) -> Duration {
+    let transaction = || row.session.as_ref().and_then(|session| session.times.transaction);
+    row.backend.as_ref().map_or_else(transaction, |backend| backend.ages.query).unwrap_or_default()
 }
 
 /// For how long its client has said nothing in its transaction.

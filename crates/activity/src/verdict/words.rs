@@ -82,7 +82,7 @@ impl Trouble {
         match &self.why {
             Why::Behind(chain) | Why::LockOnly(chain) => chain.root(),
             Why::IdleInTransaction(link) | Why::Kept(link) => Some(link),
-            Why::Standby | Why::Computing | Why::Held | Why::NoServer | Why::Unseen => None,
+            Why::Standby | Why::Computing | Why::Ending | Why::Held | Why::NoServer | Why::Unseen => None,
         }
     }
 
@@ -131,6 +131,7 @@ impl Trouble {
                 let longest = seconds(servers.longest_statement);
                 format!("{}; the longest statement has run for {longest}", doings(servers))
             }
+            Why::Ending => doings(servers),
             Why::Unseen => format!("{}; what these wait for at PostgreSQL is not known", doings(servers)),
             Why::IdleInTransaction(link) => {
                 format!("{}; the longest idle is {}{}", doings(servers), label(link, detail), state(link, detail))
@@ -177,6 +178,7 @@ fn advice(why: &Why, servers: &Servers) -> Option<&'static str> {
         Why::NoServer => {
             "It is paused, or PostgreSQL refuses connections, or a limit is reached: SHOW DATABASES, and the log."
         }
+        Why::Ending => "They are free when PostgreSQL has ended these statements: SHOW SERVERS.",
         Why::Unseen => "With observe_user, pgweir asks PostgreSQL.",
     })
 }
@@ -203,6 +205,11 @@ fn doings(servers: &Servers) -> String {
         ),
         (servers.kept, "is kept by a client between transactions", "are kept by clients between transactions"),
         (servers.behind, "waits for a lock", "wait for a lock"),
+        (
+            servers.ending,
+            "ends a statement of a client that has gone or cancelled",
+            "end statements of clients that have gone or cancelled",
+        ),
         (servers.standby, "waits for a standby", "wait for a standby"),
         (servers.idle, "is idle", "are idle"),
         (servers.login, "is being connected", "are being connected"),
@@ -295,7 +302,7 @@ fn label(link: &Link, detail: Detail) -> String {
     let at = link.client_addr.as_deref().map(|addr| format!(" at {addr}")).unwrap_or_default();
     let tags = if detail == Detail::Full { tags_shown(&link.tags) } else { String::new() };
     let tags = if tags.is_empty() { tags } else { format!(" [{tags}]") };
-    let name = bounded(&link.application_name);
+    let name = chosen(&link.application_name);
     let who = match &link.who {
         LinkOwner::Session { client, .. } if name.is_empty() => format!("client {client}{tags}{at}"),
         LinkOwner::Session { .. } => format!("{name}{tags}"),
@@ -347,6 +354,8 @@ fn ending(link: &Link) -> Option<Ending> {
         LinkOwner::Prepared(None) => at_server("SELECT gid, owner, database FROM pg_prepared_xacts;".to_owned()),
         // It begins again, and has to come to its end one day.
         LinkOwner::Autovacuum { prevents_wraparound: true, .. } => None,
+        // PostgreSQL ends backends and workers only. //= pg18 functions-admin#FUNCTIONS-ADMIN-SIGNAL
+        LinkOwner::Process { kind, .. } if !kind.contains("worker") => None,
         LinkOwner::Direct { pid, .. }
         | LinkOwner::Autovacuum { pid, .. }
         | LinkOwner::Abandoned { pid }
@@ -354,6 +363,13 @@ fn ending(link: &Link) -> Option<Ending> {
         | LinkOwner::Process { pid, .. }
         | LinkOwner::Unseen { pid } => at_server(format!("SELECT pg_terminate_backend({pid});")),
     }
+}
+
+/// A name that a client has chosen, in quotes if it could be taken for words of the sentence.
+fn chosen(name: &str) -> String {
+    let name = bounded(name);
+    let is_plain = |char: char| char.is_alphanumeric() || " -_/@…".contains(char);
+    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', "''")) }
 }
 
 fn pool_name(pool: &PoolKey) -> String {

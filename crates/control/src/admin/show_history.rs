@@ -162,10 +162,10 @@ fn put_why(row: &mut Row<'_>, asked: &Asked<'_>, why: &WhySecond) {
     nulls(row, WAIT_LEN - 2 + 1);
     row.shown(int4(why.waiting));
     nulls(row, POOL_LEN - 2 + ROW_LEN);
-    row.text(if asked.is_open { &why.sentence } else { &why.sentence_without_statements });
-    for word in [&why.queue, &why.root] {
-        maybe(row, Some(word).filter(|word| !word.is_empty()));
-    }
+    // Both name who was in the way.
+    maybe(row, Some(&why.sentence).filter(|_| asked.is_open));
+    maybe(row, Some(&why.queue).filter(|word| !word.is_empty()));
+    maybe(row, Some(&why.root).filter(|word| asked.is_open && !word.is_empty()));
 }
 
 fn put_key(row: &mut Row<'_>, asked: &Asked<'_>, key: &Key, tags: &Tags, count: Option<u32>) {
