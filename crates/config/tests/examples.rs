@@ -87,7 +87,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/top.md", 4),
         ("docs/guide/tracing.md", 2),
         ("docs/guide/transparent-pooling.md", 1),
-        ("docs/guide/why-is-it-slow.md", 4),
+        ("docs/guide/why-is-it-slow.md", 5),
         ("docs/recipes/cloudnative-pg.md", 1),
         ("docs/recipes/dotnet.md", 2),
         ("docs/recipes/gitlab.md", 1),
