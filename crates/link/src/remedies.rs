@@ -112,11 +112,8 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
         return Some(vec![REFUSE_NAME.to_vec()]);
     }
-    let mut seen = Seen::by(reading, text, &requests.pool.names.known);
-    for (reading, executed) in texts::executed(requests, effects).into_iter().flatten() {
-        // What it runs may be made of EXECUTE's arguments, too.
-        seen = seen.or(Seen::by(reading, &[&executed[..], b" ", text].concat(), &requests.pool.names.known));
-    }
+    // Not by the words of what it executes: a name of a table there may be that of a statement whose own table is gone.
+    let seen = Seen::by(reading, text, &requests.pool.names.known);
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
     if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {

@@ -40,19 +40,6 @@ impl Seen {
         }
     }
 
-    /// What either of two texts may see.
-    #[must_use]
-    pub fn or(self, other: Seen) -> Seen {
-        match (self, other) {
-            (Seen::All, _) | (_, Seen::All) => Seen::All,
-            (Seen::None, seen) | (seen, Seen::None) => seen,
-            (Seen::Words(mut words), Seen::Words(others)) => {
-                words.extend(others);
-                Seen::Words(words)
-            }
-        }
-    }
-
     fn has(&self, name: &[u8]) -> bool {
         match self {
             Seen::None => false,
