@@ -38,7 +38,7 @@ pub struct Answer {
     pub backends: Vec<Backend>,
     /// Of all that somebody waits for; empty: nobody waits, or nobody has asked.
     pub locks: Vec<Lock>,
-    /// Those among the holders of these locks, by [`Lock::pid`].
+    /// The prepared transactions among the holders of these locks, by [`Lock::pid`].
     pub prepared: BTreeMap<i32, Prepared>,
     pub counts: Option<LockCounts>,
     /// From the questions to the answers.

@@ -122,7 +122,7 @@ impl<'m> Walk<'m, '_> {
     }
 }
 
-/// Behind whom a waiter stands: the one that has what it wants, or else the one that has waited longest.
+/// The first blocker of a waiter: a holder of its lock, or else the blocker that has waited longest.
 pub(crate) fn first_blocker<'w>(blocking: &Blocking, waiter: &'w Waiter) -> Option<&'w Blocker> {
     waiter.blockers.iter().min_by_key(|blocker| {
         let waited = blocking.waiter(blocker.pid).map(|before| before.waiting);

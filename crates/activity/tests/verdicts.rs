@@ -154,7 +154,7 @@ fn pool(of: &Words<'_>) -> Pool {
     }
 }
 
-/// What it holds and what it waits for.
+/// The locks that a line of facts holds and waits for.
 fn lock(pid: i32, of: &Words<'_>) -> Vec<Lock> {
     let both = [of.text("holds"), of.text("waits")].into_iter().flatten();
     let one = |text: &str| {

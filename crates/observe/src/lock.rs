@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A row of pg_locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Of a prepared transaction: an id that is not positive, by [`crate::is_prepared`].
+    /// A prepared transaction has an id here that is not positive ([`crate::is_prepared`]).
     pub pid: i32,
     /// Of a parallel worker: its leader, with which it never conflicts.
     pub leader_pid: Option<i32>,

@@ -1,7 +1,7 @@
 //! Prepared transactions: they hold locks, and no process has them.
 //= pg18 view-pg-prepared-xacts
 //!
-//! In place of a process id, each has an id of its own that is negative: [`pid_shown`] is the number that a person may see.
+//! Each has a negative id in place of a process id. People see 0 ([`pid_shown`]).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub const PREPARED_PID: i32 = 0;
 /// A row of pg_prepared_xacts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
-    /// What COMMIT PREPARED and ROLLBACK PREPARED take: a text that its client has chosen.
+    /// The argument of COMMIT PREPARED and ROLLBACK PREPARED: a text that its client has chosen.
     pub gid: String,
     /// The role that has prepared it. Only this role and superusers may end it.
     pub owner: String,

@@ -75,7 +75,8 @@ pub(crate) struct WhyLine {
     pub(crate) user: String,
     /// Clients that waited for a server.
     pub(crate) waiting: u64,
-    pub(crate) sentence: String,
+    /// `None`: the user may not see who was in the way.
+    pub(crate) sentence: Option<String>,
     pub(crate) root: Option<String>,
 }
 

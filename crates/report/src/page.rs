@@ -7,6 +7,7 @@ use askama::Template;
 
 use crate::chart::{Form, Series, chart, number};
 use crate::lines::RowLine;
+use crate::lines::WhyLine;
 use crate::sums::{Heading, Named, SecondSum, Sums, WhySum};
 
 const STYLE: &str = include_str!("../templates/page.css");
@@ -138,7 +139,9 @@ fn sentences(sums: &Sums, worst: &[&RowLine]) -> Vec<String> {
 /// `At 14:03:20: 60 clients of shop/web wait, because … This was so in 25 of the seconds.`
 fn verdict(sum: &WhySum) -> String {
     let seconds = if sum.seconds == 1 { "1 second".to_owned() } else { format!("{} seconds", sum.seconds) };
-    format!("At {}: {} It was so in {seconds}.", sum.worst.when.time, sum.worst.sentence)
+    let WhyLine { when, database, user, waiting, sentence, .. } = &sum.worst;
+    let unnamed = || format!("{waiting} clients of {database}/{user} waited. Administrators see why.");
+    format!("At {}: {} It was so in {seconds}.", when.time, sentence.clone().unwrap_or_else(unnamed))
 }
 
 fn tiles(sums: &Sums) -> Vec<(String, &'static str)> {

@@ -178,7 +178,7 @@ impl Sums {
         }
     }
 
-    /// Of the seconds in which one pool waited for one root, the one in which most clients did.
+    /// Keeps the worst second of each pool and root: the second in which most clients waited.
     fn add_why(&mut self, line: WhyLine) {
         let key = (line.database.clone(), line.user.clone(), line.root.clone());
         if self.whys.len() >= WHYS_MAX && !self.whys.contains_key(&key) {
@@ -193,7 +193,7 @@ impl Sums {
         }
     }
 
-    /// The verdicts of this time: first the one because of which clients have waited most seconds.
+    /// The verdicts of this time, by the seconds that clients have waited.
     pub(crate) fn verdicts(&self) -> Vec<&WhySum> {
         let mut ranked: Vec<&WhySum> = self.whys.values().collect();
         ranked.sort_by_key(|sum| Reverse(sum.waited));

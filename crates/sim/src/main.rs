@@ -34,7 +34,7 @@ struct Arguments {
 /// A world that computes for longer than this is stuck: a machine loops for ever.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether a world is stuck.
+/// The time between two looks whether a world is stuck.
 const GLANCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {

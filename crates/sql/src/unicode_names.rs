@@ -70,7 +70,7 @@ fn is_doubled(rest: &[u8]) -> bool {
     matches!(rest, [b'"', b'"', ..] | [b'\\', b'\\', ..])
 }
 
-/// The character whose escape `rest` begins with, or the one of a pair of surrogates. `rest` is what stands behind it.
+/// The character whose escape begins `rest`, or whose pair of surrogates does. Moves `rest` behind it.
 fn character(rest: &mut &[u8]) -> Option<Piece> {
     let code = match escape(rest)? {
         high @ 0xd800..=0xdbff => match escape(rest)? {

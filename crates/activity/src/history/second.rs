@@ -35,7 +35,7 @@ pub struct Second {
     pub worst: Box<[Exact]>,
     pub busy: Box<[Busy]>,
     pub pools: Box<[(PoolKey, PoolSecond)]>,
-    /// The pools in trouble, the one in which most clients wait first.
+    /// The pools in trouble. The pool with most waiting clients comes first.
     pub whys: Box<[WhySecond]>,
     /// Hosts that have not answered: their backends are missing.
     pub hosts_missing: u16,
@@ -80,7 +80,7 @@ pub struct Exact {
     pub behind: u32,
 }
 
-/// A verdict on a pool, as it was said.
+/// The verdict on one pool in trouble, in the words of that second.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct WhySecond {
     pub pool: PoolKey,
@@ -88,7 +88,7 @@ pub struct WhySecond {
     pub waiting: u32,
     /// [`Trouble::queue`] as a word; empty: there was no queue, or nobody knew.
     pub queue: Box<str>,
-    /// Who was the root; empty: there was none.
+    /// The name of the root; empty: there was none.
     pub root: Box<str>,
     pub sentence: Box<str>,
 }

@@ -35,7 +35,7 @@ struct Stored {
     /// The session, and the key's place.
     busy: Vec<(Serial, u32)>,
     pools: Vec<(PoolKey, PoolSecond)>,
-    /// The last one, so that a second without it is read, too: the inputs in fuzz/corpus are such seconds.
+    /// The last field: a second that an earlier build has written ends before it.
     #[serde(default)]
     whys: Vec<WhySecond>,
 }

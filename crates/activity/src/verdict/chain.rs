@@ -1,4 +1,4 @@
-//! Behind whom the servers of a pool wait: from the one that they stand behind to the root.
+//! The chain of blockers behind which the servers of a pool wait, from the nearest to the root.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,36 +18,36 @@ use crate::tree::first_blocker;
 /// A chain of blockers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitChain {
-    /// From the one that the servers stand behind to the root, which is the last.
+    /// From the blocker nearest to the pool's servers to the root, which is the last.
     pub links: Vec<Link>,
     /// Servers of the pool that wait behind this root.
     pub behind: u32,
-    /// They wait in a circle. PostgreSQL ends one of them; there are no links.
+    /// The servers wait in a circle, of which PostgreSQL ends one. The chain has no links then.
     pub is_deadlock: bool,
 }
 
-/// One who is in the way.
+/// One blocker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     pub who: LinkOwner,
     /// The server on which it is: `db1:5432`.
     pub server: Option<Arc<str>>,
     pub application_name: String,
-    /// As PostgreSQL or the pooler has it; `None`: a Unix socket, or not known.
+    /// The client's address at PostgreSQL or at the pooler; `None`: a Unix socket, or not known.
     pub client_addr: Option<String>,
     pub tags: Tags,
     /// `ALTER TABLE`: its statement locks tables.
     pub command: Option<&'static str>,
     /// The beginning of its statement, without constants.
     pub statement: String,
-    /// The lock with which it is in the way of the one before it.
+    /// The lock for which the link before this one waits.
     pub holds: Option<LockOn>,
     pub state: LinkState,
     /// The age of its transaction.
     pub transaction: Option<Duration>,
 }
 
-/// Whose it is.
+/// The owner of a blocker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkOwner {
     /// A client of the pooler, by its id of SHOW CLIENTS.
@@ -79,26 +79,26 @@ pub enum LinkOwner {
         pid: i32,
         kind: String,
     },
-    /// A backend of which PostgreSQL tells nothing.
+    /// A backend whose row PostgreSQL hides from the observer's role.
     Unseen {
         pid: i32,
     },
 }
 
-/// What it does.
+/// The state of a blocker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkState {
-    /// It waits for that lock, so long.
+    /// It has waited for this lock for this time.
     Waits(LockOn, Duration),
-    /// Its client has said nothing in its transaction for so long.
+    /// Its client has been idle in its transaction for this time.
     Idle(Duration),
-    /// Its statement has run for so long.
+    /// Its statement has run for this time.
     Runs(Duration),
-    /// Nothing, or it is not known.
+    /// It does nothing, or its state is not known.
     Other,
 }
 
-/// In bytes.
+/// Bytes of a statement that are kept.
 const STATEMENT_LEN_MAX: usize = 120;
 
 impl WaitChain {
@@ -129,7 +129,7 @@ struct Group {
     paths: BTreeMap<Vec<i32>, Vec<i32>>,
 }
 
-/// The chain behind which most of these rows wait; of two, the one behind which they have waited longer. `None`: none waits behind somebody.
+/// The chain behind which most of these rows wait. Between two equal chains the longer wait decides. `None`: no row has a blocker.
 pub(super) fn main(moment: &Moment, key: &PoolKey, rows: &[&Row]) -> Option<WaitChain> {
     if rows.is_empty() {
         return None;
@@ -158,7 +158,7 @@ pub(super) fn main(moment: &Moment, key: &PoolKey, rows: &[&Row]) -> Option<Wait
     Some(WaitChain { links, behind: group.count, is_deadlock })
 }
 
-/// All in the way of a waiter, from the nearest. `None`: the one in its way has given up its lock between the rows of the reading.
+/// All blockers of a waiter, from the nearest. `None`: its blocker released the lock while the rows were read.
 fn path(blocking: &Blocking, waiter: i32) -> Option<(Vec<i32>, End)> {
     let mut path = Vec::new();
     let mut last = waiter;
@@ -174,7 +174,7 @@ fn path(blocking: &Blocking, waiter: i32) -> Option<(Vec<i32>, End)> {
     Some((path, End::Root(last)))
 }
 
-/// Of a path, those that a person has to know. A client of the same pool that waits for a row is a victim as the others are: it stands in the
+/// The part of a path that the sentence names. A client of the same pool that waits for a row is a victim as the others are: it is in the
 /// queue for the row before them. DDL is what makes a queue of others, and is named.
 fn named(places: &BTreeMap<(u16, i32), &Row>, key: &PoolKey, host: u16, path: &[i32]) -> Vec<i32> {
     let is_victim = |pid: i32| {

@@ -29,16 +29,16 @@ pub use chain::{Link, LinkOwner, LinkState, WaitChain};
 pub use survey::Servers;
 pub use words::{Detail, Ending, NOTHING_KNOWN};
 
-/// A pool is in trouble from so long a wait on, for a server or for a lock. Shorter queues come and go where all is well. PostgreSQL, too, looks
+/// A pool is in trouble when a client has waited for this time, for a server or for a lock. Shorter queues come and go where all is well. PostgreSQL, too, looks
 /// into a wait for a lock after a second (`deadlock_timeout`).
 //= pg18 runtime-config-locks#GUC-DEADLOCK-TIMEOUT
 pub const LONG_WAIT: Duration = Duration::from_secs(1);
 
-/// A queue is a consequence if at least so many percent of the pool's servers wait behind somebody, or are the one that they wait behind. If half
+/// A queue is a consequence if at least this share of the pool's servers waits behind a blocker, or is that blocker. If half
 /// of the servers wait, half of any servers more would most probably wait, too, and the first thing to do is to end what they wait for.
 pub const MOST_PERCENT: u32 = 50;
 
-/// What is to be said of a moment.
+/// The verdict on one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Trouble(Box<Trouble>),
@@ -48,7 +48,7 @@ pub enum Verdict {
     },
 }
 
-/// One pool whose clients wait.
+/// A pool whose clients wait.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
     pub pool: PoolKey,
@@ -73,9 +73,9 @@ pub enum Why {
     Computing,
     /// Most servers still run a statement of a client that has gone, or are being cancelled.
     Ending,
-    /// Most servers have a client that says nothing in its transaction; the one that has said nothing for longest. The queue is a cause.
+    /// Most servers have a client that is idle in its transaction. The link is the longest idle. The queue is a cause.
     IdleInTransaction(Box<Link>),
-    /// Most servers are kept by a client between its transactions; the one that is kept for longest. The queue is a cause.
+    /// Most servers are kept by a client between its transactions. The link is the server that is kept longest. The queue is a cause.
     Kept(Box<Link>),
     /// Servers are there, most of them idle, and clients may not have them.
     Held,
@@ -85,7 +85,7 @@ pub enum Why {
     Unseen,
 }
 
-/// What a queue is.
+/// Whether a queue is the trouble, or follows from it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// The pool is too small, its statements too slow, or its transactions too long: more servers would serve more clients.
@@ -126,7 +126,7 @@ impl Why {
     }
 }
 
-/// The pools in trouble; the one in which most clients wait first. Never empty: that nothing is wrong is a verdict, too.
+/// The pools in trouble. The pool with most waiting clients comes first. Never empty: that nothing is wrong is a verdict, too.
 #[must_use]
 pub fn verdicts(moment: &Moment) -> Vec<Verdict> {
     // Each pool that is looked at costs a walk over all rows.
@@ -177,7 +177,7 @@ fn trouble(moment: &Moment, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
     made(pool.oldest_wait, why)
 }
 
-/// What most servers do, if they do not wait behind somebody.
+/// Why clients wait if most servers have no blocker.
 fn cause(moment: &Moment, survey: &survey::Survey<'_>) -> Why {
     let servers = survey.servers;
     let busy = servers.computing + servers.unseen + servers.idle_in_transaction + servers.kept;

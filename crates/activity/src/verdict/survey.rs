@@ -1,4 +1,4 @@
-//! What each server of one pool does at one moment.
+//! The servers of one pool at one moment, counted by their activity.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use units::PoolKey;
 use super::MOST_PERCENT;
 use crate::moment::{Moment, Pool, Row, View};
 
-/// The servers of a pool, each counted as one thing that it does.
+/// The servers of a pool. Each is counted in one of these fields, besides `open`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Servers {
     /// All that are connected, or being connected.
     pub open: u32,
-    /// They wait for a lock.
+    /// Servers that wait for a lock.
     pub behind: u32,
-    /// They wait for a synchronous standby.
+    /// Servers that wait for a synchronous standby.
     pub standby: u32,
-    /// They run a statement.
+    /// Servers that run a statement.
     pub computing: u32,
-    /// They run a statement; what it waits for is not known.
+    /// They run a statement, and PostgreSQL has not told its wait event.
     pub unseen: u32,
-    /// Their client has said nothing in its transaction.
+    /// Their client is idle in its transaction.
     pub idle_in_transaction: u32,
     /// Their client keeps them between its transactions.
     pub kept: u32,
@@ -28,23 +28,23 @@ pub struct Servers {
     pub ending: u32,
     /// No client has them.
     pub idle: u32,
-    /// They are being connected.
+    /// Servers that are being connected.
     pub login: u32,
     /// The longest of the statements that run.
     pub longest_statement: Duration,
 }
 
 impl Servers {
-    /// Whether so many are most of those that are open, by [`MOST_PERCENT`].
+    /// Whether `count` servers are most of the open ones, by [`MOST_PERCENT`].
     pub(super) fn is_most(&self, count: u32) -> bool {
         count > 0 && u64::from(count) * 100 >= u64::from(self.open) * u64::from(MOST_PERCENT)
     }
 }
 
-/// The servers of a pool, and those of them that a verdict may name.
+/// The servers of a pool, and the rows that a verdict may name.
 pub(super) struct Survey<'m> {
     pub(super) servers: Servers,
-    /// Those that wait for a lock.
+    /// The servers that wait for a lock.
     pub(super) behind: Vec<&'m Row>,
     pub(super) longest_idle: Option<&'m Row>,
     pub(super) longest_kept: Option<&'m Row>,
@@ -129,7 +129,7 @@ fn statement_age(row: &Row) -> Duration {
     row.backend.as_ref().map_or_else(transaction, |backend| backend.ages.query).unwrap_or_default()
 }
 
-/// For how long its client has said nothing in its transaction.
+/// The time since its client was last active in its transaction.
 pub(super) fn idle(row: &Row) -> Duration {
     let backend = row.backend.as_ref().filter(|_| row.is_idle_in_transaction()).and_then(|backend| backend.ages.state);
     backend.or_else(|| row.session.as_ref()?.times.idle).unwrap_or_default()

@@ -11,7 +11,7 @@ use super::chain::{Link, LinkOwner, LinkState, WaitChain};
 use super::survey::Servers;
 use super::{LockOn, Queue, Trouble, Verdict, Why, tags_shown};
 
-/// The sentence where nobody has looked.
+/// The sentence if the observer has not looked.
 pub const NOTHING_KNOWN: &str = "Nothing is known: pgweir has not looked yet, or does not look (observe_interval = 0).";
 
 /// Whether a reader may see what clients say in their statements: users in `stats_users` may not.
@@ -26,13 +26,13 @@ pub enum Detail {
 /// How to end a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// One statement.
+    /// An SQL statement, or a command of the console.
     pub statement: String,
     /// Where it is to be run, and as whom: `the console`, `db1:5432`.
     pub place: String,
 }
 
-/// Of a text that a client has chosen, in characters.
+/// Characters that are shown of a text that a client has chosen.
 const TEXT_CHARS_MAX: usize = 40;
 
 impl Verdict {
@@ -66,7 +66,7 @@ impl Trouble {
         self.why.queue()
     }
 
-    /// Who is the root, or the client of which others would have a server soonest.
+    /// The root of the chain, or the client that is idle or keeps a server for longest.
     #[must_use]
     pub fn root(&self, detail: Detail) -> Option<String> {
         Some(label(self.culprit()?, detail))
@@ -153,7 +153,7 @@ fn chain_of(why: &Why) -> Option<&WaitChain> {
     }
 }
 
-/// What follows from it, in a sentence.
+/// The advice, as a sentence.
 fn advice(why: &Why, servers: &Servers) -> Option<&'static str> {
     Some(match why {
         Why::LockOnly(chain) | Why::Behind(chain) if chain.is_deadlock => {
@@ -269,7 +269,7 @@ fn lock(on: &LockOn, side: Side) -> String {
     }
 }
 
-/// What a root does, behind a comma.
+/// The state of a root, behind a comma.
 fn state(link: &Link, detail: Detail) -> String {
     if let LinkOwner::Prepared(prepared) = &link.who {
         return prepared

@@ -67,7 +67,7 @@ const COLUMNS: &[Column] = &[
     int("blocked_by"),
     int("blocked_by_root"),
     int("blocking"),
-    // Of a why: the verdict on the pool, whether its queue was a cause or a consequence, and who was the root.
+    // The columns of a why: the verdict, whether the queue was a cause or a consequence, and the root.
     text("sentence"),
     text("queue"),
     text("root"),

@@ -39,9 +39,9 @@ const COLUMNS: &[Column] = &[
     text("class"),
     text("tags"),
     text("query"),
-    // Of DDL: what could be done instead. Of a prepared transaction: how to end it.
+    // DDL has the way that locks less here, a prepared transaction the statement that ends it.
     text("note"),
-    // Of a prepared transaction, which has no process: what ROLLBACK PREPARED takes.
+    // The gid of a prepared transaction, which has no process.
     text("gid"),
 ];
 

@@ -10,7 +10,7 @@ use crate::show_input::ShowInput;
 use crate::table::{Column, Table, Value, count, int, numeric, text, words};
 
 const COLUMNS: &[Column] = &[
-    // Of the pool; NULL: nothing is wrong.
+    // The pool; NULL: nothing is wrong.
     text("database"),
     text("user"),
     // Clients of the pool that wait for a server.
@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
     // cause: more servers would help. consequence: they would only wait, too. NULL: no client waits for a server, or nobody knows.
     text("queue"),
     text("sentence"),
-    // Who is at the end of the chain.
+    // The end of the chain.
     text("root"),
     // The statement that ends the root, and where it is to be run.
     text("to_end"),

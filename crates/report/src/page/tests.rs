@@ -39,6 +39,22 @@ fn why(second: u64, waiting: u64, root: &str) -> String {
     )
 }
 
+/// A user in stats_users may not see who was in the way, and gets a report all the same.
+#[test]
+fn a_verdict_without_its_sentence_names_the_pool_only() {
+    let mut sums = sums();
+    let hidden = why(10, 9, "billing")
+        .replace("\"9 clients of shop/app wait, because of billing.\"", "null")
+        .replace("\"root\":\"billing\"", "\"root\":null");
+    assert!(!hidden.contains("billing"), "{hidden}");
+    sums.add(&format!("[{hidden}]")).expect("a line");
+    let told = sentences(&sums, &[]);
+    assert_eq!(
+        told[0],
+        "At 2026-07-01 12:00:10: 9 clients of shop/app waited. Administrators see why. It was so in 1 second."
+    );
+}
+
 const BLOCKER: &str = "\"shop/app controller=checkout: select <script>alert(1)</script>\"";
 
 fn sums() -> Sums {

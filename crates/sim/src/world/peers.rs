@@ -381,7 +381,7 @@ impl World {
             self.hand_over(asker, bytes, close);
         }
         if self.course.plan.promises.orders.changes {
-            // Whatever a console has paused goes on soon, even after closing time, when orders may still be on their way.
+            // The world takes back each PAUSE and SUSPEND soon, after closing time, too: orders may still be on their way.
             self.course.after(RELIEF_US, Happening::Relief);
         }
         orders::plan_review(self);

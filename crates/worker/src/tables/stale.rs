@@ -6,7 +6,7 @@ use connections::server::Server;
 use machine::Settings;
 use units::Time;
 
-/// PgBouncer looks for servers that have idled for too long three times a second.
+/// The time for which a login proves that a server is there. PgBouncer looks for idle servers three times a second.
 const LOGIN_COUNTS_FOR: Duration = Duration::from_millis(333);
 
 /// A free server was idle for so long that `server_check_query` is sent first. One that no session has used has shown by its login that it is there:
@@ -16,7 +16,7 @@ pub(crate) fn is_stale(now: Time, server: &Server, settings: &Settings) -> bool 
     is_stale_since(now, server, server.work.since, settings)
 }
 
-/// As [`is_stale`], of a server that has idled since then.
+/// As [`is_stale`], for a server that has idled since `idle_since`.
 #[inline]
 pub(crate) fn is_stale_since(now: Time, server: &Server, idle_since: Time, settings: &Settings) -> bool {
     let delay = settings.global.servers.server_check_delay;
