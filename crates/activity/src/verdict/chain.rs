@@ -9,6 +9,7 @@ use observe::{Blocking, Prepared, State, Waiter, is_prepared};
 use units::PoolKey;
 
 use super::LockOn;
+use super::index::Index;
 use super::survey::{has_server_of, idle};
 use crate::moment::{Moment, Origin, Row};
 use crate::statement::ddl;
@@ -130,20 +131,15 @@ struct Group {
 }
 
 /// The chain behind which most of these rows wait. Between two equal chains the longer wait decides. `None`: no row has a blocker.
-pub(super) fn main(moment: &Moment, key: &PoolKey, rows: &[&Row]) -> Option<WaitChain> {
-    if rows.is_empty() {
-        return None;
-    }
+pub(super) fn main(index: &Index<'_>, key: &PoolKey, rows: &[&Row]) -> Option<WaitChain> {
     let mut groups: BTreeMap<(u16, End), Group> = BTreeMap::new();
-    let places: BTreeMap<(u16, i32), &Row> =
-        moment.rows.iter().filter_map(|row| Some(((row.host?, row.pid()?), row))).collect();
     for row in rows {
         let (Some(host), Some(pid), Some(waiter)) = (row.host, row.pid(), &row.waiter) else { continue };
-        let Some((path, end)) = path(&moment.hosts[usize::from(host)].blocking, pid) else { continue };
+        let Some((path, end)) = path(&index.moment.hosts[usize::from(host)].blocking, pid) else { continue };
         let group = groups.entry((host, end)).or_default();
         group.count += 1;
         group.waited += waiter.waiting;
-        group.paths.entry(named(&places, key, host, &path)).or_default().push(pid);
+        group.paths.entry(named(index, key, host, &path)).or_default().push(pid);
     }
     let ((host, end), group) =
         groups.into_iter().max_by_key(|(place, group)| (group.count, group.waited, Reverse(*place)))?;
@@ -152,7 +148,7 @@ pub(super) fn main(moment: &Moment, key: &PoolKey, rows: &[&Row]) -> Option<Wait
     let mut links = Vec::new();
     let mut before = waiters.first().copied();
     for pid in path.into_iter().filter(|_| !is_deadlock) {
-        links.push(link_of(moment, host, pid, before));
+        links.push(link_of(index, host, pid, before));
         before = Some(pid);
     }
     Some(WaitChain { links, behind: group.count, is_deadlock })
@@ -176,9 +172,9 @@ fn path(blocking: &Blocking, waiter: i32) -> Option<(Vec<i32>, End)> {
 
 /// The part of a path that the sentence names. A client of the same pool that waits for a row is a victim as the others are: it is in the
 /// queue for the row before them. DDL is what makes a queue of others, and is named.
-fn named(places: &BTreeMap<(u16, i32), &Row>, key: &PoolKey, host: u16, path: &[i32]) -> Vec<i32> {
+fn named(index: &Index<'_>, key: &PoolKey, host: u16, path: &[i32]) -> Vec<i32> {
     let is_victim = |pid: i32| {
-        let row = places.get(&(host, pid)).filter(|row| row.waiter.is_some() && has_server_of(row, key));
+        let row = index.backend(host, pid).filter(|row| row.waiter.is_some() && has_server_of(row, key));
         row.is_some_and(|row| row.statement().and_then(ddl).is_none())
     };
     let last = path.len().saturating_sub(1);
@@ -186,16 +182,16 @@ fn named(places: &BTreeMap<(u16, i32), &Row>, key: &PoolKey, host: u16, path: &[
     kept.map(|(_, pid)| *pid).collect()
 }
 
-fn link_of(moment: &Moment, host: u16, pid: i32, before: Option<i32>) -> Link {
-    let seen = &moment.hosts[usize::from(host)];
+fn link_of(index: &Index<'_>, host: u16, pid: i32, before: Option<i32>) -> Link {
+    let seen = &index.moment.hosts[usize::from(host)];
     let waiter = before.and_then(|before| seen.blocking.waiter(before));
     // Whoever is left out of the path stands between them: then the lock is that of another waiter.
     let in_way = |waiter: &&Waiter| waiter.blockers.iter().any(|blocker| blocker.pid == pid);
     let waiter = waiter
         .filter(in_way)
         .or_else(|| seen.blocking.behind(pid).filter_map(|next| seen.blocking.waiter(next)).find(in_way));
-    match moment.row(host, pid) {
-        Some(row) => link(moment, row, waiter),
+    match index.backend(host, pid) {
+        Some(row) => link(index.moment, row, waiter),
         None => Link {
             who: if is_prepared(pid) {
                 LinkOwner::Prepared(seen.prepared.get(&pid).cloned())

@@ -12,6 +12,7 @@
 //! Deliberately does not do: remember; a verdict is about one moment.
 
 mod chain;
+mod index;
 mod survey;
 mod words;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 use observe::LockMode;
 use units::PoolKey;
 
+use self::index::Index;
 use crate::moment::{Moment, Pool, Row, View};
 use crate::tags::Tags;
 
@@ -129,11 +131,11 @@ impl Why {
 /// The pools in trouble. The pool with most waiting clients comes first. Never empty: that nothing is wrong is a verdict, too.
 #[must_use]
 pub fn verdicts(moment: &Moment) -> Vec<Verdict> {
-    // Each pool that is looked at costs a walk over all rows.
     let blocked: BTreeSet<&PoolKey> = moment.rows.iter().filter_map(blocked_pool).collect();
     let may_be_in_trouble = |(key, pool): &(&PoolKey, &Pool)| waits_long(pool) || blocked.contains(key);
     let pools = moment.pools.iter().filter(may_be_in_trouble);
-    let mut found: Vec<Trouble> = pools.filter_map(|(key, pool)| trouble(moment, key, pool)).collect();
+    let index = Index::of(moment);
+    let mut found: Vec<Trouble> = pools.filter_map(|(key, pool)| trouble(&index, key, pool)).collect();
     found.sort_by_key(|trouble| {
         let waiters = trouble.waiting.max(trouble.servers.behind);
         (std::cmp::Reverse((waiters, trouble.longest)), trouble.pool.clone())
@@ -155,10 +157,10 @@ fn blocked_pool(row: &Row) -> Option<&PoolKey> {
     row.session.as_ref().filter(|_| row.waiter.is_some()).map(|session| &session.pool)
 }
 
-fn trouble(moment: &Moment, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
-    let survey = survey::survey(moment, key, pool);
+fn trouble(index: &Index<'_>, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
+    let survey = survey::survey(index, key, pool);
     let servers = survey.servers;
-    let behind = chain::main(moment, key, &survey.behind);
+    let behind = chain::main(index, key, &survey.behind);
     let made = |longest, why| Some(Trouble { pool: key.clone(), waiting: pool.waiting, longest, servers, why });
     if !waits_long(pool) {
         let longest = survey.behind.iter().filter_map(|row| Some(row.waiter.as_ref()?.waiting)).max()?;
@@ -172,7 +174,7 @@ fn trouble(moment: &Moment, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
             Why::Behind(WaitChain { links: Vec::new(), behind: servers.behind, is_deadlock: false })
         }
         _ if servers.is_most(servers.standby) => Why::Standby,
-        _ => cause(moment, &survey),
+        _ => cause(index.moment, &survey),
     };
     made(pool.oldest_wait, why)
 }

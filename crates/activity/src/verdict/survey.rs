@@ -5,7 +5,8 @@ use std::time::Duration;
 use units::PoolKey;
 
 use super::MOST_PERCENT;
-use crate::moment::{Moment, Pool, Row, View};
+use super::index::Index;
+use crate::moment::{Pool, Row, View};
 
 /// The servers of a pool. Each is counted in one of these fields, besides `open`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -59,12 +60,13 @@ enum Doing {
     Unseen,
 }
 
-pub(super) fn survey<'m>(moment: &'m Moment, key: &PoolKey, pool: &Pool) -> Survey<'m> {
+pub(super) fn survey<'m>(index: &Index<'m>, key: &PoolKey, pool: &Pool) -> Survey<'m> {
     let mut servers = Servers { idle: pool.servers_idle, login: pool.servers_login, ..Servers::default() };
     let mut survey = Survey { servers, behind: Vec::new(), longest_idle: None, longest_kept: None };
-    let is_read = !moment.hosts.is_empty() && moment.hosts.iter().all(|host| matches!(host.view, View::Whole(_)));
+    let hosts = &index.moment.hosts;
+    let is_read = !hosts.is_empty() && hosts.iter().all(|host| matches!(host.view, View::Whole(_)));
     let mut seen = 0_u32;
-    for row in moment.rows.iter().filter(|row| has_server_of(row, key)) {
+    for row in index.with_server(key).iter().copied() {
         seen += 1;
         match doing(row, is_read) {
             Doing::Behind => {
