@@ -1,7 +1,8 @@
 //! Who waits behind whom, from one reading of pg_locks.
 //!
 //! A backend waits behind those that hold a conflicting mode, and behind those that have waited for a conflicting mode for longer: a
-//! queue of PostgreSQL's is served in order, so an `ALTER TABLE` that waits for a report stops all readers behind it.
+//! queue of PostgreSQL's is served in order, so an `ALTER TABLE` that waits for a report stops all readers behind it. The locks of a parallel
+//! query's workers are those of their leader, as in `pg_blocking_pids`: the leader is what a client has, and what can be ended.
 //= pg18 functions-info#FUNCTIONS-INFO-SESSION
 //!
 //! ```text
@@ -74,7 +75,10 @@ impl Blocking {
                 let Some(waiting) = lock.waiting else { continue };
                 let blockers = blockers(lock, waiting, locks);
                 let waiter = Waiter { object: lock.object.clone(), mode: lock.mode, waiting, blockers };
-                waiters.insert(lock.pid, waiter);
+                let known = waiters.entry(group(lock)).or_insert_with(|| waiter.clone());
+                if known.waiting < waiting {
+                    *known = waiter;
+                }
             }
         }
         let behind = behind(&waiters);
@@ -162,8 +166,8 @@ fn blockers(waiter: &Lock, waiting: Duration, of_object: &[&Lock]) -> Vec<Blocke
         if !other.mode.conflicts_with(waiter.mode) || (!waits_too && holders == HOLDERS_MAX) {
             continue;
         }
-        let blocker = Blocker { pid: other.pid, mode: other.mode, waits_too };
-        let known = found.entry(other.pid).or_insert_with(|| {
+        let blocker = Blocker { pid: group(other), mode: other.mode, waits_too };
+        let known = found.entry(blocker.pid).or_insert_with(|| {
             (holders, before) = (holders + usize::from(!waits_too), before + usize::from(waits_too));
             blocker
         });
@@ -176,7 +180,7 @@ fn blockers(waiter: &Lock, waiting: Duration, of_object: &[&Lock]) -> Vec<Blocke
     found.into_values().collect()
 }
 
-/// Parallel workers and their leader never wait for each other.
+/// The pid of its leader for a parallel worker, otherwise its own. Those of one group never wait for each other.
 fn group(lock: &Lock) -> i32 {
     lock.leader_pid.unwrap_or(lock.pid)
 }
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_workers_are_in_nobodys_way_of_their_own() {
+    fn parallel_workers_wait_and_block_as_their_leader() {
         let object = Object { kind: "extend".into(), key: "5/1".into(), name: None };
         let lock = |pid, leader_pid, waiting: Option<u64>| Lock {
             pid,
@@ -240,9 +244,13 @@ mod tests {
             mode: LockMode::Exclusive,
             waiting: waiting.map(Duration::from_millis),
         };
-        let found = Blocking::of(&[lock(1, None, None), lock(2, Some(1), Some(5)), lock(3, None, Some(4))]);
-        assert_eq!(pids(&found, 2), [] as [i32; 0]);
-        assert_eq!(pids(&found, 3), [1, 2]);
+        // Workers 2 and 5 of leader 1; what the leader itself has is not in its workers' way.
+        let locks = [lock(1, None, None), lock(2, Some(1), Some(5)), lock(3, None, Some(4)), lock(5, Some(1), Some(7))];
+        let found = Blocking::of(&locks);
+        assert_eq!(pids(&found, 1), [] as [i32; 0]);
+        assert_eq!(pids(&found, 3), [1]);
+        assert_eq!(found.waiters().map(|(pid, waiter)| (pid, waiter.waiting.as_millis())).collect::<Vec<_>>(), [(1, 7), (3, 4)]);
+        assert_eq!(found.roots().into_iter().collect::<Vec<_>>(), [] as [i32; 0]);
     }
 
     /// Each of 4,000 who want one row waits for who has it, and behind all who came before.
