@@ -20,7 +20,7 @@ use machine::{Settings, Snapshot};
 use observe::{Ages, Backend, Blocking, Lock, Prepared, is_prepared};
 use units::ConnId;
 
-use crate::moment::{At, Host, LockCounts, Moment, Origin, Pool, Row, View};
+use crate::moment::{At, EndedDeadlock, Host, LockCounts, Moment, Origin, Pool, Row, View};
 use crate::session::Session;
 use crate::tags::Tags;
 
@@ -97,8 +97,9 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
                 (None, None) => Origin::Stranger,
             };
             let tags = Tags::of(backend.query.as_deref().unwrap_or_default().as_bytes());
-            // Locks may have been read at another time.
-            let waits = backend.state.is_none() || backend.wait.as_ref().is_some_and(|wait| wait.class == "Lock");
+            // Locks may have been read at another time. The leader of a parallel query waits for its workers, and these for the lock.
+            let waits_for = |wait: &observe::WaitEvent| wait.class == "Lock" || wait.class == "IPC";
+            let waits = backend.state.is_none() || backend.wait.as_ref().is_some_and(waits_for);
             let waiter = seen.blocking.waiter(backend.pid).filter(|_| waits).cloned();
             let behind = seen.blocking.count_behind(backend.pid);
             let row = Row { host: Some(host), backend: Some(Arc::new(backend)), session, origin, tags, waiter, behind };
@@ -189,8 +190,17 @@ const HIDDEN: &str = "<insufficient privilege>";
 
 fn pools(snapshots: &[Snapshot], settings: &Settings) -> BTreeMap<units::PoolKey, Pool> {
     let mut pools: BTreeMap<units::PoolKey, Pool> = BTreeMap::new();
-    for part in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
-        add(pools.entry(part.key.clone()).or_default(), part, settings);
+    for snapshot in snapshots {
+        for part in &snapshot.pools {
+            let pool = pools.entry(part.key.clone()).or_default();
+            add(pool, part, settings);
+            let ended = part.deadlocks.last.as_ref().map(|victim| EndedDeadlock {
+                ago: snapshot.now.since(victim.at),
+                client: victim.client.0,
+                application_name: victim.application_name.clone(),
+            });
+            pool.deadlock = pool.deadlock.take().into_iter().chain(ended).min_by_key(|ended| ended.ago);
+        }
     }
     pools
 }

@@ -84,6 +84,18 @@ pub struct Pool {
     pub wait_us: u64,
     /// Of those who wait, so many in each class.
     pub waiting_by_class: BTreeMap<Arc<str>, u32>,
+    /// The last deadlock that PostgreSQL ended with an error for a client of this pool.
+    pub deadlock: Option<EndedDeadlock>,
+}
+
+/// A deadlock that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedDeadlock {
+    /// The time since its end.
+    pub ago: Duration,
+    /// The client whose statement was ended, by its id of SHOW CLIENTS.
+    pub client: i32,
+    pub application_name: String,
 }
 
 /// A client that waits, a server, or a stranger to the pooler.

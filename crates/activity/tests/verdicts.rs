@@ -22,7 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use activity::verdict::Detail;
-use activity::{Host, Moment, Origin, Pool, Prepared, Row, Session, SessionId, Tags, Times, Verdict, View, verdicts};
+use activity::{
+    EndedDeadlock, Host, Moment, Origin, Pool, Prepared, Row, Session, SessionId, Tags, Times, Verdict, View, verdicts,
+};
 use machine::Peer;
 use observe::{Ages, Backend, Blocking, Lock, LockMode, Object, State, WaitEvent};
 use units::{ConnId, Kind, PoolKey, Serial, WorkerId};
@@ -150,6 +152,11 @@ fn pool(of: &Words<'_>) -> Pool {
         servers_active: number("active"),
         servers_idle: number("idle"),
         servers_login: number("login"),
+        deadlock: of.seconds("deadlock").map(|ago| EndedDeadlock {
+            ago,
+            client: i32::try_from(number("victim")).expect("a client's id"),
+            application_name: of.text("app").unwrap_or_default().to_owned(),
+        }),
         ..Pool::default()
     }
 }

@@ -1,5 +1,5 @@
-//! Events that an administrator should know of, and that no table of the present state shows: refused requests, sizes
-//! changed by `auto`, clients refused because there was no file descriptor. They are counted for `SHOW EVENTS`, and
+//! Events that an administrator should know of, and that no table of the present state shows: refused requests, clients disconnected by a
+//! deadline, deadlocks, sizes changed by `auto`, clients refused because there was no file descriptor. They are counted for `SHOW EVENTS`, and
 //! logged.
 //!
 //! There is at most one line in a `stats_period` for each pool, class and kind of event, with the count over all
@@ -13,7 +13,9 @@ use std::time::Duration;
 use machine::Level;
 use machine::snapshot::Snapshot;
 use queueing::classes::LimitKind;
+use queueing::refusals::Reason;
 use units::{PoolKey, WorkerId};
+use wire::{SqlState, sqlstate};
 
 /// A kind of event. `None`: it concerns the whole process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +25,9 @@ pub struct Event {
     /// The setting or limit that it is about.
     pub name: &'static str,
     /// The error that clients got, if any.
-    pub sqlstate: Option<&'static str>,
+    pub sqlstate: Option<SqlState>,
+    /// The client's session has ended, and not only its request.
+    pub ends_session: bool,
 }
 
 /// How often an event has happened, and a detail of the last one.
@@ -37,12 +41,10 @@ pub struct Count {
 /// All events since the start.
 pub type Counts = BTreeMap<Event, Count>;
 
-const LIMIT_EXCEEDED: &str = "53400";
-const CANCELED: &str = "57014";
-const TOO_MANY_CONNECTIONS: &str = "53300";
-
 /// The name of the event that a client found no file descriptor.
 const DESCRIPTORS: &str = "file_descriptors";
+/// The name of the event that PostgreSQL ended a statement in a deadlock.
+const DEADLOCK: &str = "deadlock";
 /// The name of the event that `auto` has changed a size.
 const POOL_SIZE: &str = "pool_size";
 
@@ -55,15 +57,30 @@ pub(crate) fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
         (count.count, count.detail) = (count.count.saturating_add(more), detail);
     };
     for refusal in snapshots.iter().flat_map(|snapshot| &snapshot.refusals) {
-        let sqlstate = if refusal.reason.code().0 == *b"53400" { LIMIT_EXCEEDED } else { CANCELED };
         let (pool, class) = (Some(refusal.key.clone()), Some(Arc::clone(&refusal.class)));
-        let event = Event { pool, class, name: refusal.reason.name(), sqlstate: Some(sqlstate) };
+        let event = Event {
+            pool,
+            class,
+            name: refusal.reason.name(),
+            sqlstate: refusal.reason.code(),
+            ends_session: refusal.reason.ends_session(),
+        };
         add(event, refusal.count, String::new());
     }
     let logins = snapshots.iter().flat_map(|snapshot| &snapshot.limits).filter(|limit| limit.kind == LimitKind::Logins);
     for limit in logins.filter(|limit| limit.rejected > 0) {
-        let (class, sqlstate) = (Some(Arc::clone(&limit.class)), Some(LIMIT_EXCEEDED));
-        add(Event { pool: None, class, name: LimitKind::Logins.name(), sqlstate }, limit.rejected, String::new());
+        let (class, sqlstate) = (Some(Arc::clone(&limit.class)), Some(sqlstate::CONFIGURATION_LIMIT_EXCEEDED));
+        add(
+            Event { pool: None, class, name: LimitKind::Logins.name(), sqlstate, ends_session: false },
+            limit.rejected,
+            String::new(),
+        );
+    }
+    let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    for pool in pools.filter(|pool| pool.deadlocks.count > 0) {
+        let sqlstate = Some(sqlstate::DEADLOCK_DETECTED);
+        let event = Event { pool: Some(pool.key.clone()), class: None, name: DEADLOCK, sqlstate, ends_session: false };
+        add(event, pool.deadlocks.count, String::new());
     }
     let mut sizes = BTreeMap::new();
     for pool in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
@@ -77,12 +94,16 @@ pub(crate) fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
         }
     }
     for (key, sizing) in sizes {
-        let event = Event { pool: Some(key), class: None, name: POOL_SIZE, sqlstate: None };
+        let event = Event { pool: Some(key), class: None, name: POOL_SIZE, sqlstate: None, ends_session: false };
         add(event, sizing.change_count, format!("it is {} now ({})", sizing.size, sizing.why));
     }
     if turned_away > 0 {
-        let sqlstate = Some(TOO_MANY_CONNECTIONS);
-        add(Event { pool: None, class: None, name: DESCRIPTORS, sqlstate }, turned_away, String::new());
+        let sqlstate = Some(sqlstate::TOO_MANY_CONNECTIONS);
+        add(
+            Event { pool: None, class: None, name: DESCRIPTORS, sqlstate, ends_session: true },
+            turned_away,
+            String::new(),
+        );
     }
     counts
 }
@@ -141,22 +162,27 @@ impl Event {
         self.pool.is_some() && self.class.is_some()
     }
 
-    /// A changed size is normal work of `auto`; every other event has affected a client.
+    /// A changed size is normal work of `auto`, and idle clients are disconnected where it is set; every other event is trouble for a client.
     fn level(&self) -> Level {
-        if self.name == POOL_SIZE { Level::Log } else { Level::Warning }
+        let is_normal = self.name == POOL_SIZE || self.name == Reason::ClientIdleTimeout.name();
+        if is_normal { Level::Log } else { Level::Warning }
     }
 
     fn line(&self, count: u64, detail: &str, lasted: Duration) -> String {
         let pool = self.pool.as_ref().map_or(String::new(), |key| format!("pool {}/{}: ", key.database, key.user));
         let class = self.class.as_deref().unwrap_or_default();
-        let code = self.sqlstate.unwrap_or_default();
+        let code = self.sqlstate.map_or(String::new(), |code| format!(", {code}"));
         let (name, seconds) = (self.name, lasted.as_secs());
         let counted = |noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         let what = match name {
-            DESCRIPTORS => format!("{} turned away for want of file descriptors ({code})", counted("client")),
+            DESCRIPTORS => format!("{} turned away for want of file descriptors (53300)", counted("client")),
             POOL_SIZE => format!("{} of its size by auto, {detail}", counted("change")),
-            "logins" => format!("{} of class \"{class}\" refused ({name}, {code})", counted("login")),
-            _ => format!("{} of class \"{class}\" refused ({name}, {code})", counted("request")),
+            DEADLOCK => format!("{} ended by PostgreSQL because of a deadlock (40P01)", counted("statement")),
+            "logins" => format!("{} of class \"{class}\" refused ({name}{code})", counted("login")),
+            _ if self.ends_session => {
+                format!("{} of class \"{class}\" disconnected ({name}{code})", counted("client"))
+            }
+            _ => format!("{} of class \"{class}\" refused ({name}{code})", counted("request")),
         };
         format!("{pool}{what} in the last {seconds} s")
     }
@@ -216,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_size_that_auto_changes_is_no_warning() {
-        let event = |name| Event { pool: None, class: None, name, sqlstate: None };
+        let event = |name| Event { pool: None, class: None, name, sqlstate: None, ends_session: false };
         assert_eq!(event(POOL_SIZE).level(), Level::Log);
         assert_eq!(event(DESCRIPTORS).level(), Level::Warning);
     }

@@ -23,9 +23,10 @@ impl Announced {
             return;
         }
         let News { class, reason, message, .. } = news;
-        let (database, user, code) = (&key.database, &key.user, reason.code());
+        let (database, user, code) =
+            (&key.database, &key.user, reason.code().map_or(String::new(), |code| format!(", {code}")));
         let text = format!(
-            "pool {database}/{user}: a request of class \"{class}\" was refused ({}, {code}): {message}",
+            "pool {database}/{user}: a request of class \"{class}\" was refused ({}{code}): {message}",
             reason.name()
         );
         logged.push((class, reason, now));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
 use machine::histogram::{Bucket, Spans};
-use machine::snapshot::{FidelityCounts, Totals};
+use machine::snapshot::{Deadlocks, FidelityCounts, Totals};
 use machine::{Proved, Settings};
 use queueing::board::Cell;
 use queueing::queue::ClassQueue;
@@ -221,6 +221,7 @@ pub struct PoolCounts {
     pub totals: Totals,
     pub spans: Spans,
     pub fidelity: FidelityCounts,
+    pub deadlocks: Deadlocks,
 }
 
 impl PoolCounts {

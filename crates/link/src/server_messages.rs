@@ -6,6 +6,8 @@
 //! //= pg18 protocol-flow
 
 use connections::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
+use machine::snapshot::DeadlockVictim;
+use session_state::parameters::Tracked;
 use session_state::unnamed;
 use settings::PoolMode;
 use units::limits;
@@ -319,8 +321,29 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         }
         Some(Answerer::Prepare | Answerer::Prelude | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
     };
-    answers.server.end.fatal_error_forwarded |= clients && fields.is_fatal();
-    clients && !overdue::says_it_was_late(answers, &fields, body) && !naming::says_it_by_name(answers, tag::ERROR, body)
+    clients && is_passed_on(answers, &fields, body)
+}
+
+/// The error answers the client, and passes unchanged unless the pooler has other words for it.
+fn is_passed_on(answers: &mut Answers<'_>, fields: &Fields<'_>, body: &[u8]) -> bool {
+    answers.server.end.fatal_error_forwarded |= fields.is_fatal();
+    if fields.sqlstate() == Some(sqlstate::DEADLOCK_DETECTED) {
+        count_deadlock(answers);
+    }
+    !overdue::says_it_was_late(answers, fields, body) && !naming::says_it_by_name(answers, tag::ERROR, body)
+}
+
+/// PostgreSQL has ended the session's statement; the others of the deadlock go on.
+//= pg18 explicit-locking#LOCKING-DEADLOCKS
+fn count_deadlock(answers: &mut Answers<'_>) {
+    let deadlocks = &mut answers.pool.counts.deadlocks;
+    deadlocks.count += 1;
+    if let Some((_, session)) = &answers.session {
+        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let application_name = String::from_utf8_lossy(name).into_owned();
+        let victim = DeadlockVictim { at: answers.now, client: session.identity.serial, application_name };
+        deadlocks.last = Some(victim);
+    }
 }
 
 fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {

@@ -198,6 +198,23 @@ pub struct PoolSnapshot {
     pub sizing: Option<Arc<SizingSnapshot>>,
     /// Transactions that are known to run long here.
     pub long: Vec<LongCounts>,
+    pub deadlocks: Deadlocks,
+}
+
+/// Deadlocks that PostgreSQL ended with an error for a client of one pool on one worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deadlocks {
+    /// Since the start.
+    pub count: u64,
+    pub last: Option<DeadlockVictim>,
+}
+
+/// The client whose statement PostgreSQL ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadlockVictim {
+    pub at: Time,
+    pub client: Serial,
+    pub application_name: String,
 }
 
 /// Transactions of one pool on one worker that begin alike, and run long.
@@ -251,6 +268,7 @@ impl PoolSnapshot {
             classes: Vec::new(),
             sizing: None,
             long: Vec::new(),
+            deadlocks: Deadlocks::default(),
         }
     }
 }

@@ -249,7 +249,10 @@ mod tests {
         let found = Blocking::of(&locks);
         assert_eq!(pids(&found, 1), [] as [i32; 0]);
         assert_eq!(pids(&found, 3), [1]);
-        assert_eq!(found.waiters().map(|(pid, waiter)| (pid, waiter.waiting.as_millis())).collect::<Vec<_>>(), [(1, 7), (3, 4)]);
+        assert_eq!(
+            found.waiters().map(|(pid, waiter)| (pid, waiter.waiting.as_millis())).collect::<Vec<_>>(),
+            [(1, 7), (3, 4)]
+        );
         assert_eq!(found.roots().into_iter().collect::<Vec<_>>(), [] as [i32; 0]);
     }
 

@@ -1,7 +1,8 @@
-//! Requests that were refused before any server had seen them: how many, of which pool and class, and why.
+//! Requests that were refused, and clients that a deadline disconnected: how many, of which pool and class, and why.
 //!
 //! Promises: counts for `SHOW EVENTS` since the start; and of each pool, class and reason the first refusal after a
-//! `stats_period` without any is to be logged at once. How many follow, the control plane logs once a period.
+//! `stats_period` without any is to be logged at once. How many follow, the control plane logs once a period. A client that is disconnected has
+//! a log line of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use wire::{SqlState, sqlstate};
 
 use crate::classes::LimitKind;
 
-/// Why a request was refused.
+/// Why a request was refused, or a client disconnected.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// A limit of its class.
@@ -23,8 +24,21 @@ pub enum Reason {
     MaxWaiting,
     /// It has waited for as long as it can, or would.
     Deadline,
-    /// It has waited for as long as it could have run.
+    /// It has waited for as long as it may run.
     QueryTimeout,
+    /// It has run for as long as it may.
+    RunTimeout,
+    /// The client has waited for a server for as long as it may.
+    QueryWaitTimeout,
+    /// The same, while as many clients of its pool kept a server as may.
+    MaxPinned,
+    /// PostgreSQL does not let the pool's user log in, and a retry would not cure it.
+    ServerLogin,
+    ClientIdleTimeout,
+    IdleTransactionTimeout,
+    TransactionTimeout,
+    /// The client has a server, and has neither read nor sent anything for as long as that may last.
+    ClientStalled,
 }
 
 impl Reason {
@@ -36,16 +50,70 @@ impl Reason {
             Reason::Statement => "fingerprint_max_active",
             Reason::MaxWaiting => "max_waiting",
             Reason::Deadline => "deadline",
-            Reason::QueryTimeout => "query_timeout",
+            Reason::QueryTimeout | Reason::RunTimeout => "query_timeout",
+            Reason::QueryWaitTimeout => "query_wait_timeout",
+            Reason::MaxPinned => "max_pinned",
+            Reason::ServerLogin => "server_login",
+            Reason::ClientIdleTimeout => "client_idle_timeout",
+            Reason::IdleTransactionTimeout => "idle_transaction_timeout",
+            Reason::TransactionTimeout => "transaction_timeout",
+            Reason::ClientStalled => "client_stalled",
         }
     }
 
-    /// The error that the client gets.
+    /// The error that the client gets. `None`: that of PostgreSQL.
     #[must_use]
-    pub fn code(self) -> SqlState {
+    pub fn code(self) -> Option<SqlState> {
         match self {
-            Reason::Limit(_) | Reason::Statement | Reason::MaxWaiting => sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-            Reason::Deadline | Reason::QueryTimeout => sqlstate::QUERY_CANCELED,
+            Reason::Limit(_) | Reason::Statement | Reason::MaxWaiting => Some(sqlstate::CONFIGURATION_LIMIT_EXCEEDED),
+            Reason::Deadline | Reason::QueryTimeout | Reason::RunTimeout => Some(sqlstate::QUERY_CANCELED),
+            Reason::ServerLogin => None,
+            Reason::QueryWaitTimeout
+            | Reason::MaxPinned
+            | Reason::ClientIdleTimeout
+            | Reason::IdleTransactionTimeout
+            | Reason::TransactionTimeout
+            | Reason::ClientStalled => Some(sqlstate::PROTOCOL_VIOLATION),
+        }
+    }
+
+    /// Whether the client got no server: it waited too long, or might not even begin to wait.
+    #[must_use]
+    pub fn is_of_queue(self) -> bool {
+        match self {
+            Reason::MaxWaiting
+            | Reason::Deadline
+            | Reason::QueryTimeout
+            | Reason::QueryWaitTimeout
+            | Reason::MaxPinned
+            | Reason::ServerLogin => true,
+            Reason::Limit(_)
+            | Reason::Statement
+            | Reason::RunTimeout
+            | Reason::ClientIdleTimeout
+            | Reason::IdleTransactionTimeout
+            | Reason::TransactionTimeout
+            | Reason::ClientStalled => false,
+        }
+    }
+
+    /// Whether the client's session ends, and not only its request.
+    #[must_use]
+    pub fn ends_session(self) -> bool {
+        match self {
+            Reason::Limit(_)
+            | Reason::Statement
+            | Reason::MaxWaiting
+            | Reason::Deadline
+            | Reason::QueryTimeout
+            | Reason::RunTimeout => false,
+            Reason::QueryWaitTimeout
+            | Reason::MaxPinned
+            | Reason::ServerLogin
+            | Reason::ClientIdleTimeout
+            | Reason::IdleTransactionTimeout
+            | Reason::TransactionTimeout
+            | Reason::ClientStalled => true,
         }
     }
 }

@@ -139,6 +139,7 @@ settings! {
         log_min_duration: i64 = Count(-1, INT_MAX, "milliseconds"), Some("-1"), Yes, Works, Ours, databases and users: log_min_duration, "Writes a line for each statement that took at least so long, including its wait for a server. The line has the wait, the client, and the statement's beginning, without literals unless observe_literals is 1. 0: all; -1: none. Like PostgreSQL's log_min_duration_statement.";
         log_pooler_errors: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line for each error that the pooler itself sends to a client.";
         log_stats: bool = Flag, Some("1"), Yes, Works, PgBouncer, "A line with totals every stats_period.";
+        log_verdicts: bool = Flag, Some("1"), Yes, Works, Ours, "Why clients wait, as in SHOW WHY: a line when clients of a pool have waited for a second, when the cause changes, once every stats_period while it lasts, and when it is over. Seen by the observer, so without observe_interval there are none.";
         logfile: Option<String> = Path, Some(""), Yes, Works, PgBouncer, "The file to write the log to, as well as to stderr.";
         syslog: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Writes the log to syslog too.";
         syslog_facility: String = Text, Some("daemon"), Yes, Works, PgBouncer, "The facility for syslog: auth, authpriv, daemon, user, local0 to local7.";

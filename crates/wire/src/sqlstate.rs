@@ -7,7 +7,7 @@
 use std::fmt;
 
 /// Five characters, digits and capital letters; the first two are the class.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SqlState(pub [u8; 5]);
 
 impl SqlState {

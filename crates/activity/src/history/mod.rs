@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use crate::moment::{At, Moment};
 use crate::tally::wait_class;
+use crate::verdict::{Verdict, verdicts};
 
 use keys::Keys;
 pub use keys::{Key, KeyId, Who};
@@ -58,6 +59,8 @@ impl Default for Options {
 pub struct History {
     options: Options,
     latest: Option<Arc<Moment>>,
+    /// Those on the latest moment.
+    verdicts: Vec<Verdict>,
     seconds: VecDeque<Second>,
     keys: Keys,
     /// Bytes of the seconds.
@@ -92,7 +95,8 @@ impl History {
             let last = self.seconds.pop_back().expect("it was just there");
             self.forget(&last);
         }
-        let second = Second::of(&moment, &mut self.keys, &self.options);
+        self.verdicts = verdicts(&moment);
+        let second = Second::of(&moment, &self.verdicts, &mut self.keys, &self.options);
         self.count(&second);
         self.weight += second.weight();
         self.seconds.push_back(second);
@@ -146,6 +150,12 @@ impl History {
     #[must_use]
     pub fn latest(&self) -> Option<&Arc<Moment>> {
         self.latest.as_ref()
+    }
+
+    /// Why clients wait at the latest moment. Empty: nobody has looked.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
     }
 
     /// From the oldest.

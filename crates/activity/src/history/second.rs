@@ -15,7 +15,7 @@ use super::keys::{Key, KeyId, Keys, Who};
 use crate::moment::{At, Moment, POOL_WAIT, Row, View};
 use crate::tags::Tags;
 use crate::tree::tree;
-use crate::verdict::{Detail, Queue, Trouble, Verdict, verdicts};
+use crate::verdict::{Detail, Queue, Trouble, Verdict};
 
 /// Of the samples of a second, so many have a key of their own: those with the most. The rest is counted by what it waits for.
 const SAMPLES_MAX: usize = 256;
@@ -124,7 +124,7 @@ struct Counted<'m> {
 }
 
 impl Second {
-    pub(super) fn of(moment: &Moment, keys: &mut Keys, options: &Options) -> Second {
+    pub(super) fn of(moment: &Moment, verdicts: &[Verdict], keys: &mut Keys, options: &Options) -> Second {
         let counted = counted(moment, options);
         let mut counts: BTreeMap<&Key, u32> = BTreeMap::new();
         counted.iter().for_each(|counted| *counts.entry(&counted.key).or_default() += 1);
@@ -152,7 +152,7 @@ impl Second {
             worst,
             busy,
             pools: moment.pools.iter().map(|(key, pool)| (key.clone(), pool_second(pool))).collect(),
-            whys: whys(moment),
+            whys: whys(verdicts),
             hosts_missing: u16::try_from(missing).unwrap_or(u16::MAX),
         }
     }
@@ -179,7 +179,7 @@ impl Second {
     }
 }
 
-fn whys(moment: &Moment) -> Box<[WhySecond]> {
+fn whys(verdicts: &[Verdict]) -> Box<[WhySecond]> {
     let one = |trouble: &Trouble, verdict: &Verdict| WhySecond {
         pool: trouble.pool.clone(),
         waiting: trouble.waiting,
@@ -187,8 +187,7 @@ fn whys(moment: &Moment) -> Box<[WhySecond]> {
         root: trouble.root(Detail::WithoutStatements).unwrap_or_default().into(),
         sentence: verdict.sentence(Detail::Full).into(),
     };
-    let found = verdicts(moment);
-    found.iter().filter_map(|verdict| Some(one(verdict.trouble()?, verdict))).take(WHYS_MAX).collect()
+    verdicts.iter().filter_map(|verdict| Some(one(verdict.trouble()?, verdict))).take(WHYS_MAX).collect()
 }
 
 /// The rows that do something, or stand in somebody's way.

@@ -24,7 +24,7 @@ use observe::LockMode;
 use units::PoolKey;
 
 use self::index::Index;
-use crate::moment::{Moment, Pool, Row, View};
+use crate::moment::{EndedDeadlock, Moment, Pool, Row, View};
 use crate::tags::Tags;
 
 pub use chain::{Link, LinkOwner, LinkState, WaitChain};
@@ -40,6 +40,9 @@ pub const LONG_WAIT: Duration = Duration::from_secs(1);
 /// of the servers wait, half of any servers more would most probably wait, too, and the first thing to do is to end what they wait for.
 pub const MOST_PERCENT: u32 = 50;
 
+/// A deadlock that PostgreSQL ended within this time is named. It explains an error that a client has just had, and a wait that is over.
+pub const DEADLOCK_AGE_MAX: Duration = Duration::from_secs(10);
+
 /// The verdict on one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -47,6 +50,8 @@ pub enum Verdict {
     /// No client has waited for [`LONG_WAIT`]. The servers that pgweir could not look into, by their addresses: nobody knows of waits there.
     NothingWrong {
         unseen: Vec<Arc<str>>,
+        /// A deadlock that ended within [`DEADLOCK_AGE_MAX`], and its pool.
+        deadlock: Option<(PoolKey, EndedDeadlock)>,
     },
 }
 
@@ -60,6 +65,8 @@ pub struct Trouble {
     pub longest: Duration,
     pub servers: Servers,
     pub why: Why,
+    /// A deadlock of its clients that ended within [`DEADLOCK_AGE_MAX`].
+    pub deadlock: Option<EndedDeadlock>,
 }
 
 /// Why clients wait.
@@ -117,6 +124,23 @@ pub struct LockOn {
 }
 
 impl Why {
+    /// A word or two by which scripts and metrics tell reasons apart.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Why::Behind(_) => "locks",
+            Why::LockOnly(_) => "locks only",
+            Why::Standby => "standby",
+            Why::Computing => "statements",
+            Why::Ending => "cancels",
+            Why::IdleInTransaction(_) => "idle in transaction",
+            Why::Kept(_) => "kept",
+            Why::Held => "held",
+            Why::NoServer => "no server",
+            Why::Unseen => "unseen",
+        }
+    }
+
     /// `None`: there is no queue, or nobody knows what it is.
     #[must_use]
     pub fn queue(&self) -> Option<Queue> {
@@ -133,9 +157,12 @@ impl Why {
 pub fn verdicts(moment: &Moment) -> Vec<Verdict> {
     let blocked: BTreeSet<&PoolKey> = moment.rows.iter().filter_map(blocked_pool).collect();
     let may_be_in_trouble = |(key, pool): &(&PoolKey, &Pool)| waits_long(pool) || blocked.contains(key);
-    let pools = moment.pools.iter().filter(may_be_in_trouble);
-    let index = Index::of(moment);
-    let mut found: Vec<Trouble> = pools.filter_map(|(key, pool)| trouble(&index, key, pool)).collect();
+    let pools: Vec<_> = moment.pools.iter().filter(may_be_in_trouble).collect();
+    let mut found: Vec<Trouble> = Vec::new();
+    if !pools.is_empty() {
+        let index = Index::of(moment);
+        found.extend(pools.into_iter().filter_map(|(key, pool)| trouble(&index, key, pool)));
+    }
     found.sort_by_key(|trouble| {
         let waiters = trouble.waiting.max(trouble.servers.behind);
         (std::cmp::Reverse((waiters, trouble.longest)), trouble.pool.clone())
@@ -143,13 +170,19 @@ pub fn verdicts(moment: &Moment) -> Vec<Verdict> {
     if found.is_empty() {
         let is_unseen = |view: &View| !matches!(view, View::Whole(_));
         let unseen = moment.hosts.iter().filter(|host| is_unseen(&host.view));
-        return vec![Verdict::NothingWrong { unseen: unseen.map(|host| Arc::clone(&host.address)).collect() }];
+        let unseen = unseen.map(|host| Arc::clone(&host.address)).collect();
+        let deadlocks = moment.pools.iter().filter_map(|(key, pool)| Some((key.clone(), just_ended(pool)?)));
+        return vec![Verdict::NothingWrong { unseen, deadlock: deadlocks.min_by_key(|(_, ended)| ended.ago) }];
     }
     found.into_iter().map(|trouble| Verdict::Trouble(Box::new(trouble))).collect()
 }
 
 fn waits_long(pool: &Pool) -> bool {
     pool.waiting > 0 && pool.oldest_wait >= LONG_WAIT
+}
+
+fn just_ended(pool: &Pool) -> Option<EndedDeadlock> {
+    pool.deadlock.clone().filter(|ended| ended.ago <= DEADLOCK_AGE_MAX)
 }
 
 /// The pool of a session that waits for a lock.
@@ -161,7 +194,9 @@ fn trouble(index: &Index<'_>, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
     let survey = survey::survey(index, key, pool);
     let servers = survey.servers;
     let behind = chain::main(index, key, &survey.behind);
-    let made = |longest, why| Some(Trouble { pool: key.clone(), waiting: pool.waiting, longest, servers, why });
+    let deadlock = just_ended(pool);
+    let made =
+        |longest, why| Some(Trouble { pool: key.clone(), waiting: pool.waiting, longest, servers, why, deadlock });
     if !waits_long(pool) {
         let longest = survey.behind.iter().filter_map(|row| Some(row.waiter.as_ref()?.waiting)).max()?;
         let chain = behind.filter(|_| longest >= LONG_WAIT)?;

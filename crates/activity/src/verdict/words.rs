@@ -10,6 +10,7 @@ use units::names::shown;
 use super::chain::{Link, LinkOwner, LinkState, WaitChain};
 use super::survey::Servers;
 use super::{LockOn, Queue, Trouble, Verdict, Why, tags_shown};
+use crate::moment::EndedDeadlock;
 
 /// The sentence if the observer has not looked.
 pub const NOTHING_KNOWN: &str = "Nothing is known: pgweir has not looked yet, or does not look (observe_interval = 0).";
@@ -49,8 +50,11 @@ impl Verdict {
     pub fn sentence(&self, detail: Detail) -> String {
         match self {
             Verdict::Trouble(trouble) => trouble.sentence(detail),
-            Verdict::NothingWrong { unseen } => {
+            Verdict::NothingWrong { unseen, deadlock } => {
                 let mut text = "Nothing is wrong: no client has waited for 1 s or longer.".to_owned();
+                if let Some((pool, ended)) = deadlock {
+                    _ = write!(text, " {} of {}.", ended_words(ended), pool_name(pool));
+                }
                 if !unseen.is_empty() {
                     _ = write!(text, " pgweir does not see all of what goes on at {}.", unseen.join(", "));
                 }
@@ -109,6 +113,9 @@ impl Trouble {
             let wait = if left == 1 { "waits" } else { "wait" };
             _ = write!(text, " {left} more of its servers {wait} behind others: SHOW LOCKS.");
         }
+        if let Some(ended) = &self.deadlock {
+            _ = write!(text, " {}.", ended_words(ended));
+        }
         if let Some(ending) = self.ending() {
             let place = if ending.place == CONSOLE { String::new() } else { format!(" at {}", ending.place) };
             _ = write!(text, " To end it{place}: {}", ending.statement);
@@ -144,6 +151,13 @@ impl Trouble {
             Why::NoServer => "its pool has no server".to_owned(),
         }
     }
+}
+
+/// `A deadlock ended 4 s ago: PostgreSQL ended a statement of billing (client 7)`.
+fn ended_words(ended: &EndedDeadlock) -> String {
+    let (ago, client, name) = (seconds(ended.ago), ended.client, chosen(&ended.application_name));
+    let who = if name.is_empty() { format!("client {client}") } else { format!("{name} (client {client})") };
+    format!("A deadlock ended {ago} ago: PostgreSQL ended a statement of {who}")
 }
 
 fn chain_of(why: &Why) -> Option<&WaitChain> {
@@ -219,7 +233,13 @@ fn doings(servers: &Servers) -> String {
     if let [(count, one, many)] = some[..]
         && count == servers.open
     {
-        return if count == 1 { format!("its only server {one}") } else { format!("its {count} servers all {many}") };
+        let all =
+            |many: &str| many.strip_prefix("are ").map_or(format!("all {many}"), |rest| format!("are all {rest}"));
+        return if count == 1 {
+            format!("its only server {one}")
+        } else {
+            format!("its {count} servers {}", all(many))
+        };
     }
     let part = |(count, one, many): &(u32, &str, &str)| format!("{count} {}", if *count == 1 { one } else { many });
     let parts: Vec<String> = some.iter().map(part).collect();
@@ -395,9 +415,9 @@ pub(super) fn bounded(text: &str) -> String {
     bounded_to(text, TEXT_CHARS_MAX)
 }
 
-/// The beginning, in one line.
+/// The beginning, in one line, without control characters: a terminal would obey them.
 fn bounded_to(text: &str, chars_max: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "?");
     match line.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

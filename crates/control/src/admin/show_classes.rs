@@ -1,8 +1,7 @@
 //! `SHOW CLASSES`: one row for each class of clients, with its weight and limits, and its counts over all pools and
 //! workers. PgBouncer has none.
 //!
-//! Counts are since the start, or since classes were last changed. Without rules nothing is counted, and these columns
-//! are NULL.
+//! Counts are since the start, or since classes were last changed. Without rules only refusals are counted, and the other counts are NULL.
 
 use queueing::classes::{Class, ClassId};
 use queueing::queue::ClassCounts;
@@ -33,7 +32,7 @@ const COLUMNS: &[Column] = &[
     numeric("maxwait_seconds"),
     // The longest wait divided by the mean wait: 1 if all waits are equal.
     numeric("starvation"),
-    // Requests refused while they waited for a server: full queue, deadline, timeout.
+    // Requests and logins that got no server since the start: full queue, deadline, timeout, PostgreSQL's refusal.
     numeric("refused"),
 ];
 
@@ -46,10 +45,11 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     for (class, counts) in classes.all.iter().zip(&counts) {
         let mut row = claims(class);
         if classes.is_single() {
-            row.resize(COLUMNS.len(), None);
+            row.resize(COLUMNS.len() - 1, None);
         } else {
             row.extend(came_of(counts, served_us));
         }
+        row.push(big(refused(input, &class.name)));
         table.push(row);
     }
     table
@@ -76,8 +76,14 @@ fn came_of(counts: &ClassCounts, all_served_us: u128) -> Vec<Value> {
         seconds(counts.wait_us),
         seconds(counts.wait_max_us),
         tenths(u128::from(counts.wait_max_us) * u128::from(counts.served_after_wait), counts.wait_us.into()),
-        big(counts.refused),
     ]
+}
+
+/// Since the start, over all pools and workers.
+fn refused(input: &ShowInput<'_>, class: &str) -> u64 {
+    let refusals = input.snapshots.iter().flat_map(|snapshot| &snapshot.refusals);
+    let of_class = refusals.filter(|refusal| &*refusal.class == class && refusal.reason.is_of_queue());
+    of_class.map(|refusal| refusal.count).sum()
 }
 
 /// Over all pools and workers.
@@ -91,7 +97,6 @@ fn sum(input: &ShowInput<'_>, class: ClassId) -> ClassCounts {
         sum.served_after_wait = sum.served_after_wait.saturating_add(part.served_after_wait);
         sum.wait_us = sum.wait_us.saturating_add(part.wait_us);
         sum.wait_max_us = sum.wait_max_us.max(part.wait_max_us);
-        sum.refused = sum.refused.saturating_add(part.refused);
     }
     sum
 }

@@ -1,5 +1,5 @@
-//! `SHOW EVENTS`: how often since the start requests were refused, `auto` has changed a pool's size, and clients were
-//! refused because there was no file descriptor. PgBouncer has none.
+//! `SHOW EVENTS`: how often since the start requests were refused, clients disconnected by a deadline, statements ended by a deadlock, `auto` has
+//! changed a pool's size, and clients were refused because there was no file descriptor. PgBouncer has none.
 
 use crate::events;
 use crate::show_input::ShowInput;
@@ -27,7 +27,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             user.map(|name| name.to_string()),
             event.class.map(|class| class.to_string()),
             words(event.name),
-            event.sqlstate.map(str::to_owned),
+            event.sqlstate.map(|code| code.to_string()),
             big(count.count),
         ]);
     }

@@ -2,8 +2,8 @@
 //!
 //! Where nothing is wrong, or nothing is known, one row says so. Users in `stats_users` do not see statements and tags.
 
+use activity::Verdict;
 use activity::verdict::{Detail, NOTHING_KNOWN};
-use activity::{Verdict, verdicts};
 
 use super::show_activity::seconds;
 use crate::show_input::ShowInput;
@@ -25,14 +25,16 @@ const COLUMNS: &[Column] = &[
     // The statement that ends the root, and where it is to be run.
     text("to_end"),
     text("end_at"),
+    // locks, locks only (no client waits for a server), standby, statements, cancels, idle in transaction, kept, held, no server, unseen.
+    text("reason"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     let detail = if input.shows_statements { Detail::Full } else { Detail::WithoutStatements };
-    match input.history.latest() {
-        Some(moment) => verdicts(moment).iter().for_each(|verdict| table.push(values(verdict, detail))),
-        None => table.push(only(NOTHING_KNOWN)),
+    match input.history.verdicts() {
+        [] => table.push(only(NOTHING_KNOWN)),
+        verdicts => verdicts.iter().for_each(|verdict| table.push(values(verdict, detail))),
     }
     table
 }
@@ -51,9 +53,10 @@ fn values(verdict: &Verdict, detail: Detail) -> Vec<Value> {
         trouble.root(detail),
         to_end,
         end_at,
+        words(trouble.why.reason()),
     ]
 }
 
 fn only(sentence: &str) -> Vec<Value> {
-    vec![None, None, count(0), None, None, words(sentence), None, None, None]
+    vec![None, None, count(0), None, None, words(sentence), None, None, None, None]
 }

@@ -3,7 +3,8 @@
 //! Promises: no series of a single client or statement. Labels are servers, pools, and words of bounded lists. Without `observe_interval` there is
 //! nothing but the history's size: what was seen by a single look would stay for ever.
 
-use activity::{Host, Moment, Reason, ServerTally, Tally, View, WAIT_CLASSES};
+use activity::verdict::{Detail, Queue};
+use activity::{Host, Moment, Reason, ServerTally, Tally, Verdict, View, WAIT_CLASSES};
 use connections::databases::CONSOLE_DATABASE;
 
 use super::page::{Kind, Labels, Page};
@@ -68,6 +69,7 @@ pub(super) fn put(page: &mut Page, input: &ShowInput<'_>) {
     if let Some(moment) = history.latest() {
         put_moment(page, moment);
     }
+    put_verdicts(page, input.history.verdicts());
 }
 
 fn put_samples(page: &mut Page, input: &ShowInput<'_>) {
@@ -98,6 +100,25 @@ fn put_moment(page: &mut Page, moment: &Moment) {
         }
     }
     put_holders(page, moment, &tally);
+}
+
+/// SHOW WHY: a series exists while its pool is in trouble. It has neither tags nor statements, since anybody who reaches the port may read it.
+fn put_verdicts(page: &mut Page, verdicts: &[Verdict]) {
+    for trouble in verdicts.iter().filter_map(Verdict::trouble) {
+        let (root, to_end) = (trouble.root(Detail::WithoutStatements), trouble.ending().map(|ending| ending.statement));
+        let labels = Labels::of([
+            ("database", &*trouble.pool.database),
+            ("user", &*trouble.pool.user),
+            ("reason", trouble.why.reason()),
+            ("queue", trouble.queue().map_or("", Queue::word)),
+            ("root", root.as_deref().unwrap_or_default()),
+            ("to_end", to_end.as_deref().unwrap_or_default()),
+        ]);
+        let mut put = |name, help, value: f64| page.metric(name, Kind::Gauge, help).put(&labels, value);
+        put("pgweir_why_waiting", "The column waiting of SHOW WHY.", trouble.waiting.into());
+        put("pgweir_why_waited_seconds", "The column waited of SHOW WHY.", trouble.longest.as_secs_f64());
+        put("pgweir_why_behind", "Servers of the pool that wait for a lock.", trouble.servers.behind.into());
+    }
 }
 
 /// Whether it answers, and how much it tells.

@@ -198,7 +198,6 @@ fn class_counts(scale: u64) -> Vec<ClassCounts> {
         served_after_wait: 10 * scale,
         wait_us: 40_000 * scale,
         wait_max_us: 9_000 * scale,
-        refused: 7 * scale,
     };
     let background =
         ClassCounts { served_us: 2_000_000 * scale, active: 1, class: ClassId(2), ..ClassCounts::default() };

@@ -39,7 +39,10 @@ fn hastened() -> String {
         for window in ["[5m]", "[15m]", "[1h]"] {
             line = line.replace(window, "[6s]");
         }
-        line = line.replace("offset 15m", "offset 6s").replace("maxwait_seconds > 15", "maxwait_seconds > 2");
+        line = line
+            .replace("offset 15m", "offset 6s")
+            .replace("offset 5m", "offset 6s")
+            .replace("maxwait_seconds > 15", "maxwait_seconds > 2");
         for age in [("blocker_seconds > 30", 2), ("blocked_seconds > 60", 2), ("transaction_seconds > 3600", 2)] {
             line = line.replace(age.0, &format!("{} > {}", age.0.split(' ').next().unwrap_or_default(), age.1));
         }
@@ -158,6 +161,7 @@ fn scene() -> Scene {
                   admin_users = postgres\npool_mode = transaction\nserver_login_retry = 1\nobserve_when = always\n";
     let main = format!(
         "[databases]\npostgres = {real}\none = {real} dbname=postgres pool_size=1\nauto = {real} dbname=postgres pool_size=auto\n\
+         short = {real} dbname=postgres pool_size=1 query_wait_timeout=1\n\
          silent = {silent_one} dbname=postgres\ngone = {gone} dbname=postgres\n\
          [classes]\nweb = weight=4\njobs = max_waiting=1\nlimited = tps=1 tps_burst=1 over=reject\n\
          [pgbouncer]\n{common}class_file = {{dir}}/classes.conf\nauto_pool_size_min = 1\nauto_pool_size_max = 1\nhttp_listen = 127.0.0.1:{}\n",
@@ -260,6 +264,8 @@ fn locks(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) 
         "PgweirTransactionOld",
         "PgweirSnapshotOld",
         "PgweirLockTableFull",
+        "PgweirPoolBlocked",
+        "PgweirDeadlocks",
     ];
     let expected = prometheus.quiet(&wanted);
     let mut idle = client(main, "postgres");
@@ -268,12 +274,33 @@ fn locks(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) 
     run(&mut idle, "lock table orders");
     let mut reader = client(main, "postgres");
     reader.send(&frontend::query("select from orders")).expect("connected");
+    // One's only server waits for the lock, and another client for the server.
+    let mut blocked = client(main, "one");
+    blocked.send(&frontend::query("select from orders")).expect("connected");
+    let queued = waiting(main, "one");
     let mut report = client(main, "postgres");
     run(&mut report, "begin isolation level repeatable read");
     // The table of a fresh cluster has room for 6,400.
     run(&mut report, "select pg_advisory_xact_lock(n) from generate_series(1, 5500) n");
     let mut busy = client(main, "postgres");
+    deadlock(main);
     expected.fire(tried, || (0..10).for_each(|_| run(&mut busy, "select pg_current_xact_id()")));
+    drop((blocked, queued));
+}
+
+/// Two clients want each other's locks; PostgreSQL ends a statement of one of them.
+fn deadlock(main: &Pooler) {
+    let mut both = [client(main, "postgres"), client(main, "postgres")];
+    for (number, client) in both.iter_mut().enumerate() {
+        run(client, "begin");
+        run(client, &format!("select pg_advisory_xact_lock({}, 1)", number + 1));
+    }
+    for (number, client) in both.iter_mut().enumerate() {
+        let sql = format!("select pg_advisory_xact_lock({}, 1)", 2 - number);
+        client.send(&frontend::query(&sql)).expect("connected");
+    }
+    let errors = both.iter_mut().flat_map(|client| client.answer().expect("an answer").errors);
+    assert_eq!(errors.count(), 1, "one of them fails");
 }
 
 fn pools(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) {
@@ -329,6 +356,10 @@ fn requests(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str
     jobs[0].send(&frontend::query("select 1")).expect("connected");
     jobs[1].set_patience(Duration::from_secs(120));
     expected.fire(tried, || drop(jobs[1].query("select 1").expect("told at once")));
+    let expected = prometheus.quiet(&["PgweirQueryWaitTimeout"]);
+    let mut holder = client(main, "short");
+    run(&mut holder, "begin");
+    expected.fire(tried, || assert!(waiting(main, "short").answer().is_err(), "it is disconnected"));
 }
 
 fn logins(scene: &Scene, prometheus: &Prometheus, tried: &mut Vec<&'static str>) {

@@ -1,4 +1,5 @@
-//! One verdict on all surfaces: SHOW WHY, the live page, `pgweir top` and `pgweir report` say the same of one trouble, and how it is ended is right.
+//! One verdict on all surfaces: SHOW WHY, the live page, `pgweir top`, `pgweir report`, the log and the metrics of the alerts say the same of one
+//! trouble, and how it is ended is right.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -96,6 +97,26 @@ fn told(stage: &Stage, page: &Page, words: &[&str]) -> Option<String> {
         let report = printed(&["report", &url]).replace("&#39;", "'").replace("&quot;", "\"").replace("&#34;", "\"");
         timeless(&report).contains(&sentence)
     });
+    let root = row[6].clone().unwrap_or_default();
+    eventually("the log says it", || {
+        let log = stage.pooler.log();
+        let lines = log.lines().filter(|line| line.contains("why: ") && line.contains("wait"));
+        lines.filter(|line| line.contains(&root)).count() > 0
+    });
+    eventually("the alert's metric says it", || {
+        let metrics = outer::page::ask(page.http, "GET", "/metrics", &[], "").body;
+        let escaped =
+            |value: &Option<String>| value.clone().unwrap_or_default().replace('\\', "\\\\").replace('"', "\\\"");
+        let labels = [("reason", &row[9]), ("queue", &row[4]), ("to_end", &row[7])];
+        let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        // Without tags.
+        let root = format!("root=\"{}", escaped(&row[6]).split(" [").next().unwrap_or_default());
+        let line = metrics.lines().find(|line| line.starts_with("pgweir_why_waiting{"));
+        println!("{line:?}");
+        line.is_some_and(|line| {
+            line.contains(&root) && !line.contains(" [") && labels.iter().all(|label| line.contains(label))
+        })
+    });
     row[7].clone()
 }
 
@@ -164,4 +185,36 @@ fn all_surfaces_say_one_verdict_and_how_it_is_ended() {
     });
     stage.end_sleepers();
     clients.iter_mut().for_each(|client| _ = client.answer());
+}
+
+#[test]
+fn a_deadlock_and_a_wait_in_vain_are_named_and_counted() {
+    let settings = vec![("observe_interval", "1".to_owned()), ("query_wait_timeout", "1".to_owned())];
+    let stage = Stage::set(&Wishes { pool: 2, settings, ..Wishes::default() });
+    let mut both = [stage.client(), stage.client()];
+    for (number, client) in both.iter_mut().enumerate() {
+        run(client, &format!("set application_name = 'billing-{number}'"));
+        run(client, &format!("begin; select pg_advisory_xact_lock({number}, 1)"));
+    }
+    for (number, client) in both.iter_mut().enumerate() {
+        let sql = format!("select pg_advisory_xact_lock({}, 1)", 1 - number);
+        client.send(&frontend::query(&sql)).expect("connected");
+    }
+    let failed: Vec<bool> =
+        both.iter_mut().map(|client| !client.answer().expect("an answer").errors.is_empty()).collect();
+    let victim = failed.iter().position(|failed| *failed).expect("PostgreSQL ends one");
+    let sentence = console(&stage, "SHOW WHY").remove(0)[5].clone().unwrap_or_default();
+    let words = format!("PostgreSQL ended a statement of billing-{victim} (client ");
+    assert!(sentence.contains("A deadlock ended ") && sentence.contains(&words), "{sentence}");
+
+    // Both servers are in transactions, so that a third client waits in vain.
+    let mut late = stage.client();
+    late.send(&frontend::query("select 1")).expect("connected");
+    assert!(late.answer().is_err(), "it is disconnected");
+    let events: Vec<_> =
+        console(&stage, "SHOW EVENTS").into_iter().map(|row| [row[3].clone(), row[5].clone()]).collect();
+    let one = |event: &str| [Some(event.to_owned()), Some("1".to_owned())];
+    assert!(events.contains(&one("deadlock")) && events.contains(&one("query_wait_timeout")), "{events:?}");
+    let classes = console(&stage, "SHOW CLASSES");
+    assert_eq!(classes[0].last().cloned().flatten().as_deref(), Some("1"), "{classes:?}");
 }

@@ -20,6 +20,7 @@ mod looks;
 mod need;
 mod pace;
 mod targets;
+mod verdict_log;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +44,7 @@ use looks::{Due, Looks};
 use need::{Need, Signs};
 use targets::Wanted;
 pub(crate) use targets::count as connections;
+use verdict_log::VerdictLog;
 
 /// How long servers may take until the moment is made without their answers: once a second, and if somebody waits to see it.
 const ANSWERS_MAX: Duration = Duration::from_millis(400);
@@ -104,7 +106,7 @@ impl Observer {
             need,
             orders: Orders::default(),
             wanted: Vec::new(),
-            lock_waits: LockWaits::default(),
+            lines: Lines::default(),
             file: None,
             is_behind: false,
         };
@@ -173,6 +175,13 @@ fn place(config: &Config) -> Option<Location> {
     Some(Location { path, size_max: own.observe_file_size.into() })
 }
 
+/// The lines of the log about what was seen.
+#[derive(Default)]
+struct Lines {
+    lock_waits: LockWaits,
+    verdicts: VerdictLog,
+}
+
 /// What the thread has.
 struct Lookout {
     settings: Arc<Settings>,
@@ -190,7 +199,7 @@ struct Lookout {
     need: Need,
     orders: Orders,
     wanted: Vec<Wanted>,
-    lock_waits: LockWaits,
+    lines: Lines,
     file: Option<HistoryFile>,
     /// It has been said that the disk is.
     is_behind: bool,
@@ -370,14 +379,17 @@ impl Lookout {
         let now = Instant::now();
         let readings = self.hosts.iter().filter_map(|host| host.reading(now)).collect();
         let moment = Arc::new(join(wall_clock(), readings, &snapshots, &self.settings));
-        for line in self.lock_waits.seen(&moment, &self.settings.global) {
+        for line in self.lines.lock_waits.seen(&moment, &self.settings.global) {
             self.handle.log().say(Level::Log, line);
         }
-        let second = {
+        let (at, is_stored) = (moment.at, self.file.is_some());
+        let (second, lines) = {
             let mut history = self.history.lock().expect("nothing panics while it holds this lock");
             history.push(moment);
-            if self.file.is_some() { history.stored() } else { None }
+            let lines = self.lines.verdicts.seen(at, history.verdicts(), &self.settings.global);
+            (if is_stored { history.stored() } else { None }, lines)
         };
+        lines.into_iter().for_each(|(level, line)| self.handle.log().say(level, line));
         self.store(second);
     }
 }

@@ -19,7 +19,4 @@ pub struct ClassCounts {
     pub wait_us: u64,
     /// The longest wait, those that last included, in microseconds.
     pub wait_max_us: u64,
-    /// Requests that were answered with an error for lack of a server: a full queue, a deadline, `query_wait_timeout` or
-    /// `query_timeout` while they waited.
-    pub refused: u64,
 }

@@ -109,8 +109,6 @@ pub(super) struct Lane {
     pub(super) terms: Terms,
     pub(super) wait_times: WaitTimes,
     pub(super) pace: Pace,
-    /// Requests whose wait ended with an error, or would have been too long.
-    pub(super) refused: u64,
 }
 
 /// What a class may claim here.

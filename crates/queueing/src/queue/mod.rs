@@ -133,11 +133,6 @@ impl Queue {
         self.lanes.iter().filter_map(|(_, lane)| lane.queue.front()).min_by_key(|waiter| waiter.since)
     }
 
-    /// A session of a class was refused.
-    pub fn refused(&mut self, class: ClassId) {
-        self.lanes.lane_mut(class).refused += 1;
-    }
-
     /// The session that is next, which goes on waiting.
     #[inline]
     pub fn peek(&self, now: Time) -> Option<Waiter> {
@@ -280,7 +275,6 @@ impl Queue {
             served_after_wait: lane.wait_times.count,
             wait_us: lane.wait_times.sum_us,
             wait_max_us: lane.wait_times.max_us.max(lane.waited(now)),
-            refused: lane.refused,
         })
     }
 

@@ -8,11 +8,11 @@ use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use crate::events::forgotten_pools;
-use crate::limits::deadlines;
 use crate::limits::limiters::Limiters;
+use crate::limits::{deadlines, refusals};
 use crate::servers::{capacity, closed_servers, drains, listener, loans, name_polls};
 use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries, welcome};
-use crate::tables::due::Due;
+use crate::tables::due::{Due, Overdue};
 use crate::tables::notices::{PINNED, write_notice};
 use crate::tables::{Tables, timers};
 
@@ -26,9 +26,8 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
     let due = tables.view().session_deadline(session).filter(|(when, _)| *when <= step.now);
     match due {
         None => timers::arm_session(tables, conn),
-        Some((_, Due::Refuse(words))) => {
-            gave_up_waiting(tables, conn);
-            refuse_overdue(tables, conn, words);
+        Some((_, Due::Refuse(overdue))) => {
+            refuse_overdue(tables, step, conn, overdue);
         }
         Some((_, Due::CloseLeaving)) => ends::close_session(tables, step, conn, true),
         Some((_, Due::Welcome)) => welcome::welcome_overdue(tables, step, conn),
@@ -42,12 +41,14 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
 }
 
 /// A deadline of a session has passed: the session is refused. In `classic` the code is PgBouncer's, whatever becomes of its query.
-fn refuse_overdue(tables: &mut Tables, conn: ConnId, words: &str) {
+fn refuse_overdue(tables: &mut Tables, step: &Step<'_>, conn: ConnId, overdue: Overdue) {
+    let (words, limit) = (overdue.words(), tables.view().pin_limit(conn));
+    refusals::count_ended(tables, step, conn, overdue.reason(limit.is_some()));
     let code = match tables.view().may_be_committing(conn) {
         true => sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
         false => sqlstate::PROTOCOL_VIOLATION,
     };
-    let Some(limit) = tables.view().pin_limit(conn) else { return tables.agenda.refuse(conn, code, words) };
+    let Some(limit) = limit else { return tables.agenda.refuse(conn, code, words) };
     let message = &format!("{words}: {PINNED}");
     let last = ErrorResponse { severity: "FATAL", code, message, detail: Some(&limit), hint: None };
     tables.agenda.refuse_as(conn, &last);
@@ -101,15 +102,6 @@ pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let Some(canceller) = tables.cancels.get_mut(conn) else { return };
     if canceller.armed.spend(at) {
         cancel_requests::canceller_late(tables, step, conn);
-    }
-}
-
-/// If the session waits for a server, its class's queue counts it as refused.
-fn gave_up_waiting(tables: &mut Tables, conn: ConnId) {
-    let session = &tables.sessions[conn];
-    let waits_for_server = matches!(session.state(), State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. });
-    if waits_for_server {
-        tables.pools[session.pool].queue.refused(session.claim.class);
     }
 }
 

@@ -81,6 +81,14 @@ pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
 }
 
+/// Counts a session that ends for this reason. The log has a line for each that ends.
+pub(crate) fn count_ended(tables: &mut Tables, step: &Step<'_>, conn: ConnId, reason: Reason) {
+    let session = &tables.sessions[conn];
+    let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
+    let quiet = tables.settings.global.console.stats_period;
+    tables.refusals.count(step.now, quiet, pool, class, reason);
+}
+
 /// A waiting session leaves its queue, and its request is refused.
 pub(crate) fn refuse_waiting_request(
     tables: &mut Tables,
@@ -105,12 +113,8 @@ pub(crate) fn refuse_request(
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     let is_in = !matches!(session.state(), State::Waiting { wait_for: WaitFor::Login, .. });
-    let wants_server = matches!(session.state(), State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. });
     session.stop_waiting(step.now);
-    let pool = &mut tables.pools[session.pool];
-    if wants_server {
-        pool.queue.refused(session.claim.class);
-    }
+    let pool = &tables.pools[session.pool];
     if !(pool.rules.follows() && is_in) {
         tables.agenda.refuse_as(conn, error);
         return;

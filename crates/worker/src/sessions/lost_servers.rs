@@ -18,12 +18,13 @@ use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
 use machine::{Action, Step};
+use queueing::refusals::Reason;
 use units::{ConnId, PoolId};
 use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::limiters::Limiters;
-use crate::limits::{permits, pin_queue};
+use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
@@ -211,7 +212,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let pause = tables.settings.global.servers.server_login_retry;
         tables.pools[pool].opening.spare_after = step.now + pause;
         closed_servers::close_server(tables, step, conn, &words);
-        refuse_waiting(tables, pool, code, &words);
+        refuse_waiting(tables, step, pool, code, &words);
     } else {
         login_failed_as(tables, step, conn, "login failed", Some(log_text), None);
     }
@@ -272,16 +273,17 @@ fn login_failed_as(
         welcome::welcome_all(tables, step, id);
     }
     if let Some(code) = told {
-        refuse_waiting(tables, id, code, why);
+        refuse_waiting(tables, step, id, code, why);
     }
 }
 
 /// Refuses all sessions that wait for this pool.
-fn refuse_waiting(tables: &mut Tables, id: PoolId, code: SqlState, words: &str) {
+fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, words: &str) {
     let pool = &tables.pools[id];
     let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
     waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
     for conn in waiting {
+        refusals::count_ended(tables, step, conn, Reason::ServerLogin);
         tables.agenda.refuse(conn, code, words);
     }
 }

@@ -6,10 +6,12 @@ use link::overdue::{PGBOUNCERS_WORDS, WORDS};
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
+use queueing::refusals::Reason;
 use units::ConnId;
 use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
+use crate::limits::refusals;
 use crate::servers::cancellers;
 use crate::sessions::lost_servers;
 use crate::tables::{Tables, timers};
@@ -21,10 +23,12 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     let may_commit = server.may_commit() && !does(&tables.settings, Fault::CancelCommits);
     if server.backend.secret.is_empty() || may_commit {
         // It cannot be cancelled, or its commit would be told although it waits for a standby.
+        refusals::count_ended(tables, step, conn, Reason::RunTimeout);
         give_up_overdue(tables, limiters, step, conn);
         return;
     }
     server.cancel.overdue = Overdue::Since(step.now);
+    refusals::count_ended(tables, step, conn, Reason::RunTimeout);
     let words = tables.settings.global.login.words.choose(WORDS.to_owned(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
     cancellers::cancel_linked(tables, step, conn, server_id, WORDS);

@@ -6,6 +6,7 @@ use connections::server::{Chore, Identity, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State, WaitFor};
 use machine::sabotage::{Fault, does};
+use queueing::refusals::Reason;
 use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
@@ -15,7 +16,7 @@ use crate::tables::view::View;
 /// What to do at a session's deadline.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    Refuse(&'static str),
+    Refuse(Overdue),
     NotifyWaiting,
     ListenAlone,
     /// It is let in with what is known.
@@ -25,6 +26,49 @@ pub(crate) enum Due {
     CancelQuery,
     GiveUpQuery,
     CloseLeaving,
+}
+
+/// A deadline at which a session ends with an error.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    QueryWait,
+    /// `query_timeout`, while the client waits.
+    Queued,
+    /// `query_timeout`, while its query runs.
+    Query,
+    ClientIdle,
+    IdleTransaction,
+    Transaction,
+    Stalled,
+}
+
+impl Overdue {
+    /// The error's message, as PgBouncer has it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Overdue::QueryWait => "query_wait_timeout",
+            Overdue::Queued => "query_timeout",
+            Overdue::Query => "query timeout",
+            Overdue::ClientIdle => "client_idle_timeout",
+            Overdue::IdleTransaction => "idle transaction timeout",
+            Overdue::Transaction => "transaction timeout",
+            Overdue::Stalled => "client stalled",
+        }
+    }
+
+    /// `at_pin_limit`: the session waits because as many others keep a server as may.
+    pub(crate) fn reason(self, at_pin_limit: bool) -> Reason {
+        match self {
+            Overdue::QueryWait if at_pin_limit => Reason::MaxPinned,
+            Overdue::QueryWait => Reason::QueryWaitTimeout,
+            Overdue::Queued => Reason::QueryTimeout,
+            Overdue::Query => Reason::RunTimeout,
+            Overdue::ClientIdle => Reason::ClientIdleTimeout,
+            Overdue::IdleTransaction => Reason::IdleTransactionTimeout,
+            Overdue::Transaction => Reason::TransactionTimeout,
+            Overdue::Stalled => Reason::ClientStalled,
+        }
+    }
 }
 
 /// The earliest of several deadlines, each of which may be unset.
@@ -56,7 +100,7 @@ impl View<'_> {
             if session.server().is_some() || self.stopping.has_begun() {
                 earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
             } else {
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
             }
         }
         if let State::Welcoming { since } = session.state()
@@ -68,12 +112,12 @@ impl View<'_> {
             State::Welcoming { since }
             | State::Opening { since, .. }
             | State::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
-                earliest.add(since, rules?.query_timeout, Due::Refuse("query_timeout"));
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
+                earliest.add(since, rules?.query_timeout, Due::Refuse(Overdue::Queued));
             }
             State::Waiting { since, notified, deadline_ms, .. } => {
-                let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse("query_timeout") };
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout, over);
                 let deadline = Duration::from_millis(deadline_ms.into());
                 earliest.add(since, (deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
@@ -81,11 +125,11 @@ impl View<'_> {
                 earliest.add(since, notify, Due::NotifyWaiting);
             }
             State::Idle { since } => {
-                earliest.add(since, rules?.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+                earliest.add(since, rules?.client_idle_timeout, Due::Refuse(Overdue::ClientIdle));
             }
             State::Linked { server } => match self.limit_wait(session) {
                 Some(wait) => {
-                    earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                    earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
                     let deadline = Duration::from_millis(wait.deadline_ms.into());
                     earliest.add(wait.since, (wait.deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
                 }
@@ -104,7 +148,7 @@ impl View<'_> {
         let rules = &pool.rules;
         let torn = session.is_torn() && server.flow.is_clear();
         if torn || !session.flow.is_clear() {
-            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse("client stalled"));
+            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse(Overdue::Stalled));
         }
         if server.ledger.depth() > 0 {
             match server.overdue_since() {
@@ -112,15 +156,15 @@ impl View<'_> {
                 None if rules.follows() => {
                     earliest.add(server.transaction.query_at, rules.query_timeout, Due::CancelQuery)
                 }
-                None => earliest.add(server.transaction.query_at, rules.query_timeout, Due::Refuse("query timeout")),
+                None => earliest.add(server.transaction.query_at, rules.query_timeout, Due::Refuse(Overdue::Query)),
             }
         } else if server.transaction.status == Status::Idle && !server.ledger.is_open() {
-            earliest.add(server.transaction.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+            earliest.add(server.transaction.query_at, rules.client_idle_timeout, Due::Refuse(Overdue::ClientIdle));
         } else if !does(self.settings, Fault::ForgiveIdleTransactions) {
             earliest.add(
                 server.transaction.query_at,
                 rules.idle_transaction_timeout,
-                Due::Refuse("idle transaction timeout"),
+                Due::Refuse(Overdue::IdleTransaction),
             );
         }
         if let Some(began) = server
@@ -128,7 +172,7 @@ impl View<'_> {
             .began_at
             .filter(|_| server.ledger.depth() > 0 || server.transaction.status != Status::Idle)
         {
-            earliest.add(began, rules.transaction_timeout, Due::Refuse("transaction timeout"));
+            earliest.add(began, rules.transaction_timeout, Due::Refuse(Overdue::Transaction));
         }
     }
 
@@ -212,7 +256,7 @@ mod tests {
             (
                 "query_wait_timeout",
                 |scene, _| scene.tables.pools[POOL].rules.query_wait_timeout = Some(3 * SECOND),
-                Some((3 * SECOND, Due::Refuse("query_wait_timeout"))),
+                Some((3 * SECOND, Due::Refuse(Overdue::QueryWait))),
             ),
             (
                 "query_timeout",
@@ -225,7 +269,7 @@ mod tests {
                     let rules = &mut scene.tables.pools[POOL].rules;
                     (rules.query_timeout, rules.fidelity) = (Some(2 * SECOND), settings::Fidelity::Classic);
                 },
-                Some((2 * SECOND, Due::Refuse("query_timeout"))),
+                Some((2 * SECOND, Due::Refuse(Overdue::Queued))),
             ),
             (
                 "a deadline of its own",

@@ -314,6 +314,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         classes: pool.queue.counts(now).collect(),
         sizing: pool.measured.account.clone(),
         long: pool.measured.experience.counts().collect(),
+        deadlocks: pool.counts.deadlocks.clone(),
     }
 }
 

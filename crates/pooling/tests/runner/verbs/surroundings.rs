@@ -321,7 +321,7 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
     words.end()
 }
 
-/// What SHOW EVENTS counts of refusals.
+/// What SHOW EVENTS counts of refusals and deadlocks, and the victim of the last deadlock.
 fn events(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
         let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
@@ -329,6 +329,11 @@ fn events(world: &mut World, words: Words<'_>) -> Result<(), String> {
             let (key, name) = (&refusal.key, refusal.reason.name());
             let who = format!("{}/{} {}", key.database, key.user, refusal.class);
             line(world, worker, &who, &[(name, refusal.count)]);
+        }
+        for pool in snapshot.pools {
+            let Some(victim) = pool.deadlocks.last else { continue };
+            let who = format!("{}/{} {}", pool.key.database, pool.key.user, victim.application_name);
+            line(world, worker, &who, &[("deadlock", pool.deadlocks.count)]);
         }
     }
     words.end()

@@ -1,0 +1,165 @@
+//! Lines in the log for each pool whose clients wait long: the verdict when it begins, when its root or kind changes, and once a `stats_period` while
+//! it lasts; and a line at its end.
+//!
+//! Promises: of one pool at most a line in [`BETWEEN`], and at most [`LINES_MAX`] lines a look.
+
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::time::Duration;
+
+use activity::verdict::{Detail, Trouble, Why};
+use activity::{At, Verdict};
+use machine::Level;
+use settings::Global;
+use units::PoolKey;
+use units::names::shown;
+
+/// The shortest time between two lines of one pool. A queue that comes and goes within it is one trouble.
+const BETWEEN: Duration = Duration::from_secs(10);
+
+/// Hundreds of pools may wait behind one root.
+const LINES_MAX: usize = 20;
+
+/// The pools in trouble.
+#[derive(Default)]
+pub(super) struct VerdictLog(BTreeMap<PoolKey, Logged>);
+
+struct Logged {
+    began: At,
+    /// When it was in trouble last.
+    seen: At,
+    line_at: At,
+    cause: (Discriminant<Why>, Option<String>),
+}
+
+impl VerdictLog {
+    /// The lines for the verdicts of one moment.
+    pub(super) fn seen(&mut self, at: At, verdicts: &[Verdict], settings: &Global) -> Vec<(Level, String)> {
+        if !settings.log.log_verdicts {
+            self.0.clear();
+            return Vec::new();
+        }
+        let period = settings.console.stats_period.max(BETWEEN);
+        let (mut lines, mut left_out) = (Vec::new(), 0_usize);
+        for verdict in verdicts {
+            let Some(trouble) = verdict.trouble() else { continue };
+            if !self.is_news(at, trouble, period) {
+                continue;
+            }
+            match lines.len() < LINES_MAX {
+                true => lines.push((Level::Warning, format!("why: {}", verdict.sentence(Detail::Full)))),
+                false => left_out += 1,
+            }
+        }
+        if left_out > 0 {
+            lines.push((Level::Warning, format!("why: clients of {left_out} more pools wait: SHOW WHY")));
+        }
+        lines.extend(self.ended(at).into_iter().take(LINES_MAX));
+        lines
+    }
+
+    fn is_news(&mut self, at: At, trouble: &Trouble, period: Duration) -> bool {
+        let cause = (discriminant(&trouble.why), trouble.root(Detail::WithoutStatements));
+        let Some(logged) = self.0.get_mut(&trouble.pool) else {
+            self.0.insert(trouble.pool.clone(), Logged { began: at, seen: at, line_at: at, cause });
+            return true;
+        };
+        logged.seen = at;
+        let wait = if logged.cause == cause { period } else { BETWEEN };
+        if since(logged.line_at, at) < wait {
+            return false;
+        }
+        (logged.line_at, logged.cause) = (at, cause);
+        true
+    }
+
+    /// Forgets the pools that have not been in trouble for a while.
+    fn ended(&mut self, at: At) -> Vec<(Level, String)> {
+        let ended: Vec<(PoolKey, Logged)> =
+            self.0.extract_if(.., |_, logged| since(logged.seen, at) >= BETWEEN).collect();
+        let line = |(pool, logged): (PoolKey, Logged)| {
+            let (database, user) = (shown(&pool.database), shown(&pool.user));
+            let lasted = since(logged.began, logged.seen).as_secs();
+            let text = format!("why: no client of {database}/{user} waits long any more; some did for {lasted} s");
+            (Level::Log, text)
+        };
+        ended.into_iter().map(line).collect()
+    }
+}
+
+/// 0 if the clock was set back.
+fn since(before: At, at: At) -> Duration {
+    Duration::from_millis(at.0.saturating_sub(before.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use activity::verdict::Servers;
+
+    use super::*;
+
+    const HELD: &str = "why: 3 clients of shop/web wait, because they may not have a server: its 2 servers are all idle. A limit or a PAUSE holds \
+                        them back: SHOW LIMITS, SHOW CLASSES, SHOW DATABASES.";
+
+    fn trouble(user: &str, why: Why) -> Verdict {
+        Verdict::Trouble(Box::new(Trouble {
+            pool: PoolKey { database: "shop".into(), user: user.into() },
+            waiting: 3,
+            longest: Duration::from_secs(2),
+            servers: Servers { open: 2, idle: 2, ..Servers::default() },
+            why,
+            deadlock: None,
+        }))
+    }
+
+    /// The lines of each second, from 0, by their seconds.
+    fn lines(seconds: u64, at: impl Fn(u64) -> Vec<Verdict>) -> Vec<(u64, String)> {
+        let (mut log, settings) = (VerdictLog::default(), Global::default());
+        let of = |second: u64| {
+            let found = log.seen(At(second * 1000), &at(second), &settings);
+            found.into_iter().map(move |(_, line)| (second, line)).collect::<Vec<_>>()
+        };
+        (0..seconds).flat_map(of).collect()
+    }
+
+    fn beginnings(lines: &[(u64, String)]) -> Vec<(u64, &str)> {
+        lines.iter().map(|(second, line)| (*second, line.split(',').next().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn a_trouble_has_a_line_when_it_begins_one_a_minute_and_one_when_it_is_over() {
+        let found = lines(200, |second| if second < 90 { vec![trouble("web", Why::Held)] } else { Vec::new() });
+        assert_eq!(found[0], (0, HELD.to_owned()));
+        assert_eq!(found[1], (60, HELD.to_owned()));
+        assert_eq!(found[2], (99, "why: no client of shop/web waits long any more; some did for 89 s".to_owned()));
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn another_cause_has_a_line_after_ten_seconds_and_a_short_calm_has_none() {
+        let of = |second: u64| match second {
+            0..=2 | 30..=33 => vec![trouble("web", Why::Held)],
+            6..=27 => vec![trouble("web", Why::Standby)],
+            _ => Vec::new(),
+        };
+        let found = lines(60, of);
+        assert_eq!(
+            beginnings(&found),
+            [
+                (0, "why: 3 clients of shop/web wait"),
+                (10, "why: 3 clients of shop/web wait"),
+                (30, "why: 3 clients of shop/web wait"),
+                (43, "why: no client of shop/web waits long any more; some did for 33 s"),
+            ]
+        );
+        assert!(found[1].1.contains("synchronous standby"), "{}", found[1].1);
+    }
+
+    #[test]
+    fn hundreds_of_pools_have_twenty_lines_and_a_count() {
+        let all = || (0..300).map(|number| trouble(&format!("user{number}"), Why::Held)).collect::<Vec<_>>();
+        let found = lines(1, |_| all());
+        assert_eq!(found.len(), LINES_MAX + 1);
+        assert_eq!(found[LINES_MAX].1, "why: clients of 280 more pools wait: SHOW WHY");
+    }
+}
