@@ -12,7 +12,6 @@ use queueing::limit_words::LimitWords;
 
 use crate::entry::{Entry, EntryReader, Parameter};
 use crate::problem::{Problem, clean, quoted};
-use crate::suggest;
 use ::settings::value::INT_MAX;
 
 /// The class of sessions that are in no other class.
@@ -94,7 +93,7 @@ impl Lane {
         let Some(index) = index.filter(|_| self.name != parameters.entry.name) else {
             let names: Vec<&str> = others().collect();
             let mut expected = "another class of [classes]".to_owned();
-            if let Some(near) = suggest::nearest(&self.name, &names) {
+            if let Some(near) = settings::nearest(&self.name, &names) {
                 expected.push_str(&format!("; did you mean {near}?"));
             }
             parameters.error("long", quoted(&self.name), &clean(&expected));

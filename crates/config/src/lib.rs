@@ -41,7 +41,6 @@ mod reach;
 pub mod rules;
 mod sense;
 pub mod settings;
-mod suggest;
 mod support;
 pub mod url;
 pub mod userlist;

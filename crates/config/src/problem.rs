@@ -6,8 +6,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::suggest;
-
 /// At most this many are kept of one load: more are rarely read.
 pub const PROBLEMS_MAX: usize = 100;
 
@@ -84,7 +82,7 @@ impl Problem {
     /// A name that nothing is called by, with the nearest one that exists.
     #[must_use]
     pub(crate) fn unknown(place: &Place, key: &str, what: &str, known: &[&str]) -> Problem {
-        let expected = match suggest::nearest(key.rsplit('.').next().unwrap_or(key), known) {
+        let expected = match settings::nearest(key.rsplit('.').next().unwrap_or(key), known) {
             Some(name) => format!("{what}; did you mean {name}?"),
             None => what.to_owned(),
         };

@@ -14,7 +14,6 @@ use settings::AuthType;
 use crate::entry::Entry;
 use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};
 use crate::rules::RuleLine;
-use crate::suggest;
 
 /// Comparisons of two rules: a few milliseconds' worth.
 const COMPARED_MAX: usize = 1_000_000;
@@ -80,7 +79,7 @@ fn databases(settings: &Settings, classes: &Classes, entries: &[Entry]) -> Vec<P
         if !settings.databases.contains_key(&**name) {
             let names: Vec<&str> = settings.databases.keys().take(SUGGESTED_MAX).map(String::as_str).collect();
             let mut expected = "a name of [databases]".to_owned();
-            if let Some(near) = suggest::nearest(name, &names) {
+            if let Some(near) = settings::nearest(name, &names) {
                 expected.push_str(&format!("; did you mean {near}?"));
             }
             problems.push(Problem::error(&entry.place, &entry.key("database"), quoted(name), clean(&expected)));
@@ -157,7 +156,7 @@ fn unknown<T>(
             continue;
         }
         let names: Vec<&str> = known.keys().take(SUGGESTED_MAX).map(String::as_str).collect();
-        let expected = match suggest::nearest(&name, &names) {
+        let expected = match settings::nearest(&name, &names) {
             Some(near) => format!("{what}; did you mean {near}?"),
             None => what.to_owned(),
         };

@@ -15,7 +15,6 @@
 use queueing::classes::{Class, ClassId, Pattern, Rule, TagPattern};
 
 use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};
-use crate::suggest;
 
 /// What each login, and each transaction where tags are looked at, may cost is bounded by it.
 pub(crate) const RULES_MAX: usize = 10_000;
@@ -136,7 +135,7 @@ fn class_of(words: &[Word], classes: &[Class]) -> Result<ClassId, (String, Strin
         }
         [] => unreachable!("there is always the default class"),
     };
-    if let Some(near) = suggest::nearest(&word.text, &names) {
+    if let Some(near) = settings::nearest(&word.text, &names) {
         expected.push_str(&format!("; did you mean {near}?"));
     }
     // A class with an impossible name is reported elsewhere, and not printed here.

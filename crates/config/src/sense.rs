@@ -36,10 +36,41 @@ pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>,
     problems.extend(no_database(settings, values));
     problems.extend(page_of_nowhere(settings, values));
     problems.extend(hosts_that_are_no_names(settings, values));
+    problems.extend(tags_of_single_requests(settings, values));
     problems.extend(sizes(settings, values, entries));
     problems.extend(reserve(settings, values));
     problems.truncate(PROBLEMS_MAX);
     problems
+}
+
+/// Names of tags, without `_`, `-` and capitals, that have another value for each request: conventions of OpenTelemetry, Rails, sqlcommenter
+/// and job queues.
+const OF_ONE_REQUEST: [&str; 16] = [
+    "correlationid",
+    "eventid",
+    "id",
+    "jid",
+    "jobid",
+    "messageid",
+    "requestid",
+    "requestuuid",
+    "sessionid",
+    "spanid",
+    "traceid",
+    "traceparent",
+    "tracestate",
+    "transactionid",
+    "uuid",
+    "xrequestid",
+];
+
+/// Tags by which the history would count each request for itself.
+fn tags_of_single_requests(settings: &Settings, values: &Values) -> Option<Problem> {
+    let plain = |tag: &str| tag.replace(['_', '-'], "").to_ascii_lowercase();
+    let is_of_one = |tag: &&String| OF_ONE_REQUEST.contains(&plain(tag).as_str());
+    let tag = settings.global.observing.observe_tags.iter().find(is_of_one)?;
+    let expected = "tags that repeat: one that differs from request to request fills the history".to_owned();
+    Some(Problem::warning(&place_of(values, Key::observe_tags), "observe_tags", quoted(tag), expected))
 }
 
 fn whole_file(values: &Values) -> Place {

@@ -3,6 +3,9 @@
 //! One command a query; case does not matter; blanks around words and one `;` at the end are allowed, comments and
 //! quotes are not (`//= pgbouncer usage.md#admin-console`). Rights are checked elsewhere.
 
+use settings::nearest;
+
+use crate::admin::Show;
 use crate::admin::shown::Shown;
 use crate::courtesy::Courtesy;
 
@@ -156,6 +159,42 @@ pub(crate) const ORDERS: [&str; 11] = [
     "WAIT_CLOSE [<db>]",
 ];
 
+/// The command that a mistyped text may mean, without what follows its word: `SHOW POOLS` for `show pool`.
+pub(crate) fn suggestion(text: &str) -> Option<String> {
+    let text = text.trim_ascii();
+    let mut words = text.strip_suffix(';').unwrap_or(text).split_ascii_whitespace();
+    let (first, second) = (words.next()?, words.next());
+    let firsts = ["SHOW"].into_iter().chain(COMMANDS.iter().map(|(first, _)| *first)).chain(orders());
+    let firsts: Vec<&str> = firsts.collect();
+    let shows: Vec<&str> = Show::lines().flatten().map(|(word, _)| word).collect();
+    match second {
+        None => {
+            let is_show = shows.iter().find(|word| word.eq_ignore_ascii_case(first));
+            is_show.map(|word| format!("SHOW {word}")).or_else(|| nearest(first, &firsts).map(str::to_owned))
+        }
+        Some(second) => {
+            let first = nearest(first, &firsts)?;
+            let seconds: Vec<&str> = COMMANDS
+                .iter()
+                .filter(|(name, _)| *name == first)
+                .flat_map(|(_, more)| *more)
+                .map(|(name, _)| *name)
+                .collect();
+            match first {
+                "SHOW" => nearest(second, &shows).map(|word| format!("SHOW {word}")),
+                // Its argument is a name or a number that nobody can guess.
+                _ if seconds.is_empty() => Some(first.to_owned()),
+                _ => nearest(second, &seconds).map(|second| format!("{first} {second}")),
+            }
+        }
+    }
+}
+
+/// The words of [`ORDERS`].
+fn orders() -> impl Iterator<Item = &'static str> {
+    ORDERS.iter().filter_map(|usage| usage.split(' ').next())
+}
+
 impl Command {
     /// The command in a query's text; `None` if it is none.
     #[must_use]
@@ -167,7 +206,7 @@ impl Command {
         let text = text.strip_suffix(';').unwrap_or(text);
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
-        if ORDERS.iter().any(|usage| usage.split(' ').next().is_some_and(|word| word.eq_ignore_ascii_case(first))) {
+        if orders().any(|word| word.eq_ignore_ascii_case(first)) {
             let rest = text.trim_start().strip_prefix(first)?;
             if first.eq_ignore_ascii_case("SET") {
                 return setting(rest).map(|(key, value)| Command::Set { key, value });
@@ -206,7 +245,6 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Show;
 
     // tidy: a table
     #[test]
@@ -282,6 +320,29 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(Command::parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_command_has_a_suggestion_where_it_is_near_one() {
+        let table = [
+            ("show pool", Some("SHOW POOLS")),
+            ("shwo pools;", Some("SHOW POOLS")),
+            ("Show Client like 'x'", Some("SHOW CLIENTS")),
+            ("show lock", Some("SHOW LOCKS")),
+            ("pools", Some("SHOW POOLS")),
+            ("why;", Some("SHOW WHY")),
+            ("relaod", Some("RELOAD")),
+            ("resme app", Some("RESUME")),
+            ("kill_clinet 7", Some("KILL_CLIENT")),
+            ("shutdown wait_for_server", Some("SHUTDOWN WAIT_FOR_SERVERS")),
+            ("shutdown now", None),
+            ("show nothing", None),
+            ("select * from pools", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(suggestion(text).as_deref(), expected, "{text:?}");
         }
     }
 

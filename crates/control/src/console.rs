@@ -10,7 +10,7 @@ use machine::{Manner, Question};
 use wire::backend::{self, ErrorResponse, Status};
 use wire::sqlstate::SqlState;
 
-use crate::command::Command;
+use crate::command::{Command, suggestion};
 use crate::courtesy::{Courtesy, parameter_types};
 use crate::help;
 use crate::pattern::Pattern;
@@ -23,6 +23,9 @@ const SUCCESSFUL_COMPLETION: SqlState = SqlState(*b"00000");
 
 /// Characters of a mistyped command that an error repeats.
 const ECHO_CHARS_MAX: usize = 1000;
+
+/// Problems of a configuration that an error repeats.
+const PROBLEMS_MAX: usize = 10;
 
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub enum Answer {
     Refused(Refusal),
     /// The answers to the statements of one text, in their order.
     Several(Vec<Answer>),
+    /// An answer, and a notice before it.
+    Noticed(String, Box<Answer>),
 }
 
 /// Why a command gets an error.
@@ -50,8 +55,10 @@ pub enum Refusal {
     /// Not a command; the text as sent.
     Invalid(String),
     AdminNeeded,
-    ReloadFailed,
-    SetFailed,
+    /// The problems, as the log has them.
+    ReloadFailed(Vec<String>),
+    /// The same.
+    SetFailed(Vec<String>),
     /// An order that cannot be carried out, and why.
     Words(String),
 }
@@ -89,14 +96,28 @@ impl Refusal {
             Refusal::Invalid(text) => format!("invalid command '{text}', use SHOW HELP;"),
             Refusal::AdminNeeded => "admin access needed".to_owned(),
             Refusal::Words(words) => words.clone(),
-            Refusal::SetFailed => "SET failed".to_owned(),
-            Refusal::ReloadFailed => "RELOAD failed, see logs for additional details".to_owned(),
+            Refusal::SetFailed(_) => "SET failed".to_owned(),
+            Refusal::ReloadFailed(_) => "RELOAD failed, see logs for additional details".to_owned(),
         }
+    }
+
+    /// The first problems, a line each.
+    fn detail(&self) -> Option<String> {
+        let (Refusal::ReloadFailed(problems) | Refusal::SetFailed(problems)) = self else { return None };
+        let left = problems.len().saturating_sub(PROBLEMS_MAX);
+        let more = (left > 0).then(|| format!("{left} more are in the log"));
+        let lines: Vec<String> = problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    fn hint(&self) -> Option<String> {
+        let Refusal::Invalid(text) = self else { return None };
+        suggestion(text).map(|command| format!("Perhaps you meant {command}."))
     }
 
     fn code(&self) -> SqlState {
         match self {
-            Refusal::ReloadFailed => CONFIG_FILE_ERROR,
+            Refusal::ReloadFailed(_) => CONFIG_FILE_ERROR,
             _ => PROTOCOL_VIOLATION,
         }
     }
@@ -164,9 +185,14 @@ impl Answer {
             }
             Answer::Done(tag) => backend::encode_command_complete(out, tag),
             Answer::Refused(refusal) => {
-                let message = &refusal.text();
-                ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail: None, hint: None }
-                    .encode(out);
+                let (message, detail, hint) = (&refusal.text(), refusal.detail(), refusal.hint());
+                let (detail, hint) = (detail.as_deref(), hint.as_deref());
+                ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail, hint }.encode(out);
+            }
+            Answer::Noticed(message, answer) => {
+                let code = SUCCESSFUL_COMPLETION;
+                ErrorResponse { severity: "NOTICE", code, message, detail: None, hint: None }.encode_notice(out);
+                answer.encode_messages(manner, out);
             }
             Answer::Several(answers) => answers.iter().for_each(|answer| answer.encode_messages(manner, out)),
         }

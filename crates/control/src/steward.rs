@@ -252,7 +252,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             ControlEvent::LifeAsked => self.plane.show_life(),
             ControlEvent::Changed(file) => {
                 self.plane.tell(Level::Log, format!("{file} has changed, re-reading config"));
-                self.reload();
+                // The log has the problems.
+                _ = self.reload();
             }
             ControlEvent::NameMoved { name, addresses } => self.name_moved(&name, &addresses),
             ControlEvent::UpgradeAsked(pid, to) => {
@@ -312,7 +313,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Ok(Command::Courtesy(courtesy)) => courteous(&courtesy, &question.user),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
-                if self.reload() { Answer::done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
+                match self.reload() {
+                    Ok(()) => Answer::done("RELOAD"),
+                    Err(problems) => Answer::Refused(Refusal::ReloadFailed(problems)),
+                }
             }
             Ok(Command::Shutdown(when)) => return self.shutdown(asker, when),
             Ok(Command::Set { key, value }) => self.set(&key, &value),
@@ -343,11 +347,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             Some(words) => Answer::Refused(Refusal::Words(words)),
             None => shown.table(input).map_or(Answer::Help, Answer::Rows),
         };
+        let why_empty = |input: &ShowInput<'_>| shown.why_empty(input);
         let mut answer = self.with_input(&seen, question.admin, show);
         if let Some(pattern) = &shown.like {
             answer = answer.like(pattern);
         }
-        Some(answer.in_format(shown.format))
+        let answer = answer.in_format(shown.format);
+        match self.with_input(&seen, question.admin, why_empty) {
+            Some(notice) => Some(Answer::Noticed(notice, Box::new(answer))),
+            None => Some(answer),
+        }
     }
 
     /// What a command would answer with, of which nothing is done.
@@ -479,8 +488,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             Err(problems) => {
                 self.plane.tell(Level::Log, format!("SET {key} command issued"));
-                problems.into_iter().for_each(|problem| self.plane.tell(Level::Error, problem));
-                Answer::Refused(Refusal::SetFailed)
+                problems.iter().for_each(|problem| self.plane.tell(Level::Error, problem.clone()));
+                Answer::Refused(Refusal::SetFailed(problems))
             }
         }
     }
@@ -492,21 +501,21 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     }
 
     /// Reads the configuration again. If that fails, everything stays as it is and the log says why.
-    fn reload(&mut self) -> bool {
+    fn reload(&mut self) -> Result<(), Vec<String>> {
         match (self.load)(Wanted::Again) {
             Ok(loaded) => {
                 for warning in &loaded.warnings {
                     self.plane.tell(Level::Warning, warning.clone());
                 }
                 self.put_in_force(loaded);
-                true
+                Ok(())
             }
             Err(problems) => {
-                for problem in problems {
-                    self.plane.tell(Level::Error, problem);
+                for problem in &problems {
+                    self.plane.tell(Level::Error, problem.clone());
                 }
                 self.plane.tell(Level::Warning, "config file loading failed".to_owned());
-                false
+                Err(problems)
             }
         }
     }

@@ -101,13 +101,18 @@ fn read(mut bytes: &[u8]) -> String {
         match header.tag {
             b'E' => {
                 let fields = backend::Fields::decode(body);
+                let more = [("DETAIL", fields.detail()), ("HINT", fields.hint())];
+                let more =
+                    more.into_iter().filter_map(|(name, field)| Some(format!(" {name} {}", shown(Some(field?)))));
                 text.push(format!(
-                    "E({} {} {})",
+                    "E({} {} {}{})",
                     shown(fields.severity()),
                     shown(fields.code()),
-                    shown(fields.message())
+                    shown(fields.message()),
+                    more.collect::<String>()
                 ));
             }
+            b'N' => text.push(format!("N({})", shown(backend::Fields::decode(body).message()))),
             b'C' => text.push(format!("C({})", shown(Some(&body[..body.len() - 1])))),
             tag => text.push(char::from(tag).to_string()),
         }
@@ -119,6 +124,7 @@ fn read(mut bytes: &[u8]) -> String {
 fn loaded(default_pool_size: u32) -> Loaded {
     let mut settings = Settings::default();
     settings.global.pools.default_pool_size = PoolSize::Fixed(default_pool_size);
+    settings.global.observing.observe_tags = vec!["action".to_owned(), "controller".to_owned()];
     Loaded {
         settings: Arc::new(settings),
         rows: Vec::new(),
@@ -234,9 +240,34 @@ fn a_failed_reload_changes_nothing_and_says_why() {
             "Error: pgbouncer.ini:9: not a number",
             "Warning: config file loading failed",
             "Error: RELOAD failed, see logs for additional details",
-            "answer E(ERROR F0000 RELOAD failed, see logs for additional details) Z to client:0.0.0 close=false",
+            "answer E(ERROR F0000 RELOAD failed, see logs for additional details DETAIL pgbouncer.ini:3: unknown key\n\
+             pgbouncer.ini:9: not a number) Z to client:0.0.0 close=false",
         ]
     );
+    let many = Err((1..=30).map(|line| format!("pgbouncer.ini:{line}: unknown key")).collect());
+    let (diary, _) = after(vec![asked("reload", true)], many);
+    let answer = diary.last().expect("an answer");
+    assert!(answer.contains("ini:10: unknown key\n20 more are in the log)"), "{answer}");
+}
+
+#[test]
+fn a_mistyped_command_has_a_hint() {
+    let (diary, _) = after(vec![asked("show pool", true)], no_reload());
+    let expected =
+        "answer E(ERROR 08P01 invalid command 'show pool', use SHOW HELP; HINT Perhaps you meant SHOW POOLS.) Z";
+    assert!(diary[1].starts_with(expected), "{diary:?}");
+}
+
+#[test]
+fn waits_by_a_tag_that_is_not_counted_say_so() {
+    let answer = |text: &str, admin| after(vec![asked(text, admin)], no_reload()).0.pop().expect("an answer");
+    let kept = "N(the tag \"correlation_id\" is not counted: observe_tags names action, controller)";
+    let of_table = answer("show waits by tag correlation_id", true);
+    assert!(of_table.starts_with(&format!("answer {kept} T ")), "{of_table}");
+    let counted = answer("show waits by tag action", true);
+    assert!(counted.starts_with("answer T "), "{counted}");
+    let hidden = answer("show waits by tag action", false);
+    assert!(hidden.starts_with("answer N(only users in admin_users see statements, tags and blockers) T "), "{hidden}");
 }
 
 #[test]
@@ -316,7 +347,7 @@ fn set_changes_one_setting_and_a_refused_one_changes_nothing() {
             "Log: SET default_pool_size command issued",
             "Error: not a number",
             "Error: SET failed",
-            "answer E(ERROR 08P01 SET failed) Z to client:0.0.0 close=false",
+            "answer E(ERROR 08P01 SET failed DETAIL not a number) Z to client:0.0.0 close=false",
         ]
     );
     let (diary, _) = after(vec![asked("set auth_ldap_options = 'ldapbindpasswd=x'", true)], Ok(found));

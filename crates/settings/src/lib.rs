@@ -5,6 +5,7 @@
 //!                                ├─▶ Global            typed values, a struct for each heading of the manual
 //!                                ├─▶ DatabaseSettings, UserSettings      what an entry may say instead
 //!                                └─▶ Effective         what holds for one database and user
+//!   suggest: the name that a misspelt one may mean
 //!   value: a user's text to a value, and back          types, networks: the types of fields
 //! ```
 //!
@@ -15,6 +16,7 @@ mod declare;
 mod http_url;
 mod networks;
 mod server_name;
+mod suggest;
 pub mod table;
 mod types;
 pub mod value;
@@ -23,6 +25,7 @@ pub use declare::{Effect, Origin};
 pub use http_url::{HttpHeaders, HttpUrl, Share};
 pub use networks::Networks;
 pub use server_name::{NamePart, ServerName};
+pub use suggest::nearest;
 pub use table::{
     AUTH_QUERY, ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings,
     LogSettings, LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use activity::{Branch, Moment, Prepared, is_prepared, pid_shown, tree};
 
-use super::show_activity::{application_name, names, seconds, statement, tags};
+use super::show_activity::{address, application_name, names, seconds, statement, tags};
 use crate::show_input::ShowInput;
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};
 
@@ -43,6 +43,8 @@ const COLUMNS: &[Column] = &[
     text("note"),
     // The gid of a prepared transaction, which has no process.
     text("gid"),
+    // The client's address, at the pooler or else at PostgreSQL.
+    text("client_addr"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
@@ -85,6 +87,7 @@ fn values(input: &ShowInput<'_>, moment: &Moment, branch: &Branch<'_>) -> Vec<Va
         row.and_then(|row| statement(input, row)),
         prepared.map_or_else(|| note(branch), note_of_prepared),
         prepared.map(|prepared| prepared.gid.clone()),
+        row.and_then(|row| address(input, row)),
     ]
 }
 

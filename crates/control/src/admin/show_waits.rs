@@ -37,8 +37,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 
 pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During) -> Table {
     let mut table = Table::new(COLUMNS);
-    let is_private = matches!(by, Dimension::Statement | Dimension::Tag(_) | Dimension::Blocker);
-    if is_private && !input.shows_statements {
+    if is_private(by) && !input.shows_statements {
         return table;
     }
     let span = span(&input.now, during);
@@ -64,6 +63,22 @@ pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During) -> Tabl
         ]);
     }
     table
+}
+
+fn is_private(by: &Dimension) -> bool {
+    matches!(by, Dimension::Statement | Dimension::Tag(_) | Dimension::Blocker)
+}
+
+/// Why there are no rows, where that does not depend on what was waited for.
+pub(super) fn why_empty(input: &ShowInput<'_>, by: &Dimension) -> Option<String> {
+    if is_private(by) && !input.shows_statements {
+        return Some("only users in admin_users see statements, tags and blockers".to_owned());
+    }
+    let Dimension::Tag(tag) = by else { return None };
+    let kept = &input.settings.global.observing.observe_tags;
+    let is_kept = kept.iter().any(|other| **other == **tag);
+    let names = if kept.is_empty() { "none".to_owned() } else { kept.join(", ") };
+    (!is_kept).then(|| format!("the tag \"{tag}\" is not counted: observe_tags names {names}"))
 }
 
 pub(super) fn span(now: &Zoned, during: &During) -> Span {

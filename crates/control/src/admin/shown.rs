@@ -128,6 +128,11 @@ impl Shown {
         is_too_long.then_some(words)
     }
 
+    /// Why SHOW WAITS has no rows, where that is not because nothing was waited for.
+    pub(crate) fn why_empty(&self, input: &ShowInput<'_>) -> Option<String> {
+        (self.show == Show::Waits).then(|| show_waits::why_empty(input, &self.by))?
+    }
+
     /// The table; `None` for SHOW HELP.
     pub(crate) fn table(&self, input: &ShowInput<'_>) -> Option<Table> {
         match self.show {

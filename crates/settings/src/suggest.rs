@@ -7,7 +7,7 @@ const NAME_LEN_MAX: usize = 64;
 
 /// The known name that differs least from `name`, if it differs little enough.
 #[must_use]
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     if name.is_empty() || name.len() > NAME_LEN_MAX {
         return None;
     }
