@@ -17,6 +17,8 @@ pub struct Config {
     pub rows: Vec<ConfigRow>,
     /// What the user should know, though the file can be used.
     pub warnings: Vec<Problem>,
+    /// The name of the first entry of `[databases]` in the file, `*` too.
+    pub first_database: Option<String>,
     pub(crate) values: Values,
 }
 
@@ -63,5 +65,5 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
         default: setting.default,
         changeable: setting.reloadable,
     });
-    Config { rows: rows.collect(), pooling, warnings, values }
+    Config { rows: rows.collect(), pooling, warnings, first_database: None, values }
 }

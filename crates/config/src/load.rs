@@ -126,7 +126,8 @@ impl Config {
         }
         let classes = Classes::clone(&self.pooling.classes);
         pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
-        Ok(assemble(draft.values, pooling, problems))
+        let first_database = self.first_database.clone();
+        Ok(Config { first_database, ..assemble(draft.values, pooling, problems) })
     }
 }
 
@@ -346,7 +347,9 @@ fn compile(mut draft: Draft, cores: u16, read: &Read, old: Option<&Settings>) ->
         let order = |problem: &Problem| (problem.file != main_file, problem.file.clone(), problem.line);
         order(a).cmp(&order(b))
     });
-    (assemble(draft.values, settings, Vec::new()), draft.problems)
+    let place = |entry: &&Entry| (entry.place.file != main_file, entry.place.line);
+    let first_database = draft.databases.values().min_by_key(place).map(|entry| entry.name.clone());
+    (Config { first_database, ..assemble(draft.values, settings, Vec::new()) }, draft.problems)
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.

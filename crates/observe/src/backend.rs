@@ -24,6 +24,23 @@ pub struct Backend {
     pub query: Option<String>,
 }
 
+impl Backend {
+    /// Whether it is an autovacuum worker that prevents wraparound: it gives way to nobody, and one that is ended begins again.
+    //= pg18 routine-vacuuming#AUTOVACUUM
+    #[must_use]
+    pub fn prevents_wraparound(&self) -> bool {
+        let is_autovacuum = self.kind.as_deref() == Some("autovacuum worker");
+        is_autovacuum && self.query.as_deref().is_some_and(|text| text.ends_with("(to prevent wraparound)"))
+    }
+}
+
+/// Whether `pg_terminate_backend` ends a process of this `backend_type`: PostgreSQL's own processes, such as a standby's `startup`, it does not.
+//= pg18 functions-admin#FUNCTIONS-ADMIN-SIGNAL
+#[must_use]
+pub fn can_be_terminated(kind: &str) -> bool {
+    matches!(kind, "client backend" | "walsender") || kind.contains("worker")
+}
+
 /// For how long.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ages {

@@ -264,11 +264,10 @@ fn who(moment: &Moment, row: &Row) -> LinkOwner {
         Some("client backend") => {
             LinkOwner::Direct { pid, user: backend.and_then(|backend| backend.user.clone()).unwrap_or_default() }
         }
-        Some("autovacuum worker") => {
-            //= pg18 routine-vacuuming#AUTOVACUUM
-            let prevents_wraparound = row.statement().is_some_and(|text| text.ends_with("(to prevent wraparound)"));
-            LinkOwner::Autovacuum { pid, prevents_wraparound }
-        }
+        Some("autovacuum worker") => LinkOwner::Autovacuum {
+            pid,
+            prevents_wraparound: backend.is_some_and(|backend| backend.prevents_wraparound()),
+        },
         Some("walsender") => LinkOwner::WalSender { pid },
         Some(kind) => LinkOwner::Process { pid, kind: kind.to_owned() },
         None => LinkOwner::Unseen { pid },

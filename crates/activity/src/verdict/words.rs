@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use observe::can_be_terminated;
 use units::PoolKey;
 use units::names::shown;
 
@@ -374,8 +375,7 @@ fn ending(link: &Link) -> Option<Ending> {
         LinkOwner::Prepared(None) => at_server("SELECT gid, owner, database FROM pg_prepared_xacts;".to_owned()),
         // It begins again, and has to come to its end one day.
         LinkOwner::Autovacuum { prevents_wraparound: true, .. } => None,
-        // PostgreSQL ends backends and workers only. //= pg18 functions-admin#FUNCTIONS-ADMIN-SIGNAL
-        LinkOwner::Process { kind, .. } if !kind.contains("worker") => None,
+        LinkOwner::Process { kind, .. } if !can_be_terminated(kind) => None,
         LinkOwner::Direct { pid, .. }
         | LinkOwner::Autovacuum { pid, .. }
         | LinkOwner::Abandoned { pid }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use observe::{Backend, Blocking, Prepared, is_prepared};
+use observe::{Backend, Blocking, Prepared, can_be_terminated, is_prepared};
 
 use super::{first, named, statement};
 use crate::facts::Facts;
@@ -56,7 +56,15 @@ fn ending(postgres: &Postgres, pid: i32) -> String {
             "SELECT gid, owner, database, prepared FROM pg_prepared_xacts; -- then ROLLBACK PREPARED with the gid"
                 .to_owned()
         }
-        None => format!("SELECT pg_terminate_backend({pid}); -- ends its transaction"),
+        None => match postgres.backends.iter().find(|backend| backend.pid == pid) {
+            Some(backend) if backend.prevents_wraparound() => {
+                "-- autovacuum against wraparound has to come to its end, and begins again if it is ended".to_owned()
+            }
+            Some(Backend { kind: Some(kind), .. }) if !can_be_terminated(kind) => {
+                format!("-- {} is a process of PostgreSQL's own, which pg_terminate_backend does not end", plain(kind))
+            }
+            _ => format!("SELECT pg_terminate_backend({pid}); -- ends its transaction"),
+        },
     }
 }
 
@@ -125,6 +133,34 @@ mod tests {
         let found = find(&facts).expect("three wait");
         assert_eq!(found.evidence, ["pid 300 (app in shop, web), idle in transaction, is before 3 on orders"]);
         assert!(found.mend[0].starts_with("SELECT pg_terminate_backend(300);"));
+    }
+
+    #[test]
+    fn what_cannot_be_ended_has_no_statement_that_ends_it() {
+        let of = |kind: &str, query: &str| {
+            let mut facts = crate::rules::example::healthy();
+            let own =
+                Backend { kind: Some(kind.to_owned()), query: Some(query.to_owned()), ..aged(300, State::Active, 5) };
+            postgres(&mut facts).backends.push(own);
+            postgres(&mut facts).blocking = locks(1, 2000);
+            find(&facts).expect("one waits").mend.remove(0)
+        };
+        for (kind, query, expected) in [
+            ("startup", "", "-- startup is a process of PostgreSQL's own, which pg_terminate_backend does not end"),
+            (
+                "autovacuum worker",
+                "autovacuum: VACUUM orders",
+                "SELECT pg_terminate_backend(300); -- ends its transaction",
+            ),
+            (
+                "autovacuum worker",
+                "autovacuum: VACUUM orders (to prevent wraparound)",
+                "-- autovacuum against wraparound has to come to its end, and begins again if it is ended",
+            ),
+            ("logical replication worker", "", "SELECT pg_terminate_backend(300); -- ends its transaction"),
+        ] {
+            assert_eq!(of(kind, query), expected, "{kind}");
+        }
     }
 
     #[test]

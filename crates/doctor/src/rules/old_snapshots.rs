@@ -63,7 +63,10 @@ fn backends(facts: &Facts, postgres: &Postgres) -> Vec<Holder> {
                 number(age.into()),
                 statement(backend)
             ),
-            mend: format!("SELECT pg_terminate_backend({});", backend.pid),
+            mend: match postgres.blocking.waiter(backend.pid) {
+                Some(_) => format!("-- pid {} waits for a lock itself: see lock-waits", backend.pid),
+                None => format!("SELECT pg_terminate_backend({});", backend.pid),
+            },
             age: age.into(),
         }
     };
@@ -116,9 +119,22 @@ fn others(facts: &Facts, postgres: &Postgres) -> Vec<Holder> {
 mod tests {
     use std::time::Duration;
 
+    use observe::{Blocking, Lock, LockMode, Object};
+
     use super::*;
     use crate::postgres::{PreparedTransaction, Slot, Standby};
     use crate::rules::example::{aged, check, postgres};
+
+    fn behind_another(pid: i32) -> Blocking {
+        let lock = |pid: i32, waiting: Option<Duration>| Lock {
+            pid,
+            leader_pid: None,
+            object: Object { kind: "relation".into(), key: "1".into(), name: None },
+            mode: LockMode::AccessExclusive,
+            waiting,
+        };
+        Blocking::of(&[lock(pid + 1, None), lock(pid, Some(Duration::from_secs(9)))])
+    }
 
     #[test]
     fn all_four_kinds_of_holders_are_found() {
@@ -176,6 +192,11 @@ mod tests {
                 ("a standby that is behind", &standby(1_000_000), Some(Weight::Critical)),
             ],
         );
+        let mut facts = crate::rules::example::healthy();
+        backend(400, Some(5), client)(&mut facts);
+        assert_eq!(find(&facts).expect("found").mend, ["SELECT pg_terminate_backend(300);"]);
+        postgres(&mut facts).blocking = behind_another(300);
+        assert_eq!(find(&facts).expect("found").mend, ["-- pid 300 waits for a lock itself: see lock-waits"]);
         let mut facts = crate::rules::example::healthy();
         prepared(300)(&mut facts);
         assert!(find(&facts).expect("found").mend[0].starts_with("ROLLBACK PREPARED 'it''s';"));

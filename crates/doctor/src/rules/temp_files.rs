@@ -5,9 +5,9 @@ use crate::finding::{Finding, Weight};
 use crate::postgres::Statement;
 use crate::words::{bytes, number, shortened, span};
 
-/// Bytes a day; less does not matter.
-const WRITTEN: u64 = 1 << 20;
-const WRITTEN_MUCH: u64 = 1 << 30;
+/// Bytes a day: a disk writes that in some seconds, so less does not matter.
+const WRITTEN: u64 = 1 << 30;
+const WRITTEN_MUCH: u64 = 20 << 30;
 /// More is not for a session by itself.
 const WORK_MEM_MB_MAX: u64 = 256;
 
@@ -38,6 +38,8 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
         format!("{each} a call, {} in all: {}", span(statement.time), shortened(&statement.text))
     })));
     let each = own.temp_bytes / own.temp_files.max(1);
+    let builds_index = writers.first().is_some_and(|statement| is_maintenance(&statement.text));
+    let more = if builds_index { more_for_maintenance(each) } else { more_memory(each, work_mem) };
     Some(Finding {
         rule: "temp-files",
         // Without a time nobody knows whether it is much.
@@ -49,17 +51,41 @@ pub(super) fn find(facts: &Facts) -> Option<Finding> {
             .to_owned(),
         source: "PostgreSQL manual, Memory: work_mem",
         mend: vec![
-            more_memory(each, work_mem),
+            more,
             "ALTER SYSTEM SET log_temp_files = '10MB'; SELECT pg_reload_conf(); -- names the statements".to_owned(),
         ],
     })
+}
+
+/// Whether its sorts have `maintenance_work_mem`, and not `work_mem`.
+//= pg18 runtime-config-resource#GUC-MAINTENANCE-WORK-MEM
+fn is_maintenance(statement: &str) -> bool {
+    let mut words = statement.split_whitespace().map(str::to_ascii_lowercase);
+    let first = words.next().unwrap_or_default();
+    let second = words.next().unwrap_or_default();
+    match first.as_str() {
+        "create" => matches!(second.as_str(), "index" | "unique"),
+        "alter" => second == "table",
+        "reindex" | "cluster" | "vacuum" => true,
+        _ => false,
+    }
+}
+
+/// In bytes: what each file has.
+fn more_for_maintenance(each: u64) -> String {
+    let wanted = (each * 2).div_ceil(1 << 20).next_power_of_two().clamp(128, 8 * WORK_MEM_MB_MAX);
+    format!(
+        "SET maintenance_work_mem = '{wanted}MB'; -- in the session that builds indexes: work_mem does not count there"
+    )
 }
 
 /// In bytes: what each file has, and what a sort may have now.
 fn more_memory(each: u64, work_mem: u64) -> String {
     let wanted = (each * 2).max(work_mem * 2).div_ceil(1 << 20).next_power_of_two().min(WORK_MEM_MB_MAX);
     if wanted << 20 > work_mem {
-        format!("ALTER ROLE … SET work_mem = '{wanted}MB'; -- for whoever needs it, rather than for all")
+        format!(
+            "ALTER ROLE … SET work_mem = '{wanted}MB'; -- for the role of these statements; servers that are open keep theirs until RECONNECT"
+        )
     } else {
         "-- work_mem is large already: an index in the order that is asked for, or fewer rows to sort, helps more"
             .to_owned()
@@ -89,7 +115,23 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_and_a_gigabyte() {
+    fn an_index_is_built_with_other_memory() {
+        for (text, expected) in [
+            ("CREATE INDEX ON orders (id)", true),
+            ("create unique index concurrently i on t (a)", true),
+            ("ALTER TABLE orders ADD PRIMARY KEY (id)", true),
+            ("reindex table orders", true),
+            ("CREATE TABLE sums AS SELECT $1", false),
+            ("SELECT * FROM orders ORDER BY id", false),
+        ] {
+            assert_eq!(is_maintenance(text), expected, "{text}");
+        }
+        assert!(more_for_maintenance(40 << 20).contains("'128MB'"));
+        assert!(more_for_maintenance(4 << 30).contains("'2048MB'"));
+    }
+
+    #[test]
+    fn a_gigabyte_a_day_and_twenty() {
         let days = |days: u64| Some(Duration::from_secs(days * 86_400));
         let counted = |bytes: u64, counted_for: Option<Duration>, counted_at_most: Option<Duration>| {
             move |facts: &mut Facts| {
@@ -111,7 +153,7 @@ mod tests {
                 ("much", &written(WRITTEN_MUCH), Some(Weight::Warning)),
                 ("of another database", &elsewhere, None),
                 ("little a day, for long", &counted(1000 * WRITTEN - 1, days(1000), None), None),
-                ("much in all, little a day", &counted(WRITTEN_MUCH, days(300), None), Some(Weight::Notice)),
+                ("much in all, some a day", &counted(300 * WRITTEN, days(300), None), Some(Weight::Notice)),
                 ("much a day", &counted(300 * WRITTEN_MUCH, days(300), None), Some(Weight::Warning)),
                 ("the server's time counts", &counted(300 * WRITTEN_MUCH - 1, None, days(300)), Some(Weight::Notice)),
                 ("nobody knows for how long", &counted(WRITTEN_MUCH, None, None), Some(Weight::Notice)),

@@ -190,7 +190,9 @@ fn tables(stage: &Stage) {
          insert into items select n, n from generate_series(1, 10000) n",
         "create table scanned (id int); insert into scanned select generate_series(1, 10000)",
         "do $$ begin for n in 1..100 loop perform count(*) from scanned; end loop; end $$",
-        "set work_mem = '64kB'; select count(*) from (select id from orders order by md5(note || id) offset 0) as sorted",
+        // 1.1 GB.
+        "set work_mem = '64kB'; \
+         with wide as materialized (select repeat('x', 8000) from generate_series(1, 140000)) select count(*) from wide",
     ] {
         make(stage, sql);
     }

@@ -122,11 +122,30 @@ fn consoles(config: &Config) -> Vec<Target> {
     socket.chain(by_password).take(TRIES_MAX).collect()
 }
 
+/// The database that is looked at behind the entry `*`, which names none: each server has it.
+const FALLBACK_DATABASE: &str = "postgres";
+
+/// The entries of `[databases]`, the file's first one first, and `*` last unless it is the first.
+fn databases(config: &Config) -> Vec<(String, &Database)> {
+    let named = config
+        .pooling
+        .databases
+        .iter()
+        .map(|(key, database)| (key.as_str(), database.name_at_server().to_owned(), &**database));
+    let any =
+        config.pooling.fallback.as_ref().map(|database| {
+            ("*", database.dbname.clone().unwrap_or_else(|| FALLBACK_DATABASE.to_owned()), &**database)
+        });
+    let mut all: Vec<_> = named.chain(any).collect();
+    all.sort_by_key(|(key, ..)| config.first_database.as_deref() != Some(key));
+    all.into_iter().map(|(_, name, database)| (name, database)).collect()
+}
+
 /// As the observer's user, else the forced one, else any whose password is in the file.
 fn servers(config: &Config) -> Result<Vec<Target>, String> {
     let encryption = Encryption::of(&config.pooling.global.tls)?;
     let mut servers = Vec::new();
-    for database in config.pooling.databases.values() {
+    for (name, database) in databases(config) {
         let of = |user: &String| config.pooling.secrets.get(user).and_then(plain).map(str::to_owned);
         let own = database.password.as_ref().and_then(plain).map(str::to_owned);
         let observer = config.pooling.global.observing.observe_user.as_ref();
@@ -136,15 +155,34 @@ fn servers(config: &Config) -> Result<Vec<Target>, String> {
             None => config.pooling.secrets.keys().filter_map(|user| Some((user.clone(), Some(of(user)?)))).collect(),
         };
         for (user, password) in observer.into_iter().chain(users) {
-            let name = database.name_at_server().to_owned();
-            servers.extend(
-                database
-                    .hosts
-                    .first()
-                    .map(|address| programs::url::at(address, user, password, name, encryption.clone())),
-            );
+            let at = |address| programs::url::at(address, user, password, name.clone(), encryption.clone());
+            servers.extend(database.hosts.first().map(at));
         }
     }
     servers.truncate(TRIES_MAX);
     Ok(servers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The databases that are tried at PostgreSQL, in their order.
+    fn tried(databases: &str) -> Vec<(String, String)> {
+        let text = format!("[databases]\n{databases}\n[pgbouncer]\nauth_type = any\n");
+        let config = config::load_with("weir.ini", 1, settings::built(), &|_| Ok(text.clone().into_bytes()));
+        let config = config.expect("a sound file");
+        let servers = servers(&config).expect("no files of TLS");
+        servers.into_iter().map(|target| (target.host, target.database)).collect()
+    }
+
+    #[test]
+    fn the_first_database_of_the_file_is_tried_first_and_a_star_is_tried_too() {
+        let of = |host: &str, database: &str| (host.to_owned(), database.to_owned());
+        let both = "shop = host=10.0.0.2 user=u\nauth = host=10.0.0.1 user=u dbname=users";
+        assert_eq!(tried(both), [of("10.0.0.2", "shop"), of("10.0.0.1", "users")]);
+        assert_eq!(tried("* = host=10.0.0.3 user=u"), [of("10.0.0.3", "postgres")]);
+        let star = "* = host=10.0.0.3 user=u\nauth = host=10.0.0.1 user=u";
+        assert_eq!(tried(star), [of("10.0.0.3", "postgres"), of("10.0.0.1", "auth")]);
+    }
 }
