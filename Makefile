@@ -11,7 +11,7 @@ CARGO := cargo
 help:
 	@echo 'every day'
 	@echo '  make run       build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
-	@echo '                 (make run ARGS="--port 7000 --data DIR" keeps the data)'
+	@echo '                 (then $(TARGET)/release/pgweir top in another terminal; make run ARGS="--listen 7000 --data DIR" keeps the data)'
 	@echo '  make check     format, clippy, house rules, all tests that need no PostgreSQL, 300 simulated worlds: four minutes'
 	@echo '  make build     only the programs, $(TARGET)/release/pgweir and pgweir-bench'
 	@echo

@@ -185,12 +185,16 @@ _pgweir() {
             return 0
             ;;
         pgweir__subcmd__dev)
-            opts="-q -v -h --port --data --pool-size --quiet --verbose --help"
+            opts="-q -v -h --listen --port --data --pool-size --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

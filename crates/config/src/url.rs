@@ -327,7 +327,10 @@ fn is_loopback(addr: &str) -> bool {
 }
 
 /// `host:port` in its forms, or either alone; the defaults are 127.0.0.1 and 6432.
-fn listen(text: &str) -> Result<(String, u16), Problem> {
+///
+/// # Errors
+/// It is none of them.
+pub fn listen(text: &str) -> Result<(String, u16), Problem> {
     let default_port = 6432;
     let refused = || {
         let expected = "a port from 1 to 65535, an address, or both, such as 6432, 10.0.0.5, *:6432 or [::1]:6432";

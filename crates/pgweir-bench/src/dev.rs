@@ -6,11 +6,13 @@
 //!        └──────────► child: pgweir FILE.ini            the program beside this one, with a file as a user has it
 //! ```
 //!
-//! Prints two lines on stdout, `pooled` and `direct`, and nothing else. Ctrl-C ends both; what was temporary is removed,
-//! even if this process is killed.
+//! Prints on stdout the commands that lead to them, and nothing else, and is found by `pgweir top`. Ctrl-C ends both; what was temporary
+//! is removed, even if this process is killed. Promises that no variable of the environment changes what pgweir serves.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,8 +20,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use config::url::SERVERS_MAX;
-use demo::{Account, Cluster, Options, find_or_install};
-use programs::{Dev, announce};
+use demo::{Account, Cluster, Options, find_or_install, free_port};
+use programs::addresses::{Addresses, as_typed, psql, reachable};
+use programs::running::{self, Record};
+use programs::{Dev, Listen, announce};
 use rustix::process::{Pid, Signal, kill_process};
 use settings::PoolSize;
 use signal_hook::consts::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -27,16 +31,17 @@ use signal_hook::iterator::Signals;
 
 /// Where PgBouncer listens unless told otherwise.
 const PORT: u16 = 6432;
+/// The page's, unless it is taken.
+const PAGE_PORT: u16 = 9127;
 
 /// How long the child may take to release its servers before it is told to end at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Starts both, prints the two lines, waits for a signal, ends both.
+/// Starts both, prints how to reach them, waits for a signal, ends both.
 ///
 /// # Errors
 /// What does not start, or has ended by itself.
 pub(crate) fn dev(pgweir: &Path, wanted: Dev) -> Result<(), String> {
-    let port = wanted.port.unwrap_or(PORT);
     // From now on signals are ours to act on, even those that come while PostgreSQL starts.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGCHLD]).map_err(|why| format!("no signals: {why}"))?;
@@ -44,7 +49,8 @@ pub(crate) fn dev(pgweir: &Path, wanted: Dev) -> Result<(), String> {
     let binaries = find_or_install(&crate::cache(), say).map_err(|why| why.to_string())?;
     let options = Options { data: wanted.data.clone(), ..Options::default() };
     let cluster = Cluster::start(&binaries, options).map_err(|why| why.to_string())?;
-    let file = write_files(&cluster, port, &wanted).map_err(|why| format!("cannot write pgweir.ini: {why}"))?;
+    let places = Places::of(&cluster, &wanted);
+    let file = write_files(&cluster, &places, &wanted).map_err(|why| format!("cannot write pgweir.ini: {why}"))?;
     let mut child =
         start(pgweir, &file, cluster.account(), &wanted).map_err(|why| format!("cannot start pgweir: {why}"))?;
     if !announce::wait(&mut child) {
@@ -52,27 +58,83 @@ pub(crate) fn dev(pgweir: &Path, wanted: Dev) -> Result<(), String> {
         end(&mut child);
         return Err("pgweir did not start".to_owned());
     }
-    let (user, password) = (cluster.user(), cluster.password());
-    println!("pooled  postgres://{user}:{password}@{}:{port}/postgres", cluster.host());
-    println!("direct  {}", cluster.url("postgres"));
+    let found = running::bind();
+    let is_found = found.is_some();
+    let _file = found.map(|(file, socket)| {
+        let record = places.record(&cluster);
+        socket.answer(move || record.clone());
+        file
+    });
+    let psql = psql(binaries.program("psql").as_deref());
+    print!("{}", places.addresses(&cluster, &psql, pgweir, is_found));
+    println!("direct   {psql} '{}'", cluster.url("postgres"));
     let ended = wait(&mut signals, &mut child);
     end(&mut child);
     let stopped = cluster.stop().map_err(|why| why.to_string());
     ended.and(stopped)
 }
 
+/// Where the child listens.
+struct Places {
+    pooler: Listen,
+    /// Of the page, on the loopback.
+    page: u16,
+}
+
+impl Places {
+    fn of(cluster: &Cluster, wanted: &Dev) -> Places {
+        let here = |port| Listen { address: cluster.host().to_owned(), port };
+        let pooler = wanted.listen.clone().unwrap_or_else(|| here(wanted.port.unwrap_or(PORT)));
+        let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        let page = if PAGE_PORT != pooler.port && is_free(PAGE_PORT) { PAGE_PORT } else { free_port() };
+        Places { pooler, page }
+    }
+
+    fn record(&self, cluster: &Cluster) -> Record {
+        Record {
+            command: "dev".to_owned(),
+            started: running::now(),
+            host: reachable(&self.pooler.address),
+            port: self.pooler.port,
+            user: cluster.user().to_owned(),
+            password: Some(cluster.password().to_owned()),
+        }
+    }
+
+    /// `is_found`: pgweir top needs no URL.
+    fn addresses(&self, cluster: &Cluster, psql: &str, pgweir: &Path, is_found: bool) -> Addresses {
+        let (user, password) = (cluster.user().to_owned(), cluster.password().to_owned());
+        let page = format!("http://127.0.0.1:{}/ (user {user}, password {password})", self.page);
+        let mut addresses = Addresses {
+            psql: psql.to_owned(),
+            host: reachable(&self.pooler.address),
+            port: self.pooler.port,
+            user,
+            password: Some(password),
+            database: "postgres".to_owned(),
+            page,
+            top: format!("{} top", as_typed(pgweir)),
+        };
+        if !is_found {
+            addresses.top = format!("{} '{}'", addresses.top, addresses.url("postgres"));
+        }
+        addresses
+    }
+}
+
 /// Writes the files that the child serves from, beside PostgreSQL's socket, where they go when it goes.
-fn write_files(cluster: &Cluster, port: u16, wanted: &Dev) -> io::Result<PathBuf> {
+fn write_files(cluster: &Cluster, places: &Places, wanted: &Dev) -> io::Result<PathBuf> {
     let dir = cluster.socket_dir();
     let users = dir.join("userlist.txt");
     write_private(&users, &format!("\"{}\" \"{}\"\n", cluster.user(), cluster.password()), cluster.account())?;
     let file = dir.join("pgweir.ini");
-    let text = ini(cluster, port, wanted.verbose > 0) + &sizes(wanted.size.pool_size.unwrap_or(PoolSize::Auto));
+    let text = ini(cluster, places, wanted.verbose > 0) + &sizes(wanted.size.pool_size.unwrap_or(PoolSize::Auto));
     write_private(&file, &text, cluster.account())?;
     Ok(file)
 }
 
-fn ini(cluster: &Cluster, port: u16, verbose: bool) -> String {
+fn ini(cluster: &Cluster, places: &Places, verbose: bool) -> String {
+    let Places { pooler: Listen { address, port }, page } = places;
     let (dir, server_port, user) = (cluster.socket_dir().display(), cluster.port(), cluster.user());
     let chatty = u8::from(verbose);
     format!(
@@ -81,8 +143,10 @@ fn ini(cluster: &Cluster, port: u16, verbose: bool) -> String {
 * = host={dir} port={server_port}
 
 [pgbouncer]
-listen_addr = {host}
+listen_addr = {address}
 listen_port = {port}
+http_listen = 127.0.0.1:{page}
+http_page = 1
 unix_socket_dir = {dir}
 auth_type = scram-sha-256
 auth_file = {dir}/userlist.txt
@@ -94,8 +158,7 @@ observe_when = always
 log_connections = {chatty}
 log_disconnections = {chatty}
 log_stats = {chatty}
-",
-        host = cluster.host(),
+"
     )
 }
 
@@ -131,10 +194,18 @@ fn start(pgweir: &Path, file: &Path, account: Option<&Account>, wanted: &Dev) ->
         command.arg("--quiet");
     }
     command.args((0..wanted.verbose).map(|_| "--verbose"));
+    std::env::vars_os().filter(|(name, _)| is_for_another(name)).for_each(|(name, _)| _ = command.env_remove(name));
     // A process group of its own: a terminal's Ctrl-C comes to us alone.
     command.arg(file).env(announce::ENDS_WITH_PARENT, "1").stdin(Stdio::null()).process_group(0);
     announce::ask(&mut command);
     command.spawn()
+}
+
+/// Whether a variable is meant for a pgweir that serves something else: for `pgweir run`, for one in the background, or for a service.
+fn is_for_another(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let starts = ["PGWEIR_", "PG", "DATABASE_URL", "LISTEN_", "WATCHDOG_", "NOTIFY_SOCKET"];
+    starts.iter().any(|start| name.starts_with(start))
 }
 
 /// Until a signal says that it is enough, or the child ends by itself.

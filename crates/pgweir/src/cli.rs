@@ -158,6 +158,8 @@ PGPORT, PGUSER, PGPASSWORD and PGDATABASE. If it does not either, the file /etc/
 PGWEIR_<SETTING> sets any setting of [pgbouncer], such as PGWEIR_POOL_MODE=session; what the command line says counts
 more. Each of these variables may be given by a file that has its value: PGPASSWORD_FILE=/run/secrets/password.
 
+Once it serves, it prints how to reach it, its console and its page; \"pgweir top\" of the same user finds it.
+
 Examples:
   pgweir run 'postgres://app@db.example/shop'
   PGPASSWORD=secret pgweir run 'postgres://app@db.example/shop' --listen 27450 --pool-size 20
@@ -282,10 +284,11 @@ Examples:
     /// Show what goes on in a running pgweir: who waits, for what, behind whom
     #[command(after_help = "\
 It asks the console, from any machine that reaches it, as a user of admin_users or stats_users; only the first see statements and may
-end queries. Without a URL it looks where \"pgweir run\" serves with the same environment, else at the socket of a package, else at
-127.0.0.1:6432. The key ? shows all keys. Where stdout is no terminal, it is as with --once.
+end queries. Without a URL it looks at what \"pgweir dev\" or \"pgweir run\" serves on this machine for the same user (of several the
+newest), else where \"pgweir run\" would serve with the same environment, else at the socket of a package, else at 127.0.0.1:6432. The key ? shows all keys. Where stdout is no terminal, it is as with --once.
 
 Examples:
+  pgweir top
   pgweir top 'postgres://dba@pooler.example:6432/pgbouncer'
   pgweir top --view locks
   pgweir top --once --view waits --table statement --span 15min

@@ -39,6 +39,7 @@ mod passed;
 mod place;
 mod plane;
 mod profile;
+mod reachable;
 mod report;
 mod run;
 mod serve;

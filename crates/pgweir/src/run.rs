@@ -1,6 +1,6 @@
 //! `pgweir run`: serves what URLs say, or else the environment, or else one file.
 //!
-//! Promises that RELOAD reads URLs, variables' files and what settings name again, as it reads a file. Does not change a file's settings by
+//! Prints how to reach it once it serves. Promises that RELOAD reads URLs, variables' files and what settings name again, as it reads a file. Does not change a file's settings by
 //! variables: it is served as it is.
 
 use std::path::Path;
@@ -11,13 +11,13 @@ use ask::Target;
 use auth::Secret;
 use config::{Config, Problem, Upstream};
 use engine::Handle;
-use programs::url;
+use programs::{running, url};
 
 use crate::cli::Flags;
 use crate::environment::{self, Environment};
 use crate::files::Files;
 use crate::serve::{Read, serve, serve_file};
-use crate::{complain, identity, passed, settings, upstream};
+use crate::{complain, identity, passed, reachable, settings, upstream};
 
 /// What is served if neither the command line nor the environment says what.
 const FILE: &str = "/etc/pgweir/pgweir.ini";
@@ -55,7 +55,13 @@ pub(crate) fn run(urls: Vec<String>, listen: Option<String>, pool_size: Option<P
                     config.map(settings::with_descriptors).ok_or_else(none)
                 })
             };
-            let begun = Box::new(move |config: &Config, handle: &Handle| upstream::look(config, targets, handle));
+            // As the user who has started it, whom root stops being.
+            let (_file, socket) = running::bind().unzip();
+            let is_quiet = flags.quiet;
+            let begun = Box::new(move |config: &Config, handle: &Handle| {
+                reachable::tell(config, handle, socket, is_quiet);
+                upstream::look(config, targets, handle);
+            });
             serve(Read { config, files, again: Box::new(again) }, flags, fallback_user, begun)
         }
         Err(problems) => {

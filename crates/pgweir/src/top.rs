@@ -21,6 +21,7 @@ use ::top::{Beginning, Heard, Palette, Screen, text_of};
 use ask::Target;
 
 use crate::cli::Watching;
+use address::Consoles;
 use console::Console;
 
 /// How often the console is asked, unless told otherwise: as often as PostgreSQL is.
@@ -43,7 +44,10 @@ pub(crate) fn top(watching: &Watching) -> ExitCode {
 }
 
 fn begin(watching: &Watching) -> Result<(Vec<Target>, Screen), String> {
-    let targets = address::targets(watching.url.as_deref())?;
+    let Consoles { targets, choice } = address::find(watching.url.as_deref())?;
+    if let Some(choice) = choice {
+        eprintln!("pgweir top: {choice}");
+    }
     let first = targets.first().expect("there is always one");
     let mut screen = Screen::new(&address::place(first), palette());
     let Watching { view, table, span, sort, filter, .. } = watching.clone();

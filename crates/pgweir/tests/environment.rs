@@ -50,7 +50,7 @@ impl Drop for Running {
 }
 
 fn served(arguments: &[&str], variables: &[(&str, &str)]) -> Running {
-    Running(program(arguments, variables).stderr(Stdio::piped()).spawn().expect("it was built"))
+    Running(program(arguments, variables).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it was built"))
 }
 
 /// What a program that ends at once says.
@@ -97,6 +97,39 @@ fn the_environment_says_what_is_served_and_health_whether_it_is() {
     assert!(said(&["health"], &[("PGWEIR_HTTP_LISTEN_FILE", listen.to_str().expect("a plain name"))]).0);
     fs::remove_file(listen).expect("it is ours");
     fs::remove_file(url).expect("it is ours");
+}
+
+#[test]
+fn what_serves_says_how_to_reach_it_and_top_finds_it() {
+    let folder = std::env::temp_dir().join(format!("pgweir-environment-{}-found", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary directory");
+    let port = free_port().to_string();
+    let found = ("XDG_RUNTIME_DIR", folder.to_str().expect("a plain name"));
+    let arguments = ["run", "postgres://app:secret@127.0.0.1:1/shop", "--listen", &port];
+    let mut command = program(&arguments, &[found, ("PATH", "/nowhere"), ("PGWEIR_UNIX_SOCKET_DIR", "")]);
+    let mut running = Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it was built"));
+    let lines = BufReader::new(running.0.stdout.as_mut().expect("it is a pipe")).lines();
+    let lines: Vec<String> = lines.take(4).map(|line| line.expect("text")).collect();
+    let expected = [
+        format!("psql     psql 'postgres://app@127.0.0.1:{port}/shop'"),
+        format!("console  psql 'postgres://app@127.0.0.1:{port}/pgbouncer'"),
+        "page     off; PGWEIR_HTTP_LISTEN=127.0.0.1:9127 PGWEIR_HTTP_PAGE=1 turns it on".to_owned(),
+    ];
+    assert_eq!(lines[..3], expected);
+    assert!(lines[3].starts_with("top      ") && lines[3].ends_with("/pgweir top"), "{}", lines[3]);
+
+    let top = |variables: &[(&str, &str)]| {
+        let output = program(&["top", "--once"], variables).output().expect("it was built");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    // Its password is not in the environment: the process that serves has it.
+    let shown = top(&[found, ("DATABASE_URL", "postgres://other@127.0.0.1:1/other")]);
+    assert!(shown.starts_with(&format!("pgweir top app@127.0.0.1:{port}\n")), "{shown}");
+    // A place that is named counts more.
+    let elsewhere = top(&[found, ("PGWEIR_LISTEN_PORT", "1"), ("PGUSER", "app")]);
+    assert!(elsewhere.contains("cannot connect to 127.0.0.1:1"), "{elsewhere}");
+    drop(running);
+    fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 #[test]

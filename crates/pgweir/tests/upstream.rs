@@ -28,6 +28,7 @@ impl Running {
         let mut child = Command::new(PGWEIR)
             .args(["run", &format!("postgres://app@127.0.0.1:{upstream}/shop"), "--listen", &port.to_string()])
             .stdin(Stdio::null())
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it was built");

@@ -1,22 +1,27 @@
 //! The command lines of `dev` and `bench`: what pgweir lists, checks and hands on, and pgweir-bench carries out.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand};
 use settings::PoolSize;
+
+use crate::addresses::bracketed;
 
 /// What pgweir-bench can be asked for.
 #[derive(Subcommand, Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Serve a PostgreSQL of its own, for trying things
     #[command(after_help = "\
-It prints two lines, one with the address of the pooler and one with that of PostgreSQL, and serves until Ctrl-C. PostgreSQL is
-fetched if this machine has none.
+It prints how to reach the pooler, its console, its page, pgweir top and PostgreSQL, and serves until Ctrl-C. The page is at
+127.0.0.1:9127, or at a free port if that is taken; it has no TLS, and stays on this machine. PostgreSQL is the one in PGWEIR_PG_BIN
+or on PATH; it is fetched into XDG_CACHE_HOME if this machine has none. No other variable counts: neither PGWEIR_<SETTING> nor
+libpq's.
 
 Examples:
   pgweir dev
-  pgweir dev --port 7000 --data ./data --pool-size 20")]
+  pgweir dev --listen '*:7000' --data ./data --pool-size 20")]
     Dev(Dev),
     /// Rerun the published tests of pooling, on yours or on a PostgreSQL of its own
     #[command(after_help = "\
@@ -32,8 +37,12 @@ Examples:
 /// The options of `dev`.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dev {
-    /// Where pgweir listens; 6432 unless said otherwise
-    #[arg(long, value_name = "PORT", value_parser = port)]
+    /// Where pgweir listens: a port, an address, or both, as in 7000,
+    /// 10.0.0.5, *:6432 or [::1]:6432; 127.0.0.1:6432 unless said otherwise
+    #[arg(long, value_name = "ADDR", value_parser = listen, verbatim_doc_comment)]
+    pub listen: Option<Listen>,
+    /// The same as --listen with a port alone
+    #[arg(long, value_name = "PORT", value_parser = port, conflicts_with = "listen")]
     pub port: Option<u16>,
     /// Where PostgreSQL's data stay; without it they go with the run
     #[arg(long, value_name = "DIR")]
@@ -46,6 +55,20 @@ pub struct Dev {
     /// Increase verbosity; may be repeated
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// One address; `*` is all of them.
+    pub address: String,
+    pub port: u16,
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", bracketed(&self.address), self.port)
+    }
 }
 
 /// What `bench` is about.
@@ -113,7 +136,8 @@ impl Errand {
     pub fn words(&self) -> Vec<OsString> {
         let mut words = Words(vec![self.name().into()]);
         match self {
-            Errand::Dev(Dev { port, data, size, quiet, verbose }) => {
+            Errand::Dev(Dev { listen, port, data, size, quiet, verbose }) => {
+                words.option("--listen", listen.as_ref().map(Listen::to_string));
                 words.option("--port", port.map(|port| port.to_string()));
                 words.option("--data", data.as_ref());
                 words.option("--pool-size", size.pool_size.map(|size| size.to_string()));
@@ -151,6 +175,15 @@ impl Words {
     fn flag(&mut self, name: &str, times: u8) {
         self.0.extend((0..times).map(|_| OsString::from(name)));
     }
+}
+
+/// An address, a port, or both.
+///
+/// # Errors
+/// It is none of them.
+fn listen(text: &str) -> Result<Listen, String> {
+    let (address, port) = config::url::listen(text).map_err(|problem| format!("{} is needed", problem.expected))?;
+    Ok(Listen { address, port })
 }
 
 /// A port's number.
@@ -202,6 +235,8 @@ mod tests {
             "dev",
             "dev --port 7000 --data -d --pool-size 20 -q -vv",
             "dev --pool-size auto",
+            "dev --listen *:7000",
+            "dev --listen [::1]:7000",
             "bench",
             "bench postgres://h/d --only cern --only linux-6 --rounds 2 --scale 3 --quick --out o --no-fsync",
         ];

@@ -185,6 +185,12 @@ fn a_table_of_mistakes() {
         ("auth-setup", "auth-setup needs a URL, as in auth-setup 'postgres://user@host/db'"),
         ("observe-setup", "observe-setup needs a URL, as in observe-setup 'postgres://user@host/db'"),
         ("dev x", "one argument too many: x"),
+        (
+            "dev --listen db:x",
+            "invalid value 'db:x' for '--listen <ADDR>': a port from 1 to 65535, an address, or both, such as 6432, 10.0.0.5, *:6432 or \
+             [::1]:6432 is needed",
+        ),
+        ("dev --listen 7000 --port 7000", "the argument '--listen <ADDR>' cannot be used with '--port <PORT>'"),
         ("dev --port 70000", "invalid value '70000' for '--port <PORT>': a port is a number up to 65535"),
         (
             "dev --pool-size 0",
@@ -213,7 +219,7 @@ fn a_table_of_mistakes() {
         ("bench --scale 0", "invalid value '0' for '--scale <N>': a number from 1 to 10000 is needed"),
         ("dev --quick", "--quick is for \"bench\" only"),
         ("bench a b", "one argument too many: b"),
-        ("dev --listen :1", "--listen is for \"run\" only"),
+        ("bench --listen :1", "--listen is for \"run\" and \"dev\" only"),
         ("bench --quik", "unrecognized option '--quik'; did you mean '--quick'?"),
         ("-d run postgres://h/d", "\"run\" has no option --daemon"),
         ("-q check a.ini", "\"check\" has no option --quiet"),

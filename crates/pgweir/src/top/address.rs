@@ -1,7 +1,9 @@
-//! Which console is looked at, and as whom: a URL, or what the environment of `pgweir run` says, or else the console of this machine's package.
+//! Which console is looked at, and as whom: a URL, or what this user has started by `dev` or `run`, or what the environment of `pgweir run`
+//! says, or else the console of this machine's package.
 //!
 //! ```text
 //!   URL                                    its host, port, user and password
+//!   dev, run                               of those that run, the newest; not if PGWEIR_LISTEN_ADDR or PGWEIR_LISTEN_PORT names a place
 //!   DATABASE_URL or PGHOST … (as `run`)    the user and the password that `run` lets in, at PGWEIR_LISTEN_ADDR and PGWEIR_LISTEN_PORT
 //!   neither                                /run/pgweir without a password, if there is such a socket; else this machine's port
 //! ```
@@ -10,31 +12,69 @@ use std::path::Path;
 
 use ask::Target;
 use connections::databases::CONSOLE_DATABASE;
+use programs::addresses::{bracketed, reachable};
+use programs::running::{self, Record};
 
 use crate::environment::Environment;
 
 const PORT: u16 = 6432;
-const OWN_ADDRESS: &str = "127.0.0.1";
 /// Where a package has its socket, and who may use it without a password.
 const PACKAGE_SOCKETS: &str = "/run/pgweir";
 const PACKAGE_USER: &str = "pgbouncer";
 
-/// In the order in which they are tried: a URL may have several hosts.
+/// Where to look.
+pub(super) struct Consoles {
+    /// In the order in which they are tried: a URL may have several hosts. There is always one.
+    pub(super) targets: Vec<Target>,
+    /// Which one it is, where there is a choice.
+    pub(super) choice: Option<String>,
+}
+
+impl From<Vec<Target>> for Consoles {
+    fn from(targets: Vec<Target>) -> Consoles {
+        Consoles { targets, choice: None }
+    }
+}
+
+/// Finds the console.
 ///
 /// # Errors
 /// What cannot be read.
-pub(super) fn targets(url: Option<&str>) -> Result<Vec<Target>, String> {
-    match url {
-        Some(url) => of_url(url),
-        None => of_environment(),
+pub(super) fn find(url: Option<&str>) -> Result<Consoles, String> {
+    if let Some(url) = url {
+        return of_url(url).map(Consoles::from);
     }
+    let environment = Environment::of_the_process(&config::read_file).map_err(|problem| problem.to_string())?;
+    let is_named = ["listen_addr", "listen_port"].iter().any(|name| environment.setting(name).is_some());
+    let running = if is_named { Vec::new() } else { running::list() };
+    match of_running(&running)? {
+        Some(found) => Ok(found),
+        None => of_environment(&environment).map(Consoles::from),
+    }
+}
+
+/// Of those that run, the newest comes first. `None`: there is none.
+fn of_running(running: &[Record]) -> Result<Option<Consoles>, String> {
+    let Some(newest) = running.first() else { return Ok(None) };
+    let Record { host, port, user, password, .. } = newest.clone();
+    let target = Target { host, port, user, password, ..here()? };
+    let place = |record: &Record| format!("{} at {}:{}", record.command, bracketed(&record.host), record.port);
+    let others: Vec<String> = running[1..].iter().map(place).collect();
+    let choice = (!others.is_empty())
+        .then(|| format!("{} is shown, the newest; {} may be chosen by a URL", place(newest), others.join(", ")));
+    Ok(Some(Consoles { targets: vec![target], choice }))
+}
+
+/// This machine's console: what a URL says about TLS is meant for PostgreSQL, and here it is used if the pooler has it.
+fn here() -> Result<Target, String> {
+    let found = read("postgres://console@localhost", &|_| None)?;
+    Ok(found.into_iter().next().expect("a URL names a host"))
 }
 
 /// As it is shown.
 pub(super) fn place(target: &Target) -> String {
     let Target { host, port, user, .. } = target;
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    format!("{user}@{host}:{port}")
+    format!("{user}@{}:{port}", bracketed(host))
 }
 
 fn of_url(url: &str) -> Result<Vec<Target>, String> {
@@ -49,8 +89,7 @@ fn of_url(url: &str) -> Result<Vec<Target>, String> {
     read(url, &variable)
 }
 
-fn of_environment() -> Result<Vec<Target>, String> {
-    let environment = Environment::of_the_process(&config::read_file).map_err(|problem| problem.to_string())?;
+fn of_environment(environment: &Environment) -> Result<Vec<Target>, String> {
     let urls = environment.urls().map_err(|problem| problem.to_string())?;
     let port = match environment.setting("listen_port") {
         None => PORT,
@@ -60,15 +99,13 @@ fn of_environment() -> Result<Vec<Target>, String> {
     if urls.is_empty() && socket.exists() {
         return Ok(vec![of_package(port)]);
     }
-    let host = reachable(environment.setting("listen_addr").unwrap_or(OWN_ADDRESS));
+    let host = reachable(environment.setting("listen_addr").unwrap_or_default().split(',').next().unwrap_or_default());
     // The first one's user is the one who may use the console.
     let url = urls.first().map_or("postgres://", String::as_str);
     let url = url.split_once('=').filter(|(name, _)| !name.contains(':')).map_or(url, |(_, url)| url);
     let found = read(url, &|name| environment.get(name))?;
     let user = found.into_iter().next().expect("a URL names a host");
-    // What the URL says about TLS is meant for PostgreSQL: here it is used if the pooler has it.
-    let here = read("postgres://console@localhost", &|_| None)?.into_iter().next().expect("a URL names a host");
-    Ok(vec![Target { host, port, encryption: here.encryption, ..user }])
+    Ok(vec![Target { host, port, encryption: here()?.encryption, ..user }])
 }
 
 fn of_package(port: u16) -> Target {
@@ -80,16 +117,6 @@ fn of_package(port: u16) -> Target {
         database: CONSOLE_DATABASE.to_owned(),
         verifier: None,
         encryption: None,
-    }
-}
-
-/// Where all addresses are listened on, this machine's own answers.
-fn reachable(listed: &str) -> String {
-    let first = listed.split(',').next().unwrap_or_default().trim();
-    match first {
-        "" | "*" | "0.0.0.0" => OWN_ADDRESS.to_owned(),
-        "::" => "::1".to_owned(),
-        other => other.to_owned(),
     }
 }
 
@@ -107,14 +134,14 @@ mod tests {
     #[test]
     fn a_url_leads_to_the_console_whatever_database_it_names() {
         for url in ["postgres://dba:x@h:7000/pgbouncer", "postgres://dba:x@h:7000/shop", "postgres://dba:x@h:7000"] {
-            let found = targets(Some(url)).expect("a URL").remove(0);
+            let found = of_url(url).expect("a URL").remove(0);
             let Target { host, port, user, password, database, .. } = found;
             assert_eq!((host.as_str(), port, user.as_str(), database.as_str()), ("h", 7000, "dba", "pgbouncer"));
             assert_eq!(password.as_deref(), Some("x"));
         }
-        let several = targets(Some("postgres://dba:x@h1:1,h2:2/pgbouncer")).expect("a URL");
+        let several = of_url("postgres://dba:x@h1:1,h2:2/pgbouncer").expect("a URL");
         assert_eq!(several.iter().map(place).collect::<Vec<_>>(), ["dba@h1:1", "dba@h2:2"]);
-        assert!(targets(Some("localhost")).expect_err("no URL").contains("postgres://"));
+        assert!(of_url("localhost").expect_err("no URL").contains("postgres://"));
     }
 
     #[test]
@@ -127,16 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_listened_on_is_one_to_connect_to() {
-        let table = [
-            ("*", "127.0.0.1"),
-            ("0.0.0.0", "127.0.0.1"),
-            ("::", "::1"),
-            ("10.0.0.5, ::", "10.0.0.5"),
-            ("", "127.0.0.1"),
-        ];
-        for (listed, expected) in table {
-            assert_eq!(reachable(listed), expected);
-        }
+    fn of_several_that_run_the_newest_is_shown_and_the_others_are_named() {
+        let record = |port: u16, password: Option<&str>| {
+            let [command, host, user] = ["dev", "::1", "ann"].map(str::to_owned);
+            Record { command, started: 1, host, port, user, password: password.map(str::to_owned) }
+        };
+        assert!(of_running(&[]).expect("none").is_none());
+        let Consoles { targets, choice } = of_running(&[record(1, Some("x"))]).expect("one").expect("it runs");
+        assert_eq!((place(&targets[0]).as_str(), targets[0].password.as_deref()), ("ann@[::1]:1", Some("x")));
+        assert_eq!((targets[0].database.as_str(), choice), (CONSOLE_DATABASE, None));
+        let several = [record(2, None), record(1, None), record(3, None)];
+        let Consoles { targets, choice } = of_running(&several).expect("three").expect("they run");
+        assert_eq!((targets[0].port, targets[0].password.as_deref()), (2, None));
+        let expected = "dev at [::1]:2 is shown, the newest; dev at [::1]:1, dev at [::1]:3 may be chosen by a URL";
+        assert_eq!(choice.as_deref(), Some(expected));
     }
 }
