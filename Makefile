@@ -127,7 +127,7 @@ check-packages check-image check-chart: toolchain
 	@tools/$@ $(ARGS)
 
 .PHONY: manual check-docs
-manual: toolchain
+manual:
 	@tools/manual
 
 check-docs: toolchain
