@@ -36,7 +36,9 @@ help:
 	@echo '  make deb, make rpm, make tarball'
 	@echo '                 packages with PAM and GSSAPI, and a static program with its files, in $(TARGET)/release-artefacts'
 	@echo '  make image     the container image, as archives in $(TARGET)/image (make image PROGRAM=FILE packs a static program that is there)'
-	@echo '  make release   all of these, image and chart, with checksums'
+	@echo '  make release KEY=NAME'
+	@echo '                 all that a tag publishes: these, the chart, component lists, checksums, signed by this key of gpg; half an hour'
+	@echo '                 (without KEY a rehearsal; the steps are in docs/developers/releasing.md)'
 	@echo '  make check-install  as root: packages in fresh Debian roots, image, chart, alert rules, manual (ARGS=--quick: in a few minutes)'
 	@echo '  make check-packages, make check-image, make check-chart'
 	@echo '                 one of these'
@@ -114,10 +116,8 @@ toolchain:
 deb rpm tarball: toolchain
 	@tools/package $(ARGS) $@
 
-# Nothing of an earlier version may be among the checksums.
 release: toolchain
-	@rm -rf $(TARGET)/release-artefacts
-	@tools/package $(ARGS) deb rpm tarball image chart sbom
+	@KEY='$(KEY)' tools/release $(ARGS)
 
 check-install: toolchain
 	@tools/check-install $(ARGS)

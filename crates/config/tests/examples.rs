@@ -76,7 +76,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/log.md", 1),
         ("docs/guide/metrics.md", 4),
         ("docs/guide/operating.md", 2),
-        ("docs/guide/packages.md", 8),
+        ("docs/guide/packages.md", 9),
         ("docs/guide/profile.md", 1),
         ("docs/guide/proxies.md", 1),
         ("docs/guide/published-tests.md", 1),
