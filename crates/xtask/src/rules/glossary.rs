@@ -1,4 +1,4 @@
-//! Pages that lead into the code name what the code has: docs/glossary.md in the last cell of each row, ARCHITECTURE.md anywhere. A
+//! Pages that lead into the code name what the code has: docs/developers/glossary.md in the last cell of each row, ARCHITECTURE.md anywhere. A
 //! name in backticks is a word of some Rust file, of a string in it, a crate, a program of `tools/`, or a command of the Makefile.
 //!
 //! The rule about links checks files, here as everywhere. Nothing checks whether a name means what the page claims.
@@ -10,7 +10,7 @@ use crate::lexer::Kind;
 use crate::source::Source;
 use crate::tree::Tree;
 
-const GLOSSARY: &str = "docs/glossary.md";
+const GLOSSARY: &str = "docs/developers/glossary.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const RULE: &str = "glossary and ARCHITECTURE name what the code has";
 
