@@ -19,7 +19,7 @@ fn check(place: &str, ini: &str, rules: &str) {
         "weir.ini" => Ok(ini.as_bytes().to_vec()),
         name if name.ends_with("classes.conf") => Ok(rules.as_bytes().to_vec()),
         name if name.ends_with("userlist.txt") => Ok(b"\"app\" \"secret\"\n\"dba\" \"another secret\"\n".to_vec()),
-        name if name.starts_with("/run/secrets/") => Ok(b"secret\n".to_vec()),
+        name if name.starts_with("/run/secrets/") || name.ends_with(".password") => Ok(b"secret\n".to_vec()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
     let config = config::load_with("weir.ini", 4, config::Built { pam: true, gssapi: true }, &read)
@@ -96,6 +96,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/recipes/laravel.md", 2),
         ("docs/recipes/patroni.md", 1),
         ("docs/recipes/rails.md", 2),
+        ("docs/recipes/secrets.md", 1),
         ("docs/start/dba.md", 7),
         ("docs/start/developer.md", 3),
         ("docs/start/sre.md", 1),

@@ -239,6 +239,18 @@ fn pg_dumps_recipe_works_as_it_is_written() {
 }
 
 #[test]
+fn secrets_that_change_are_followed_as_it_is_written() {
+    let steps = steps("secrets");
+    assert!(steps.len() >= 7, "{} steps", steps.len());
+    let cook = Cook::new(None);
+    let _ = cook.stage.direct("create role app login password 'secret'");
+    let _ = cook.stage.direct("create database shop owner app");
+    // As a vault makes it.
+    let _ = cook.stage.direct("create role v_app_2 login password 'lease' in role app");
+    steps.iter().for_each(|block| cook.follow(block));
+}
+
+#[test]
 fn nodes_recipe_works_as_it_is_written() {
     let beside = |home: &Path| Some(home.join("node_modules")).filter(|path| path.exists());
     if let Some(node) = Language::beside("node-postgres", "NODE_PATH", beside) {

@@ -244,7 +244,10 @@ fn pages_and_comments_name_files_that_exist() {
 #[test]
 fn the_glossary_names_what_the_code_has() {
     let page = "| word | means | where |\n|---|---|---|\n| a | `gone` | `Kept::field` in `lib.rs`, `wire` |\n| b | b | `Kept::gone`, `Gone` |\n";
-    let files = [("docs/developers/glossary.md", page), ("crates/wire/src/lib.rs", "//! A: Gone.\nstruct Kept { field: u8 }\n")];
+    let files = [
+        ("docs/developers/glossary.md", page),
+        ("crates/wire/src/lib.rs", "//! A: Gone.\nstruct Kept { field: u8 }\n"),
+    ];
     assert_eq!(found(&files), ["docs/developers/glossary.md:4: `Gone`", "docs/developers/glossary.md:4: `Kept::gone`"]);
 }
 
