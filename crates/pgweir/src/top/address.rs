@@ -8,7 +8,8 @@
 //!   neither                                /run/pgweir without a password, if there is such a socket; else this machine's port
 //! ```
 
-use std::path::Path;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 
 use ask::Target;
 use connections::databases::CONSOLE_DATABASE;
@@ -47,10 +48,22 @@ pub(super) fn find(url: Option<&str>) -> Result<Consoles, String> {
     let environment = Environment::of_the_process(&config::read_file).map_err(|problem| problem.to_string())?;
     let is_named = ["listen_addr", "listen_port"].iter().any(|name| environment.setting(name).is_some());
     let running = if is_named { Vec::new() } else { running::list() };
-    match of_running(&running)? {
-        Some(found) => Ok(found),
-        None => of_environment(&environment).map(Consoles::from),
+    if let Some(found) = of_running(&running)? {
+        return Ok(found);
     }
+    let is_guess = !is_named && environment.urls().is_ok_and(|urls| urls.is_empty()) && !package_socket(PORT).exists();
+    if is_guess && let Err(why) = TcpStream::connect((reachable("").as_str(), PORT)) {
+        return Err(format!(
+            "no pgweir dev or pgweir run of this user serves here, and nothing answers at {}:{PORT}: {why}. A URL names another console: \
+             pgweir top 'postgres://dba@pooler.example:6432/pgbouncer'",
+            reachable("")
+        ));
+    }
+    of_environment(&environment).map(Consoles::from)
+}
+
+fn package_socket(port: u16) -> PathBuf {
+    Path::new(PACKAGE_SOCKETS).join(format!(".s.PGSQL.{port}"))
 }
 
 /// Of those that run, the newest comes first. `None`: there is none.
@@ -95,8 +108,7 @@ fn of_environment(environment: &Environment) -> Result<Vec<Target>, String> {
         None => PORT,
         Some(text) => text.parse().map_err(|_| format!("PGWEIR_LISTEN_PORT is no port: {text:?}"))?,
     };
-    let socket = Path::new(PACKAGE_SOCKETS).join(format!(".s.PGSQL.{port}"));
-    if urls.is_empty() && socket.exists() {
+    if urls.is_empty() && package_socket(port).exists() {
         return Ok(vec![of_package(port)]);
     }
     let host = reachable(environment.setting("listen_addr").unwrap_or_default().split(',').next().unwrap_or_default());
