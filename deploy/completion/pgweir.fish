@@ -51,7 +51,7 @@ complete -c pgweir -n "__fish_pgweir_using_subcommand run" -s q -l quiet -d 'Run
 complete -c pgweir -n "__fish_pgweir_using_subcommand run" -s v -l verbose -d 'Increase verbosity; may be repeated'
 complete -c pgweir -n "__fish_pgweir_using_subcommand run" -s h -l help -d 'Print help'
 complete -c pgweir -n "__fish_pgweir_using_subcommand dev" -l listen -d 'Where pgweir listens: a port, an address, or both, as in 7000, 10.0.0.5, *:6432 or [::1]:6432; 127.0.0.1:6432 unless said otherwise' -r
-complete -c pgweir -n "__fish_pgweir_using_subcommand dev" -l port -d 'The same as --listen with a port alone' -r
+complete -c pgweir -n "__fish_pgweir_using_subcommand dev" -l port -d 'A port alone, as --listen takes it, too' -r
 complete -c pgweir -n "__fish_pgweir_using_subcommand dev" -l data -d 'Where PostgreSQL\'s data stay; without it they go with the run' -r -F
 complete -c pgweir -n "__fish_pgweir_using_subcommand dev" -l pool-size -d 'How many connections PostgreSQL gets for one database. auto: as many as give the most throughput, found by trying, from 2 to 80, and at most 90 for all databases; SHOW SIZING tells which and why. auto unless said otherwise' -r
 complete -c pgweir -n "__fish_pgweir_using_subcommand dev" -s q -l quiet -d 'Run quietly: nothing of pgweir\'s on stderr'

@@ -74,10 +74,10 @@ pub(crate) fn dev(pgweir: &Path, wanted: Dev) -> Result<(), String> {
     ended.and(stopped)
 }
 
-/// Where the child listens.
+/// The addresses of the child.
 struct Places {
     pooler: Listen,
-    /// Of the page, on the loopback.
+    /// The page's port on the loopback.
     page: u16,
 }
 

@@ -46,7 +46,7 @@ fn addresses(config: &Config, handle: &Handle, host: String, port: u16, is_found
     addresses
 }
 
-/// A client of this machine connects there: by TCP, if there is a listener for it.
+/// The address at which a client of this machine connects: by TCP, if there is a listener for it.
 fn place(handle: &Handle) -> Option<(String, u16)> {
     let listening = handle.listening();
     let by_tcp = listening.iter().find_map(|one| match one {
@@ -61,14 +61,14 @@ fn place(handle: &Handle) -> Option<(String, u16)> {
     })
 }
 
-/// Of `/tmp/.s.PGSQL.6432`, as libpq names it.
+/// Splits `/tmp/.s.PGSQL.6432` into folder and port, as libpq names a socket.
 fn folder_and_port(file: &str) -> Option<(String, u16)> {
     let (folder, name) = (Path::new(file).parent()?, Path::new(file).file_name()?);
     let port = name.to_str()?.strip_prefix(".s.PGSQL.")?.parse().ok()?;
     Some((folder.to_str()?.to_owned(), port))
 }
 
-/// Who may use the console: the user of the first URL, unless a setting names another one.
+/// The user for the console: that of the first URL, unless a setting names another one.
 fn console_user(settings: &Settings) -> &str {
     let console = &settings.global.console;
     // One whose password is known.

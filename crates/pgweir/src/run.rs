@@ -55,7 +55,7 @@ pub(crate) fn run(urls: Vec<String>, listen: Option<String>, pool_size: Option<P
                     config.map(settings::with_descriptors).ok_or_else(none)
                 })
             };
-            // As the user who has started it, whom root stops being.
+            // Before root becomes another user: the folder belongs to the user who has started it.
             let (_file, socket) = running::bind().unzip();
             let is_quiet = flags.quiet;
             let begun = Box::new(move |config: &Config, handle: &Handle| {

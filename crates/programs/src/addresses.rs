@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use connections::databases::CONSOLE_DATABASE;
 
-/// Where to connect, and as whom.
+/// Address, user and database for a client, with the commands that lead there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// psql, as a shell finds it.
@@ -28,7 +28,7 @@ pub struct Addresses {
     pub database: String,
     /// The page's address, or how it is turned on.
     pub page: String,
-    /// The command that shows what goes on.
+    /// The command for `pgweir top`.
     pub top: String,
 }
 
@@ -58,13 +58,13 @@ impl fmt::Display for Addresses {
     }
 }
 
-/// As a URL has it: an IPv6 address stands in brackets.
+/// A host for a URL: an IPv6 address gets brackets.
 #[must_use]
 pub fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-/// Where a client of this machine connects to what is listened on: where that is all addresses, the loopback's answers.
+/// The host for a client of this machine, by the address that is listened on: for all addresses it is the loopback.
 #[must_use]
 pub fn reachable(listed: &str) -> String {
     match listed.trim() {
@@ -91,7 +91,7 @@ pub fn as_typed(program: &Path) -> String {
     let path = env::var_os("PATH").unwrap_or_default();
     let folder = env::current_dir().ok();
     let typed = typed_in(program, env::split_paths(&path), folder.as_deref());
-    // What a shell reads as one plain word needs no quotes.
+    // A plain word needs no quotes in a shell.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/+@".contains(c);
     if typed.chars().all(is_plain) { typed } else { format!("'{}'", typed.replace('\'', "'\\''")) }
 }

@@ -41,7 +41,7 @@ pub struct Dev {
     /// 10.0.0.5, *:6432 or [::1]:6432; 127.0.0.1:6432 unless said otherwise
     #[arg(long, value_name = "ADDR", value_parser = listen, verbatim_doc_comment)]
     pub listen: Option<Listen>,
-    /// The same as --listen with a port alone
+    /// A port alone, as --listen takes it, too
     #[arg(long, value_name = "PORT", value_parser = port, conflicts_with = "listen")]
     pub port: Option<u16>,
     /// Where PostgreSQL's data stay; without it they go with the run

@@ -56,14 +56,14 @@ impl Dev {
         quoted.unwrap_or_else(|| panic!("{command}")).to_owned()
     }
 
-    /// What the lines say, once it serves.
+    /// The commands and addresses of the lines, once it serves.
     fn addresses(&mut self) -> Addresses {
         let [psql, console] = ["psql", "console"].map(|word| self.url(word));
         let [page, top] = ["page", "top"].map(|word| self.said(word));
         Addresses { psql, console, page, top, direct: self.url("direct") }
     }
 
-    /// What `pgweir top` without a URL shows, and what it says beside that.
+    /// The output of `pgweir top` without a URL, and its errors and notes.
     fn top(&self) -> (String, String) {
         let mut command = Command::new(binary());
         command.args(["top", "--once"]).env("XDG_RUNTIME_DIR", &self.found).stdin(Stdio::null());

@@ -1,9 +1,9 @@
-//! Which console is looked at, and as whom: a URL, or what this user has started by `dev` or `run`, or what the environment of `pgweir run`
-//! says, or else the console of this machine's package.
+//! Finds the console and its user: by a URL, or a `dev` or `run` of this user, or the environment of `pgweir run`, or else the socket of this
+//! machine's package.
 //!
 //! ```text
 //!   URL                                    its host, port, user and password
-//!   dev, run                               of those that run, the newest; not if PGWEIR_LISTEN_ADDR or PGWEIR_LISTEN_PORT names a place
+//!   dev, run                               the newest one that runs; not if PGWEIR_LISTEN_ADDR or PGWEIR_LISTEN_PORT names a place
 //!   DATABASE_URL or PGHOST … (as `run`)    the user and the password that `run` lets in, at PGWEIR_LISTEN_ADDR and PGWEIR_LISTEN_PORT
 //!   neither                                /run/pgweir without a password, if there is such a socket; else this machine's port
 //! ```
@@ -66,7 +66,7 @@ fn package_socket(port: u16) -> PathBuf {
     Path::new(PACKAGE_SOCKETS).join(format!(".s.PGSQL.{port}"))
 }
 
-/// Of those that run, the newest comes first. `None`: there is none.
+/// The newest one, with the others' addresses. `running` has the newest first. `None`: it is empty.
 fn of_running(running: &[Record]) -> Result<Option<Consoles>, String> {
     let Some(newest) = running.first() else { return Ok(None) };
     let Record { host, port, user, password, .. } = newest.clone();
@@ -78,7 +78,7 @@ fn of_running(running: &[Record]) -> Result<Option<Consoles>, String> {
     Ok(Some(Consoles { targets: vec![target], choice }))
 }
 
-/// This machine's console: what a URL says about TLS is meant for PostgreSQL, and here it is used if the pooler has it.
+/// A console of this machine. TLS is used if the pooler has it: a URL's parameters about TLS are meant for PostgreSQL.
 fn here() -> Result<Target, String> {
     let found = read("postgres://console@localhost", &|_| None)?;
     Ok(found.into_iter().next().expect("a URL names a host"))
