@@ -44,13 +44,14 @@ pub struct Holder<'m> {
     pub waiting: u32,
 }
 
-/// All that hold a server: first those of pools in which others wait; then by how long they have held it.
+/// The sessions that have a server. Those that wait for a lock come last: they are victims themselves. Before them the sessions of pools in which
+/// clients wait come first, and among equals the one that has had its server longest.
 #[must_use]
 pub fn holders(moment: &Moment) -> Vec<Holder<'_>> {
     let mut holders: Vec<Holder<'_>> = moment.rows.iter().filter_map(|row| holder(moment, row)).collect();
     holders.sort_by_key(|holder| {
         let id = holder.row.session.as_ref().map(|session| session.id.serial);
-        (holder.waiting == 0, Reverse(holder.held), id)
+        (holder.reason == Reason::Blocked, holder.waiting == 0, Reverse(holder.held), id)
     });
     holders
 }
@@ -71,4 +72,71 @@ fn holder<'m>(moment: &'m Moment, row: &'m Row) -> Option<Holder<'m>> {
     let held = times.transaction.max(times.kept).unwrap_or_default();
     let waiting = moment.pools.get(&session.pool).map_or(0, |pool| pool.waiting);
     Some(Holder { row, pool: &session.pool, reason, held, waiting })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use machine::Peer;
+    use observe::{Backend, LockMode, Object, Waiter};
+    use units::{ConnId, Serial, WorkerId};
+
+    use super::*;
+    use crate::moment::{Origin, Pool};
+    use crate::session::{Session, SessionId, Times};
+    use crate::tags::Tags;
+
+    fn row(number: i32, pool: &str, held: u64, waits: bool) -> Row {
+        let id = SessionId {
+            serial: Serial(number),
+            name: ConnId::from_bits(1),
+            worker: WorkerId(0),
+            conn: ConnId::from_bits(1),
+        };
+        let times = Times { transaction: Some(Duration::from_secs(held)), ..Times::default() };
+        let session = Session {
+            id,
+            peer: Peer::Unix { uid: 0, pid: 0 },
+            pool: PoolKey { database: pool.into(), user: "app".into() },
+            application_name: String::new(),
+            class: "default".into(),
+            fingerprint: None,
+            times,
+            keeps: None,
+            kept_for: None,
+            text: None,
+        };
+        let object = Object { kind: "relation".into(), key: "1".into(), name: None };
+        let waiter =
+            Waiter { object, mode: LockMode::Exclusive, waiting: Duration::from_secs(held), blockers: Vec::new() };
+        let backend = Some(Arc::new(Backend { pid: number, ..Backend::default() }));
+        let waiter = waits.then_some(waiter);
+        Row {
+            host: Some(0),
+            backend,
+            session: Some(session),
+            origin: Origin::Client,
+            tags: Tags::default(),
+            waiter,
+            behind: 0,
+        }
+    }
+
+    /// The longest holder of the pool with a queue waits for a lock: it is a victim, and the last one.
+    #[test]
+    fn sessions_that_wait_for_a_lock_come_last() {
+        let pool = |name: &str, waiting| {
+            (PoolKey { database: name.into(), user: "app".into() }, Pool { waiting, ..Pool::default() })
+        };
+        let rows = vec![
+            row(1, "shop", 90, true),
+            row(2, "shop", 5, false),
+            row(3, "calm", 70, false),
+            row(4, "calm", 80, true),
+        ];
+        let moment = Moment { rows, pools: [pool("shop", 7), pool("calm", 0)].into(), ..Moment::default() };
+        let order: Vec<i32> = holders(&moment).iter().filter_map(|holder| holder.row.pid()).collect();
+        assert_eq!(order, [2, 3, 1, 4]);
+    }
 }

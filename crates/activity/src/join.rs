@@ -20,7 +20,7 @@ use machine::{Settings, Snapshot};
 use observe::{Ages, Backend, Blocking, Lock, Prepared, is_prepared};
 use units::ConnId;
 
-use crate::moment::{At, EndedDeadlock, Host, LockCounts, Moment, Origin, Pool, Row, View};
+use crate::moment::{At, EndedDeadlock, Host, LockCounts, Moment, Origin, Pool, Row, View, is_of_pgweir};
 use crate::session::Session;
 use crate::tags::Tags;
 
@@ -93,7 +93,9 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
             let session = conn.and_then(|conn| sessions.remove(&conn));
             let origin = match (&session, server) {
                 (Some(_), _) => Origin::Client,
+                (None, Some(server)) if IS_PREPARED.contains(&server.state) => Origin::Own,
                 (None, Some(_)) => Origin::Server,
+                (None, None) if is_of_pgweir(&backend) => Origin::Own,
                 (None, None) => Origin::Stranger,
             };
             let tags = Tags::of(backend.query.as_deref().unwrap_or_default().as_bytes());
@@ -121,6 +123,9 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
     });
     moment
 }
+
+/// States of SHOW SERVERS in which the pooler runs statements of its own on a server: it sets the server up, or resets or checks it.
+const IS_PREPARED: [&str; 2] = ["new", "tested"];
 
 /// Whether a backend and a server of the pooler's can be of one connection, by their ages: a backend that is younger has the pid of one that has
 /// ended. One that is older counts only behind a name, where it may be another machine's: else PostgreSQL's clock was put forward, or a machine
@@ -223,6 +228,7 @@ fn add(pool: &mut Pool, part: &PoolSnapshot, settings: &Settings) {
         (&mut pool.received, totals.received),
         (&mut pool.sent, totals.sent),
         (&mut pool.wait_us, totals.wait_us),
+        (&mut pool.waiting_us, part.waiting_us),
     ] {
         *sum = sum.saturating_add(more);
     }

@@ -82,6 +82,8 @@ pub struct Pool {
     pub received: u64,
     pub sent: u64,
     pub wait_us: u64,
+    /// Microseconds that the clients that wait now have waited, summed.
+    pub waiting_us: u64,
     /// Of those who wait, so many in each class.
     pub waiting_by_class: BTreeMap<Arc<str>, u32>,
     /// The last deadlock that PostgreSQL ended with an error for a client of this pool.
@@ -122,6 +124,8 @@ pub enum Origin {
     Server,
     /// Not the pooler's: it has come to PostgreSQL past it, or is a process of PostgreSQL's own.
     Stranger,
+    /// A connection that runs a statement of pgweir's own: an observer, `pgweir doctor`, or a server that is reset, checked or set up.
+    Own,
 }
 
 impl Origin {
@@ -131,8 +135,16 @@ impl Origin {
             Origin::Client => "client",
             Origin::Server => "server",
             Origin::Stranger => "stranger",
+            Origin::Own => "pgweir",
         }
     }
+}
+
+/// The names with which pgweir itself connects to PostgreSQL, this process or another one.
+const OWN_NAMES: [&str; 3] = ["pgweir observer", "pgweir doctor", "pgweir run"];
+
+pub(crate) fn is_of_pgweir(backend: &Backend) -> bool {
+    backend.application_name.as_deref().is_some_and(|name| OWN_NAMES.contains(&name))
 }
 
 /// The pooler's own class of wait events: who waits for a server waits for this.
@@ -183,6 +195,13 @@ impl Row {
             (_, Some(wait)) if is_for_work(wait) => None,
             (_, Some(WaitEvent { class, event })) => Some((class, event)),
         }
+    }
+
+    /// The client's, or else the backend's.
+    #[must_use]
+    pub fn application_name(&self) -> Option<&str> {
+        let session = self.session.as_ref().map(|session| &*session.application_name);
+        session.or_else(|| self.backend.as_ref()?.application_name.as_deref())
     }
 
     /// For how long its client has waited for what it waits for now, as far as that is known.

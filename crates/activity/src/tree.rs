@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use observe::{Blocker, Blocking, LockMode, Waiter};
+use observe::{Blocker, Blocking, LockMode, Prepared, Waiter};
 
 use crate::moment::{Moment, Row};
 use crate::statement::{Ddl, ddl};
@@ -34,11 +34,17 @@ pub struct Branch<'m> {
     pub blocks_with: Option<LockMode>,
     /// What those directly behind it wait for: the first one's.
     pub on: Option<&'m str>,
+    /// The locks that it has and that others wait for, the strongest first: at most `HOLDS_MAX`. One that waits itself may have some, and it may
+    /// have none of them: then it is in the way of others by its place in the queue.
+    pub holds: Vec<(LockMode, &'m str)>,
     /// How many wait behind it, directly or through others.
     pub count: usize,
     /// If its statement is one that locks tables.
     pub ddl: Option<Ddl>,
 }
+
+/// Locks that are shown of one backend.
+pub(crate) const HOLDS_MAX: usize = 4;
 
 /// The trees of all hosts; the one with the most behind it first.
 #[must_use]
@@ -51,6 +57,25 @@ pub fn tree(moment: &Moment) -> Vec<Branch<'_>> {
         Walk { moment, host, rows, seen: BTreeSet::new(), branches: &mut branches }.all();
     }
     branches
+}
+
+impl Branch<'_> {
+    /// What ends it or locks less. DDL: `CREATE INDEX, in the way of 234: CREATE INDEX CONCURRENTLY lets writers go on`. A prepared transaction:
+    /// `ROLLBACK PREPARED 'order-7'; as app or a superuser, in database shop`.
+    #[must_use]
+    pub fn note(&self, moment: &Moment) -> Option<String> {
+        if let Some(prepared) = moment.hosts[usize::from(self.host)].prepared.get(&self.pid) {
+            let Prepared { owner, database, .. } = prepared;
+            return Some(format!("{} as {owner} or a superuser, in database {database}", prepared.rollback()));
+        }
+        let ddl = self.ddl.as_ref()?;
+        let behind = match self.count {
+            0 => String::new(),
+            count => format!(", in the way of {count}"),
+        };
+        let advice = ddl.advice.map(|advice| format!(": {advice}")).unwrap_or_default();
+        Some(format!("{}{behind}{advice}", ddl.command))
+    }
 }
 
 struct Walk<'m, 'b> {
@@ -106,6 +131,11 @@ impl<'m> Walk<'m, '_> {
         let directly = || blocking.behind(pid).filter_map(|next| blocking.waiter(next));
         let modes = directly().flat_map(|waiter| &waiter.blockers).filter(|blocker| blocker.pid == pid);
         let on = directly().next().map(|waiter| waiter.object.name.as_deref().unwrap_or(&waiter.object.kind));
+        let held = directly().filter_map(|waiter| {
+            let blocker = waiter.blockers.iter().find(|blocker| blocker.pid == pid && !blocker.waits_too)?;
+            Some((blocker.mode, waiter.object.name.as_deref().unwrap_or(&waiter.object.kind)))
+        });
+        let held: BTreeSet<(LockMode, &str)> = held.collect();
         let row = self.rows.get(&pid).copied();
         Branch {
             host: self.host,
@@ -116,6 +146,7 @@ impl<'m> Walk<'m, '_> {
             waits: blocking.waiter(pid),
             blocks_with: modes.map(|blocker| blocker.mode).max(),
             on,
+            holds: held.into_iter().rev().take(HOLDS_MAX).collect(),
             count: blocking.count_behind(pid),
             ddl: row.and_then(Row::statement).and_then(ddl),
         }
@@ -171,7 +202,9 @@ mod tests {
             let waits = branch.waits.map(|waiter| format!(" waits for {}", waiter.mode.name()));
             let ddl = branch.ddl.as_ref().map(|ddl| format!(" [{}]", ddl.command));
             let [blocks, waits, ddl] = [blocks, waits, ddl].map(Option::unwrap_or_default);
-            format!("{indent}{}{waits}{blocks}{ddl}", branch.pid)
+            let holds: String =
+                branch.holds.iter().map(|(mode, on)| format!(" holds {} on {on}", mode.name())).collect();
+            format!("{indent}{}{waits}{blocks}{holds}{ddl}", branch.pid)
         };
         tree(&moment).iter().map(line).collect()
     }
@@ -189,11 +222,11 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "312 blocks 3 with AccessShareLock",
+                "312 blocks 3 with AccessShareLock holds AccessShareLock on orders",
                 "  407 waits for AccessExclusiveLock blocks 2 with AccessExclusiveLock [ALTER TABLE]",
                 "    511 waits for AccessShareLock",
                 "    512 waits for AccessShareLock",
-                "900 blocks 1 with ExclusiveLock",
+                "900 blocks 1 with ExclusiveLock holds ExclusiveLock on items",
                 "  901 waits for RowExclusiveLock",
             ]
         );
@@ -209,8 +242,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "1 waits for ExclusiveLock blocks 2 with ExclusiveLock",
-                "  2 waits for ExclusiveLock blocks 2 with ExclusiveLock",
+                "1 waits for ExclusiveLock blocks 2 with ExclusiveLock holds ExclusiveLock on a",
+                "  2 waits for ExclusiveLock blocks 2 with ExclusiveLock holds ExclusiveLock on b",
                 "    3 waits for ExclusiveLock",
             ]
         );

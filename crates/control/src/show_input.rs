@@ -207,6 +207,7 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     sum.open_servers = sum.open_servers.saturating_add(part.open_servers);
     sum.closing_servers = sum.closing_servers.saturating_add(part.closing_servers);
     sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
+    sum.waiting_us = sum.waiting_us.saturating_add(part.waiting_us);
     sum.totals.add(&part.totals);
     sum.spans.add(&part.spans);
     let (fidelity, more) = (&mut sum.fidelity, &part.fidelity);

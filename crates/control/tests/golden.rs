@@ -108,6 +108,12 @@ fn statements_of_clients_are_shown_to_administrators_only() {
         Show::Pins.table(&control::ShowInput { shows_statements: false, ..world.show_input() }).expect("a table");
     let at = table.columns.iter().position(|column| column.name == "statement").expect("a column");
     assert_eq!(table.rows().map(|row| row[at]).collect::<Vec<_>>(), [None]);
+    for (shows_statements, clients_with_tags) in [(true, 2), (false, 0)] {
+        let input = control::ShowInput { shows_statements, ..world.show_input() };
+        let table = Show::Sessions.table(&input).expect("a table");
+        let at = table.columns.iter().position(|column| column.name == "tags").expect("a column");
+        assert_eq!(table.rows().filter(|row| row[at].is_some()).count(), clients_with_tags);
+    }
 }
 
 /// What is not counted is NULL, not 0.

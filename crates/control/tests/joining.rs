@@ -29,6 +29,27 @@ fn a_server_behind_a_name_is_the_poolers() {
     assert_eq!(row(&moment, 900).origin, Origin::Stranger);
 }
 
+/// What pgweir itself runs is told from what applications run: by the names of its connections, and by the states of servers that it prepares.
+#[test]
+fn connections_of_pgweir_itself_are_its_own() {
+    for name in ["pgweir observer", "pgweir doctor", "pgweir run"] {
+        let moment = joined(|answer| {
+            let stranger = answer.backends.iter_mut().find(|backend| backend.pid == 900).expect("it is there");
+            stranger.application_name = Some(name.to_owned());
+        });
+        assert_eq!(row(&moment, 900).origin, Origin::Own, "{name}");
+    }
+    let with_state = |state: &'static str| {
+        let mut snapshots = at_host(&World::new().snapshots);
+        for server in snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.servers) {
+            (server.state, server.link) = (state, None);
+        }
+        row(&moment(answer(), &snapshots, &Settings::default()), 815).origin
+    };
+    let origins = ["tested", "new", "idle", "being_canceled"].map(with_state);
+    assert_eq!(origins, [Origin::Own, Origin::Own, Origin::Server, Origin::Server]);
+}
+
 #[test]
 fn a_pid_that_has_come_again_on_another_machine_is_a_strangers() {
     for age in [10, 1000] {

@@ -189,6 +189,8 @@ pub struct PoolSnapshot {
     pub closing_servers: u32,
     /// Age of the oldest waiter, in microseconds; 0: nobody waits.
     pub maxwait_us: u64,
+    /// Ages of all that wait, in microseconds, summed.
+    pub waiting_us: u64,
     pub totals: Totals,
     pub spans: Spans,
     pub fidelity: FidelitySnapshot,
@@ -262,6 +264,7 @@ impl PoolSnapshot {
             open_servers: 0,
             closing_servers: 0,
             maxwait_us: 0,
+            waiting_us: 0,
             totals: Totals::default(),
             spans: Spans::default(),
             fidelity: FidelitySnapshot::default(),

@@ -24,7 +24,7 @@ const NAMES: [&str; 12] = [
     "queries",
     "bytes_in",
     "bytes_out",
-    // Microseconds that a transaction had waited for its server, on average.
+    // Microseconds of waiting for a server, on average: of the transactions that got one, and of the clients that wait still.
     "wait_us",
     // At that moment.
     "clients",
@@ -89,7 +89,7 @@ impl Hour {
         for (value, by) in values.iter_mut().zip(&grown[..4]) {
             *value = float(by * 1000) / float(lasted);
         }
-        values[4] = float(grown[4]) / float(grown[0].max(1));
+        let (mut waiting, mut waited_us) = (0_u64, 0_u64);
         for (key, pool) in second.pools.iter().filter(|(key, _)| &*key.database != CONSOLE) {
             debug_assert!(!key.database.is_empty(), "a pool has a database");
             values[5] += float(pool.clients.into());
@@ -98,7 +98,11 @@ impl Hour {
             values[8] += float(pool.servers_active.into());
             values[9] += float(pool.servers_idle.into());
             values[10] += float(pool.servers_login.into());
+            waiting = waiting.saturating_add(pool.waiting.into());
+            waited_us = waited_us.saturating_add(pool.waiting_us);
         }
+        // Where all servers are stopped nobody is served, and all wait.
+        values[4] = float(grown[4].saturating_add(waited_us)) / float(grown[0].saturating_add(waiting).max(1));
         values[11] = f32::from(second.hosts_missing);
         self.seconds.push_back(Figures { at: second.at, values, classes: Vec::new() });
     }
@@ -189,11 +193,19 @@ impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut list = to.serialize_seq(None)?;
         for second in self.shown.seconds() {
-            // An hour of numbers is to be short: a tenth is what is drawn.
-            list.serialize_element(&((second.values[self.place] * 10.0).round() / 10.0))?;
+            list.serialize_element(&rounded(second.values[self.place]))?;
         }
         list.end()
     }
+}
+
+/// An hour of numbers is to be short, and a small number is not 0: a tenth where that is enough, or else two digits that count.
+fn rounded(value: f32) -> f32 {
+    if value == 0.0 || value.abs() >= 1.0 {
+        return (value * 10.0).round() / 10.0;
+    }
+    let scale = 10_f32.powi(1 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
 }
 
 #[cfg(test)]
@@ -214,6 +226,7 @@ mod tests {
             transactions,
             queries: 3 * transactions,
             wait_us: 50 * transactions,
+            waiting_us: 40_000 * u64::from(waiting),
             waiting_by_class: [("default".into(), waiting)].into(),
             ..Pool::default()
         };
@@ -239,7 +252,8 @@ mod tests {
         assert_eq!(json["at"], serde_json::json!([100, 101, 103]));
         assert_eq!(json["transactions"], serde_json::json!([0.0, 100.0, 100.0]));
         assert_eq!(json["queries"], serde_json::json!([0.0, 300.0, 300.0]));
-        assert_eq!(json["wait_us"], serde_json::json!([0.0, 50.0, 50.0]));
+        // 100 transactions that had waited 50 µs each, and 7 clients that have waited 40 ms; then 200, and 2.
+        assert_eq!(json["wait_us"], serde_json::json!([0.0, 2663.6, 445.5]));
         assert_eq!(json["waiting"], serde_json::json!([0.0, 7.0, 2.0]));
         assert_eq!(json["classes"], serde_json::json!(["Pool"]));
         assert!(json["samples"][0].to_string().starts_with("[0,"), "{json}");
@@ -280,6 +294,32 @@ mod tests {
         let mut once = Hour::default();
         once.take(&history);
         assert_eq!(once.json(0), hour.json(0));
+    }
+
+    /// Nobody was served, and 60 clients have waited for two minutes.
+    #[test]
+    fn the_mean_wait_counts_clients_that_wait_still() {
+        let (mut history, mut hour) = (History::default(), Hour::default());
+        let key = PoolKey { database: "app".into(), user: "ann".into() };
+        for second in [100, 101] {
+            let pool = Pool { waiting: 60, waiting_us: 60 * 120_000_000, transactions: 7, ..Pool::default() };
+            history.push(Arc::new(Moment {
+                at: At(second * 1000),
+                pools: [(key.clone(), pool)].into(),
+                ..Moment::default()
+            }));
+        }
+        hour.take(&history);
+        assert_eq!(parsed(&hour, 0)["wait_us"], serde_json::json!([120_000_000.0, 120_000_000.0]));
+    }
+
+    #[test]
+    fn a_small_number_is_not_rounded_to_nothing() {
+        let table =
+            [(0.0, 0.0), (0.016_666, 0.017), (0.25, 0.25), (0.000_34, 0.000_34), (12.34, 12.3), (123_456.7, 123_456.7)];
+        for (value, shown) in table {
+            assert!((rounded(value) - shown).abs() <= shown * 1e-5, "{value}: {}", rounded(value));
+        }
     }
 
     #[test]

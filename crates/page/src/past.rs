@@ -1,8 +1,13 @@
 //! One second of the last hour: who waited, for what, and behind whom; and what one client did over the hour.
 //!
 //! Statements, tags and blockers are for administrators.
+//!
+//! Roots come first, and victims are folded: those that are equal are one line with a count. What pgweir itself runs comes last.
 
-use activity::history::{Dimension, Exact, Key, Second, Span, Who};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use activity::history::{Dimension, Exact, Key, KeyId, LockLine, LockMember, Sample, Second, Span, WaitSum, Who};
 use activity::{At, History};
 use machine::Peer;
 use serde::Serialize;
@@ -25,6 +30,8 @@ struct Person {
     class: String,
     tags: String,
     statement: String,
+    /// Its statement is pgweir's own.
+    own: bool,
 }
 
 impl Person {
@@ -36,6 +43,7 @@ impl Person {
             class: who.class.to_string(),
             tags: private(who.tags.to_string()),
             statement: private(who.statement.to_string()),
+            own: who.is_own(),
         }
     }
 }
@@ -106,6 +114,120 @@ impl One {
     }
 }
 
+/// A row, and the rows that are equal to it.
+#[derive(Debug, Serialize)]
+struct Fold {
+    #[serde(flatten)]
+    one: One,
+    /// How many did the same; 1: only this one.
+    count_alike: u32,
+    /// The others of which the ids are kept.
+    alike: Vec<One>,
+}
+
+/// The backends behind which others have their place in the lock tree.
+fn parents(second: &Second) -> BTreeSet<i32> {
+    let deeper = second.locks.windows(2).filter(|lines| lines[1].seen.depth > lines[0].seen.depth);
+    let of_lines = deeper.filter_map(|lines| Some(lines[0].seen.members.first()?.pid));
+    of_lines.chain(second.worst.iter().filter_map(|exact| exact.blocker)).collect()
+}
+
+/// The rows of a second. Those that wait and are nobody's blocker in the lock tree are one row for each key, with the count of its samples.
+fn folded(history: &History, second: &Second, rights: Rights) -> Vec<Fold> {
+    let mut folds: Vec<Fold> = Vec::new();
+    let mut places: BTreeMap<KeyId, usize> = BTreeMap::new();
+    let parents = parents(second);
+    let is_victim = |exact: &Exact| exact.waiting.is_some() && !exact.pid.is_some_and(|pid| parents.contains(&pid));
+    for exact in &second.worst {
+        let mut one = One::of(history, exact, rights);
+        let is_victim = is_victim(exact);
+        if is_victim {
+            // Only those that come after it in a queue.
+            one.behind_it = 0;
+        }
+        if let Some(place) = places.get(&exact.key).filter(|_| is_victim) {
+            folds[*place].alike.push(one);
+            continue;
+        }
+        if is_victim {
+            places.insert(exact.key, folds.len());
+        }
+        folds.push(Fold { one, count_alike: 1, alike: Vec::new() });
+    }
+    for (key, place) in places {
+        let count = second.samples.iter().find(|sample| sample.key == key).map_or(1, |sample| sample.count);
+        let (known, others) = (&mut folds[place], 1);
+        // A blocker may do the same as its victims; it has a row of its own.
+        let blockers = second.worst.iter().filter(|exact| exact.key == key && !is_victim(exact)).count();
+        let kept = u32::try_from(known.alike.len() + others).unwrap_or(u32::MAX);
+        known.count_alike = count.saturating_sub(u32::try_from(blockers).unwrap_or(u32::MAX)).max(kept);
+    }
+    folds.sort_by_key(|fold| fold.one.group.who.own);
+    folds
+}
+
+/// A line of the lock tree; ages in milliseconds.
+#[derive(Debug, Serialize)]
+struct Locked<'h> {
+    depth: u16,
+    /// How many backends it is.
+    count: u32,
+    members: Vec<Member>,
+    behind_it: u32,
+    server: &'h str,
+    application_name: &'h str,
+    who: Person,
+    /// All of a single backend.
+    tags: String,
+    waits_for: Option<&'h str>,
+    object: Option<&'h str>,
+    holds: String,
+    state: &'h str,
+    transaction: Option<u128>,
+    note: &'h str,
+}
+
+#[derive(Debug, Serialize)]
+struct Member {
+    pid: i32,
+    client: Option<i32>,
+    waiting: u32,
+}
+
+fn locked<'h>(history: &'h History, line: &'h LockLine, rights: Rights) -> Locked<'h> {
+    let seen = &line.seen;
+    let member = |member: &LockMember| Member { pid: member.pid, client: member.client, waiting: member.waiting_ms };
+    let holds: Vec<String> = seen.holds.iter().map(|lock| format!("{} on {}", lock.mode, lock.object)).collect();
+    let tags: Vec<String> = seen.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let who = Person::of(&history.key(line.key).who, rights);
+    Locked {
+        depth: seen.depth,
+        count: seen.count,
+        members: seen.members.iter().map(member).collect(),
+        behind_it: seen.behind,
+        server: &seen.server,
+        application_name: &seen.application_name,
+        tags: if tags.is_empty() { who.tags.clone() } else { tags.join(" ") },
+        who,
+        waits_for: seen.waits.as_ref().map(|lock| &*lock.mode),
+        object: seen.waits.as_ref().map(|lock| &*lock.object),
+        holds: holds.join(", "),
+        state: &seen.state,
+        transaction: seen.transaction.map(|age| age.as_millis()),
+        note: &seen.note,
+    }
+}
+
+/// The groups of a second: first those behind which others wait, last what pgweir itself runs, and between equals the largest.
+fn grouped(history: &History, second: &Second, rights: Rights) -> Vec<Group> {
+    let key = |sample: &Sample| history.key(sample.key);
+    let roots: BTreeSet<&Who> = second.samples.iter().filter_map(|sample| key(sample).blocker.as_ref()).collect();
+    let mut samples: Vec<&Sample> = second.samples.iter().collect();
+    let is_root = |key: &Key| key.blocker.is_none() && roots.contains(&key.who);
+    samples.sort_by_key(|sample| (key(sample).who.is_own(), !is_root(key(sample)), Reverse(sample.count)));
+    samples.into_iter().take(GROUPS_MAX).map(|sample| Group::of(key(sample), sample.count, rights)).collect()
+}
+
 fn address(peer: Peer) -> String {
     match peer {
         Peer::Tcp { from, .. } => from.to_string(),
@@ -131,7 +253,9 @@ struct Then<'h> {
     at: u64,
     pools: Vec<PoolThen<'h>>,
     groups: Vec<Group>,
-    worst: Vec<One>,
+    worst: Vec<Fold>,
+    /// The lock tree, for administrators.
+    locks: Vec<Locked<'h>>,
     hosts_missing: u16,
     /// Why clients waited then, a sentence for each pool in trouble.
     verdicts: Vec<&'h str>,
@@ -143,12 +267,15 @@ pub(crate) fn second(history: &History, at: u64, rights: Rights) -> Option<Strin
     let mut pools: Vec<PoolThen<'_>> = second.pools.iter().map(pool).collect();
     pools.sort_by_key(|pool| std::cmp::Reverse((pool.waiting, pool.servers_active)));
     pools.truncate(POOLS_MAX);
-    let groups = second.samples.iter().take(GROUPS_MAX);
     let then = Then {
         at: second.at.second(),
         pools,
-        groups: groups.map(|sample| Group::of(history.key(sample.key), sample.count, rights)).collect(),
-        worst: second.worst.iter().map(|exact| One::of(history, exact, rights)).collect(),
+        groups: grouped(history, second, rights),
+        worst: folded(history, second, rights),
+        locks: match rights {
+            Rights::Admin => second.locks.iter().map(|line| locked(history, line, rights)).collect(),
+            Rights::Stats => Vec::new(),
+        },
         hosts_missing: second.hosts_missing,
         // It names who was in the way.
         verdicts: second.whys.iter().filter(|_| rights == Rights::Admin).map(|why| &*why.sentence).collect(),
@@ -219,6 +346,8 @@ struct Sum {
 struct Sums {
     looks: usize,
     sums: Vec<Sum>,
+    /// What pgweir itself ran.
+    own: Vec<Sum>,
 }
 
 /// Samples of a span, by `by`, as JSON. `None`: by something that is not known, or is not for such rights.
@@ -232,13 +361,17 @@ pub(crate) fn waits(history: &History, from: u64, to: u64, by: &str, rights: Rig
         _ => return None,
     };
     let span = Span { from: At(from.checked_mul(1000)?), to: At(to.checked_mul(1000)?.checked_add(999)?) };
-    let sums = history.waits(span, &by, |_| true).into_iter().take(GROUPS_MAX);
-    let sum = |sum: activity::history::WaitSum| Sum {
-        name: sum.name,
-        samples: sum.samples,
-        most: sum.most,
-        seconds: sum.seconds,
+    let sums = |is_own: bool| {
+        let sums = history.waits(span, &by, |key| key.who.is_own() == is_own);
+        sums.into_iter().take(GROUPS_MAX).map(sum).collect()
     };
-    let sums = Sums { looks: history.within(span).count(), sums: sums.map(sum).collect() };
+    let sums = Sums { looks: history.within(span).count(), sums: sums(false), own: sums(true) };
     Some(serde_json::to_string(&sums).expect("texts and numbers are JSON"))
 }
+
+fn sum(sum: WaitSum) -> Sum {
+    Sum { name: sum.name, samples: sum.samples, most: sum.most, seconds: sum.seconds }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,13 +12,24 @@ pub struct Who {
     /// Of the pool; of a stranger, as PostgreSQL says; empty: of several.
     pub database: Arc<str>,
     pub user: Arc<str>,
-    /// Empty: it is not the pooler's.
+    /// Empty: it is not the pooler's. [`OWN_CLASS`]: its statement is pgweir's own.
     pub class: Arc<str>,
     /// Those that are kept.
     pub tags: Tags,
     pub fingerprint: Option<u64>,
     /// Its beginning; empty: it is not known.
     pub statement: Box<str>,
+}
+
+/// The class of statements of pgweir's own. No class of the configuration has parentheses in its name.
+pub const OWN_CLASS: &str = "(pgweir)";
+
+impl Who {
+    /// Whether the statement is pgweir's own: no application has sent it.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        &*self.class == OWN_CLASS
+    }
 }
 
 /// In one line: pool, tags, statement.

@@ -6,6 +6,7 @@
 //!                             busy: which session was counted as what
 //!                             pools: gauges and counters
 //!                             whys: the verdicts on pools in trouble
+//!                             locks: the lock tree
 //!                    Keys     what samples are of, each once
 //! ```
 //!
@@ -16,6 +17,7 @@
 
 pub mod frames;
 mod keys;
+mod locks;
 mod second;
 mod spans;
 mod stored;
@@ -23,17 +25,24 @@ mod stored;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use units::Serial;
+
 use crate::moment::{At, Moment};
+use crate::tags::Tags;
 use crate::tally::wait_class;
 use crate::verdict::{Verdict, verdicts};
 
 use keys::Keys;
-pub use keys::{Key, KeyId, Who};
+pub use keys::{Key, KeyId, OWN_CLASS, Who};
+pub use locks::{LockLine, LockMember, LockSeen, LockText};
 pub use second::{Busy, Exact, PoolSecond, Sample, Second, WhySecond};
 pub use spans::{Dimension, Span, WaitSum};
 
 /// How far back it goes, if nothing else is said.
 pub const SECONDS_MAX: usize = 3600;
+
+/// Seconds in which the tags of idle sessions are looked for.
+const SEEN_WITH_TAGS: usize = 60;
 
 /// What is kept, and how much of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +165,24 @@ impl History {
     #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
+    }
+
+    /// The tags of the statement that each session runs or waits with. Of other sessions those of `observe_tags` with which they were seen last, if
+    /// that was within the last minute.
+    #[must_use]
+    pub fn tags_of_sessions(&self) -> BTreeMap<Serial, &Tags> {
+        let rows = self.latest.iter().flat_map(|moment| &moment.rows).filter(|row| !row.tags.is_empty());
+        let mut tags: BTreeMap<Serial, &Tags> =
+            rows.filter_map(|row| Some((row.session.as_ref()?.id.serial, &row.tags))).collect();
+        for second in self.seconds.iter().rev().take(SEEN_WITH_TAGS) {
+            for busy in &second.busy {
+                let known = &self.keys.get(busy.key).who.tags;
+                if !known.is_empty() {
+                    tags.entry(busy.session).or_insert(known);
+                }
+            }
+        }
+        tags
     }
 
     /// From the oldest.

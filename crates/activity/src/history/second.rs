@@ -11,8 +11,9 @@ use sql::redacted_by_any_rules;
 use units::{PoolKey, Serial};
 
 use super::Options;
-use super::keys::{Key, KeyId, Keys, Who};
-use crate::moment::{At, Moment, POOL_WAIT, Row, View};
+use super::keys::{Key, KeyId, Keys, OWN_CLASS, Who};
+use super::locks::{self, LockLine};
+use crate::moment::{At, Moment, Origin, POOL_WAIT, Row, View};
 use crate::tags::Tags;
 use crate::tree::tree;
 use crate::verdict::{Detail, Queue, Trouble, Verdict};
@@ -39,6 +40,8 @@ pub struct Second {
     pub whys: Box<[WhySecond]>,
     /// Hosts that have not answered: their backends are missing.
     pub hosts_missing: u16,
+    /// The lock tree, the root with the most behind it first.
+    pub locks: Box<[LockLine]>,
 }
 
 /// How many did one thing.
@@ -113,6 +116,9 @@ pub struct PoolSecond {
     pub received: u64,
     pub sent: u64,
     pub wait_us: u64,
+    /// Microseconds that the clients that waited then had waited, summed. The last field: a file of an earlier build has none.
+    #[serde(default)]
+    pub waiting_us: u64,
 }
 
 /// A row, and the key that it is counted by.
@@ -145,6 +151,9 @@ impl Second {
             Some(Busy { session, key: own(&counted.key)? })
         });
         let busy = busy.take(BUSY_MAX).collect();
+        let lines = locks::lines(moment, |row| who(row, options)).into_iter();
+        let locks: Vec<LockLine> =
+            lines.map(|(who, seen)| LockLine { key: keys.take(locks::key(who)), seen }).collect();
         let missing = moment.hosts.iter().filter(|host| matches!(host.view, View::None(_))).count();
         Second {
             at: moment.at,
@@ -154,6 +163,7 @@ impl Second {
             pools: moment.pools.iter().map(|(key, pool)| (key.clone(), pool_second(pool))).collect(),
             whys: whys(verdicts),
             hosts_missing: u16::try_from(missing).unwrap_or(u16::MAX),
+            locks: locks.into(),
         }
     }
 
@@ -161,7 +171,8 @@ impl Second {
     pub(super) fn keys(&self) -> impl Iterator<Item = KeyId> {
         let samples = self.samples.iter().map(|sample| sample.key);
         let busy = self.busy.iter().map(|busy| busy.key);
-        samples.chain(self.worst.iter().map(|exact| exact.key)).chain(busy)
+        let locks = self.locks.iter().map(|line| line.key);
+        samples.chain(self.worst.iter().map(|exact| exact.key)).chain(busy).chain(locks)
     }
 
     /// Bytes.
@@ -176,6 +187,7 @@ impl Second {
             + size_of_val(&*self.pools)
             + worst.sum::<usize>()
             + whys.sum::<usize>()
+            + self.locks.iter().map(|line| size_of::<LockLine>() + line.seen.weight()).sum::<usize>()
     }
 }
 
@@ -257,6 +269,7 @@ fn who(row: &Row, options: &Options) -> Who {
             statement,
         },
         (None, backend) => {
+            let class = if row.origin == Origin::Own { OWN_CLASS } else { "" };
             let backend = backend.as_ref();
             let word = |word: Option<&String>| -> Arc<str> { word.map_or("", String::as_str).into() };
             let kind = backend.and_then(|backend| backend.kind.as_ref());
@@ -264,7 +277,7 @@ fn who(row: &Row, options: &Options) -> Who {
                 database: word(backend.and_then(|backend| backend.database.as_ref())),
                 // A process of PostgreSQL's own has no user: its kind says as much.
                 user: word(backend.and_then(|backend| backend.user.as_ref()).or(kind)),
-                class: "".into(),
+                class: class.into(),
                 tags,
                 fingerprint: None,
                 statement,
@@ -362,5 +375,6 @@ fn pool_second(pool: &crate::moment::Pool) -> PoolSecond {
         received: pool.received,
         sent: pool.sent,
         wait_us: pool.wait_us,
+        waiting_us: pool.waiting_us,
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use units::{PoolKey, Serial};
 
 use super::keys::{Key, KeyId, Who};
+use super::locks::{LockLine, LockSeen};
 use super::second::{Busy, Exact, PoolSecond, Sample, Second, WhySecond};
 use super::{At, History, Span};
 use crate::tags::Tags;
@@ -35,9 +36,12 @@ struct Stored {
     /// The session, and the key's place.
     busy: Vec<(Serial, u32)>,
     pools: Vec<(PoolKey, PoolSecond)>,
-    /// The last field: a second that an earlier build has written ends before it.
+    /// The last fields: a second that an earlier build has written ends before them.
     #[serde(default)]
     whys: Vec<WhySecond>,
+    /// The key's place, and the line.
+    #[serde(default)]
+    locks: Vec<(u32, LockSeen)>,
 }
 
 /// Numbers are places among the texts.
@@ -113,7 +117,11 @@ impl History {
 impl Stored {
     fn check(&self) -> Result<(), String> {
         let lens = [self.texts.len(), self.whos.len(), self.keys.len(), self.samples.len(), self.worst.len()];
-        let most = lens.into_iter().chain([self.busy.len(), self.whys.len(), self.pools.len() / 16]).max().unwrap_or(0);
+        let most = lens
+            .into_iter()
+            .chain([self.busy.len(), self.whys.len(), self.locks.len(), self.pools.len() / 16])
+            .max()
+            .unwrap_or(0);
         if most > COUNT_MAX { Err(format!("a second has {most} things of a kind")) } else { Ok(()) }
     }
 }
@@ -144,6 +152,7 @@ impl Writing<'_> {
             busy: second.busy.iter().map(|busy| (busy.session, places[&busy.key])).collect(),
             pools: second.pools.to_vec(),
             whys: second.whys.to_vec(),
+            locks: second.locks.iter().map(|line| (places[&line.key], line.seen.clone())).collect(),
             keys,
             texts: self.texts,
             whos: self.whos,
@@ -198,8 +207,8 @@ impl SecondReader<'_> {
         }
         // All places are looked at first: what is taken has to be given back.
         let samples = stored.samples.iter().map(|(key, _)| *key);
-        let mut used =
-            samples.chain(stored.worst.iter().map(|row| row.key)).chain(stored.busy.iter().map(|(_, key)| *key));
+        let used = samples.chain(stored.worst.iter().map(|row| row.key)).chain(stored.busy.iter().map(|(_, key)| *key));
+        let mut used = used.chain(stored.locks.iter().map(|(key, _)| *key));
         if used.any(|place| place as usize >= keys.len()) {
             return Err("there is no such key".to_owned());
         }
@@ -212,6 +221,7 @@ impl SecondReader<'_> {
             busy: stored.busy.iter().map(|(session, key)| Busy { session: *session, key: take(*key) }).collect(),
             pools,
             whys: stored.whys.iter().cloned().collect(),
+            locks: stored.locks.iter().map(|(key, seen)| LockLine { key: take(*key), seen: seen.clone() }).collect(),
             hosts_missing: stored.hosts_missing,
         })
     }

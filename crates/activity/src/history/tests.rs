@@ -284,3 +284,113 @@ fn bytes_that_nobody_has_stored_are_an_error_and_leave_nothing() {
     assert!(refused > 0);
     assert_eq!((history.bytes(), history.seconds().count()), (0, 0));
 }
+
+/// 1 holds orders; 2 waits to alter it and holds items; 3 to 52 wait behind 2, 60 and 61 for another statement, 70 holds what nobody wants.
+fn queue_behind_ddl() -> Arc<Moment> {
+    let object = |name: &str| Object { kind: "relation".into(), key: name.into(), name: Some(name.into()) };
+    let lock = |pid: i32, name: &str, mode: LockMode, waiting: Option<u64>| {
+        let waiting = waiting.map(Duration::from_millis);
+        Lock { pid, leader_pid: None, object: object(name), mode, waiting }
+    };
+    let mut locks = vec![
+        lock(1, "orders", LockMode::AccessShare, None),
+        lock(2, "orders", LockMode::AccessExclusive, Some(9000)),
+        lock(2, "items", LockMode::AccessExclusive, None),
+    ];
+    let mut rows = vec![
+        row(1, "select report() /*controller:report,request_id:7*/", None),
+        row(2, "alter table orders add column n int", wait("Lock", "relation")),
+        row(70, "select 70", None),
+    ];
+    let names = ["orders"; 50].into_iter().chain(["items"; 2]);
+    for (pid, name) in (3..53).chain(60..62).zip(names) {
+        locks.push(lock(pid, name, LockMode::AccessShare, Some(8000 - u64::try_from(pid).expect("small"))));
+        let text = format!("select {pid} from {name} /*controller:carts,request_id:{pid}*/");
+        rows.push(row(pid, &text, wait("Lock", "relation")));
+    }
+    let blocking = Blocking::of(&locks);
+    for row in &mut rows {
+        let pid = row.pid().expect("it has one");
+        (row.waiter, row.behind) = (blocking.waiter(pid).cloned(), blocking.count_behind(pid));
+    }
+    let hosts = vec![Host { address: "db1:5432".into(), blocking, ..Host::default() }];
+    Arc::new(Moment { at: At(5000), hosts, rows, ..Moment::default() })
+}
+
+fn tree_of(history: &History) -> Vec<String> {
+    let second = history.seconds().next_back().expect("a second");
+    let line = |line: &LockLine| {
+        let (who, seen) = (&history.key(line.key).who, &line.seen);
+        let text = |lock: &LockText| format!("{} on {}", lock.mode, lock.object);
+        let waits = seen.waits.as_ref().map_or("nothing".to_owned(), text);
+        let holds: Vec<String> = seen.holds.iter().map(text).collect();
+        let ids: Vec<i32> = seen.members.iter().map(|member| member.pid).collect();
+        let first = seen.members.first().expect("a line is of somebody");
+        format!(
+            "{}{} × {:?} of {}: {} {}; waits {} ms for {waits}, blocks {}, holds {}; {}",
+            "  ".repeat(seen.depth.into()),
+            seen.count,
+            &ids[..ids.len().min(2)],
+            ids.len(),
+            who.tags,
+            who.statement,
+            first.waiting_ms,
+            seen.behind,
+            holds.join(", "),
+            seen.note,
+        )
+    };
+    second.locks.iter().map(line).collect()
+}
+
+/// The line of a blocker that waits itself has the lock that it holds, and equal waiters are one line.
+#[test]
+fn a_second_has_its_lock_tree_with_equal_waiters_as_one_line() {
+    let mut history = History::new(Options { tags: vec!["controller".into()], ..Options::default() });
+    history.push(queue_behind_ddl());
+    let expected = [
+        "1 × [1] of 1: controller=report select report(); waits 0 ms for nothing, blocks 53, holds AccessShareLock on orders; ",
+        "  1 × [2] of 1:  alter table orders add column n int; waits 9000 ms for AccessExclusiveLock on orders, blocks 52, \
+         holds AccessExclusiveLock on items; ALTER TABLE, in the way of 52: SET lock_timeout, and try again: all who come after \
+         it wait behind it",
+        "    50 × [3, 4] of 20: controller=carts select ? from orders; waits 7997 ms for AccessShareLock on orders, blocks 0, holds ; ",
+        "    2 × [60, 61] of 2: controller=carts select ? from items; waits 7940 ms for AccessShareLock on items, blocks 0, holds ; ",
+    ];
+    assert_eq!(tree_of(&history), expected);
+    let second = history.seconds().next_back().expect("a second");
+    let tags: Vec<_> = second.locks.iter().map(|line| line.seen.tags.len()).collect();
+    assert_eq!(tags, [2, 0, 0, 0], "a single backend has all its tags, and equal ones those that they have in common");
+    // It outlasts the file, and takes no memory afterwards.
+    let mut restored = History::default();
+    assert_eq!(restored.restore(&history.stored().expect("a second").1, whole()), Ok(true));
+    assert_eq!(tree_of(&restored), expected);
+    restored.configure(Options { memory_max: 0, ..Options::default() });
+    assert_eq!(restored.bytes(), 0);
+}
+
+/// A deep or wide tree is cut, and what is cut is still counted behind its roots.
+#[test]
+fn a_tree_has_a_bound() {
+    let object = |pid: i32| Object { kind: "advisory".into(), key: pid.to_string().as_str().into(), name: None };
+    let pairs = (0..500).flat_map(|pid| {
+        let lock =
+            |pid, of, waiting| Lock { pid, leader_pid: None, object: object(of), mode: LockMode::Exclusive, waiting };
+        [lock(pid, pid, None), lock(1000 + pid, pid, Some(Duration::from_secs(1)))]
+    });
+    let blocking = Blocking::of(&pairs.collect::<Vec<_>>());
+    let hosts = vec![Host { blocking, ..Host::default() }];
+    let mut history = History::default();
+    history.push(Arc::new(Moment { at: At(1000), hosts, ..Moment::default() }));
+    assert_eq!(history.seconds().next().map(|second| second.locks.len()), Some(64));
+}
+
+#[test]
+fn statements_of_pgweir_itself_are_told_from_those_of_applications() {
+    let mut own = row(1, "select pid from pg_stat_activity", None);
+    own.origin = Origin::Own;
+    let mut history = History::default();
+    history.push(moment(1, vec![own, row(2, "select 1", None)]));
+    let of = |is_own: bool| history.waits(whole(), &Dimension::Statement, |key| key.who.is_own() == is_own);
+    assert_eq!(of(true).iter().map(|sum| &*sum.name).collect::<Vec<_>>(), ["select pid from pg_stat_activity"]);
+    assert_eq!(of(false).iter().map(|sum| &*sum.name).collect::<Vec<_>>(), ["select ?"]);
+}

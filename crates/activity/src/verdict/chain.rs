@@ -11,7 +11,7 @@ use units::PoolKey;
 use super::LockOn;
 use super::index::Index;
 use super::survey::{has_server_of, idle};
-use crate::moment::{Moment, Origin, Row};
+use crate::moment::{Moment, Origin, Row, is_of_pgweir};
 use crate::statement::ddl;
 use crate::tags::Tags;
 use crate::tree::first_blocker;
@@ -256,7 +256,9 @@ fn who(moment: &Moment, row: &Row) -> LinkOwner {
     if is_prepared(pid) {
         return LinkOwner::Prepared(moment.host(row).and_then(|host| host.prepared.get(&pid)).cloned());
     }
-    if row.origin == Origin::Server {
+    // A server that is being reset may still hold what its last client has locked.
+    let is_reset = || row.origin == Origin::Own && !row.backend.as_deref().is_some_and(is_of_pgweir);
+    if row.origin == Origin::Server || is_reset() {
         return LinkOwner::Abandoned { pid };
     }
     let backend = row.backend.as_ref();

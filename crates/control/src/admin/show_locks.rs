@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use activity::{Branch, Moment, Prepared, is_prepared, pid_shown, tree};
+use activity::{Branch, Moment, is_prepared, pid_shown, tree};
 
 use super::show_activity::{address, application_name, names, seconds, statement, tags};
 use crate::show_input::ShowInput;
@@ -45,6 +45,8 @@ const COLUMNS: &[Column] = &[
     text("gid"),
     // The client's address, at the pooler or else at PostgreSQL.
     text("client_addr"),
+    // The locks that it has and that others wait for; NULL with others behind it: it is in their way by its place in the queue.
+    text("holds"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
@@ -85,10 +87,17 @@ fn values(input: &ShowInput<'_>, moment: &Moment, branch: &Branch<'_>) -> Vec<Va
         session.and_then(|session| words(&*session.class)),
         row.and_then(|row| tags(input, row)),
         row.and_then(|row| statement(input, row)),
-        prepared.map_or_else(|| note(branch), note_of_prepared),
+        branch.note(moment),
         prepared.map(|prepared| prepared.gid.clone()),
         row.and_then(|row| address(input, row)),
+        holds(branch),
     ]
+}
+
+/// `AccessExclusiveLock on items, ShareLock on orders`.
+fn holds(branch: &Branch<'_>) -> Value {
+    let held: Vec<String> = branch.holds.iter().map(|(mode, on)| format!("{} on {on}", mode.name())).collect();
+    (!held.is_empty()).then(|| held.join(", "))
 }
 
 /// The deepest that is drawn: beyond it the depth is a number only.
@@ -100,22 +109,6 @@ fn drawn(branch: &Branch<'_>) -> String {
         0 => branch.pid.to_string(),
         depth => format!("{}└─ {}", "   ".repeat(depth.min(DRAWN_MAX) - 1), branch.pid),
     }
-}
-
-/// `CREATE INDEX, in the way of 234: CREATE INDEX CONCURRENTLY lets writers go on`.
-fn note(branch: &Branch<'_>) -> Value {
-    let ddl = branch.ddl.as_ref()?;
-    let behind = match branch.count {
-        0 => String::new(),
-        count => format!(", in the way of {count}"),
-    };
-    let advice = ddl.advice.map(|advice| format!(": {advice}")).unwrap_or_default();
-    words(format!("{}{behind}{advice}", ddl.command))
-}
-
-/// `ROLLBACK PREPARED 'order-7'; as app or a superuser, in database shop`.
-fn note_of_prepared(prepared: &Prepared) -> Value {
-    words(format!("{} as {} or a superuser, in database {}", prepared.rollback(), prepared.owner, prepared.database))
 }
 
 const COUNTS: &[Column] = &[

@@ -369,6 +369,7 @@ fn first_worker() -> Snapshot {
         servers: ServerCounts { active: 1, idle: 2, login: 1, ..ServerCounts::default() },
         open_servers: 4,
         maxwait_us: 1_500_000,
+        waiting_us: 1_500_000,
         totals: totals(1),
         spans: spans(1),
         fidelity: fidelity(1),

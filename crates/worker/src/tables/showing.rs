@@ -39,8 +39,10 @@ impl View<'_> {
                 State::Idle { .. } | State::Linked { .. } | State::Replicating { .. } => pool.clients.active += 1,
                 // They wait for a server or for a limit.
                 State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
+                    let waited = now.micros_since(since);
                     pool.clients.waiting += 1;
-                    pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
+                    pool.maxwait_us = pool.maxwait_us.max(waited);
+                    pool.waiting_us = pool.waiting_us.saturating_add(waited);
                 }
                 State::Console { .. } | State::Leaving { .. } => {}
             });
@@ -302,6 +304,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         open_servers: pool.servers.all(),
         closing_servers: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
+        waiting_us: 0,
         totals: pool.counts.totals,
         spans: pool.counts.spans,
         fidelity: FidelitySnapshot {
