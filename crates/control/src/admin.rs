@@ -151,10 +151,16 @@ shows! {
     ]
 }
 
-/// `SHOW HISTORY` of a history that was read from its file, for an administrator; times are told in the zone of `now`.
+/// `SHOW HISTORY` of a history at hand, for a report. Times are in the zone of `now`. `is_open`: with statements, tags and blockers, for an
+/// administrator.
 #[must_use]
-pub fn history_table(history: &activity::History, span: activity::history::Span, now: &jiff::Zoned) -> Table {
-    show_history::history(history, span, &show_history::Asked { now, port: 0, is_open: true })
+pub fn history_table(
+    history: &activity::History,
+    span: activity::history::Span,
+    now: &jiff::Zoned,
+    is_open: bool,
+) -> Table {
+    show_history::history(history, span, &show_history::Asked { now, port: 0, is_open })
 }
 
 impl Show {

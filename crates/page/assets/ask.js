@@ -22,6 +22,17 @@ export async function ask(path, query = {}) {
   return (await answered(answer)).json();
 }
 
+// Saves a document under a name.
+export async function saved(path, query, name) {
+  const answer = await answered(await fetch(`/api/${path}?${new URLSearchParams(query)}`, { headers: OWN, cache: "no-store" }));
+  const address = URL.createObjectURL(await answer.blob());
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
 // A table of SHOW; null where this user has none of that name. That the pooler has no time for it is an error.
 export const table = (name, query = {}) => ask(`show/${name}`, query);
 

@@ -4,7 +4,7 @@ import { ask, objects, orElse, table } from "./ask.js";
 import { colourOf } from "./charts.js";
 import { chip, code, el, empty, fill } from "./draw.js";
 import { aged, lasted, line, number, statement } from "./words.js";
-import { Table } from "./table.js";
+import { Folded, Table } from "./table.js";
 
 const said = (text, tags) => el("span", { class: "sql", title: statement(text) }, statement(text, tags) || "–");
 const us = (value) => (value === null || value === undefined ? "" : lasted(Number(value) / 1000));
@@ -19,28 +19,34 @@ async function show(list, name, make = (row) => row) {
   return shown;
 }
 
+// Columns of statements by samples.
+const SUMS = [
+  { title: "Sessions, on average", draw: (row) => el("div", { class: "share", share: row.samples / row.scale }, el("span", {}, number(row.samples / Math.max(1, row.looks))), el("i", {})) },
+  { title: "Most", number: true, key: "most" },
+  { title: "Seen in", number: true, draw: (row) => `${number((100 * row.seconds) / Math.max(1, row.looks))} %` },
+  { title: "Statement", wide: true, draw: (row) => said(row.name) },
+];
+
 export function statements({ me }) {
   const tick = async () => {
     const to = Math.floor(Date.now() / 1000) + 5;
     const sums = me.admin && me.interval !== 0 ? await ask("waits", { from: to - 300, to, by: "statement" }).catch(orElse(null)) : null;
     const most = Math.max(1, ...(sums?.sums ?? []).map((sum) => sum.samples));
-    waited.show((sums?.sums ?? []).slice(0, 25).map((sum) => ({ ...sum, looks: sums.looks, scale: most })));
+    const scaled = (list) => list.slice(0, 25).map((sum) => ({ ...sum, looks: sums.looks, scale: most }));
+    waited.show(scaled(sums?.sums ?? []));
+    own.show(scaled(sums?.own ?? []), sums?.own.length ?? 0);
     const counted = await show(queries, "QUERIES");
     missing.hidden = counted !== null;
     queries.element.hidden = counted === null;
   };
   const waited = new Table({
     name: "sessions at a time",
-    columns: [
-      { title: "Sessions, on average", draw: (row) => el("div", { class: "share", share: row.samples / row.scale }, el("span", {}, number(row.samples / Math.max(1, row.looks))), el("i", {})) },
-      { title: "Most", number: true, key: "most" },
-      { title: "Seen in", number: true, draw: (row) => `${number((100 * row.seconds) / Math.max(1, row.looks))} %` },
-      { title: "Statement", wide: true, draw: (row) => said(row.name) },
-    ],
+    columns: SUMS,
     none: () => (me.admin
       ? empty(me.interval === 0 ? "Nobody looks." : "Nothing has run in the last five minutes.", me.interval === 0 ? ["With ", code("observe_interval = 0"), " nothing is known of it."] : "")
       : empty("Statements are for administrators.", "Users of ", code("stats_users"), " see everything but these.")),
   });
+  const own = new Folded("pgweir's own", "its observer, checks, resets", new Table({ name: "pgweir's own statements", columns: SUMS }));
   const queries = new Table({
     name: "statements", asks: () => tick(), order: { by: "total_run_time", down: true },
     columns: [
@@ -60,7 +66,7 @@ export function statements({ me }) {
   });
   const missing = el("div", { hidden: true }, empty("Statements are not counted.", code("track_statements = 1"), " counts calls, rows and times of each."));
   const element = page("Statements", "by fingerprint, without their constants",
-    el("div", { class: "grid" }, el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "What kept sessions busy"), el("span", { class: "hint" }, "the last five minutes, waits and runs")), waited.element)),
+    el("div", { class: "grid" }, el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "What kept sessions busy"), el("span", { class: "hint" }, "the last five minutes, waits and runs")), waited.element, own.element)),
     el("section", { class: "card" }, el("div", { class: "heading" }, el("h2", {}, "Since the start"), el("span", { class: "hint" }, "time in the queue apart from time at PostgreSQL")), missing, queries.element));
   return { element, tick, period: 2000 };
 }
@@ -84,13 +90,13 @@ export function holders({ me }) {
       ? empty("Nobody looks.", "With ", code("observe_interval = 0"), " it is not known who has servers.")
       : empty("Nobody has a server at the moment.")),
   });
-  const element = page("Holders", "who has the servers of a pool, for how long, and for what", el("section", { class: "card" }, list.element));
+  const element = page("Holders", "who has the servers of a pool, for how long, and for what; those that wait for a lock come last", el("section", { class: "card" }, list.element));
   return { element, tick: () => show(list, "HOLDERS") };
 }
 
 export function clients() {
   const list = new Table({
-    name: "clients", asks: () => show(list, "CLIENTS"), order: { by: "state", down: true }, open: (row) => (location.hash = `client/${row.id}`),
+    name: "clients", asks: () => show(list, "SESSIONS", keyed), order: { by: "state", down: true }, open: (row) => (location.hash = `client/${row.id}`),
     columns: [
       { key: "id", title: "Client", number: true, draw: (row) => `#${row.id}` },
       { key: "state", title: "State", draw: (row) => chip(line(row.state), row.state === "waiting" ? colourOf("Pool") : row.state === "active" ? colourOf("CPU") : colourOf("Timeout")) },
@@ -98,11 +104,14 @@ export function clients() {
       { key: "database", title: "Pool", draw: (row) => `${line(row.database)} / ${line(row.user)}` },
       { key: "class", title: "Class", draw: (row) => line(row.class ?? "") },
       { key: "application_name", title: "Application", draw: (row) => line(row.application_name ?? "") },
+      { key: "tags", title: "Tags", draw: (row) => (row.tags ? el("span", { class: "tags" }, line(row.tags)) : "") },
       { key: "addr", title: "From", draw: (row) => line(row.addr === "unix" ? "unix" : `${row.addr}:${row.port}`) },
       { key: "connect_time", title: "Since", draw: (row) => line((row.connect_time ?? "").replace(/^\d+-\d+-\d+ /, "").replace(/ [A-Z+-]\S*$/, "")) },
     ],
     none: (total) => (total ? empty("Nobody fits.", "The filter looks at all columns.") : empty("No client is connected.")),
   });
   const element = page("Clients", "all that are connected; the pooler filters and orders", el("section", { class: "card" }, list.element));
-  return { element, tick: () => show(list, "CLIENTS", (row) => ({ ...row, key: row.id })), period: 2000 };
+  return { element, tick: () => show(list, "SESSIONS", keyed), period: 2000 };
 }
+
+const keyed = (row) => ({ ...row, key: row.id });

@@ -1,11 +1,12 @@
 // Now, and any second of the last hour: why clients wait, what is waited for, how much is done, who waits behind whom.
 
-import { ask, objects, orElse, table } from "./ask.js";
+import { ask, objects, orElse, saved, table } from "./ask.js";
 import { Chart, colourOf, inOrder, meaningOf, withGaps } from "./charts.js";
 import { chip, code, el, empty, fill, redraw } from "./draw.js";
 import { stacks } from "./stacks.js";
 import { bytes, clock, lasted, line, number, statement } from "./words.js";
-import { Table } from "./table.js";
+import { Folded, Table } from "./table.js";
+import { Tree, linesThen } from "./tree.js";
 
 const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 hour"]];
 
@@ -27,14 +28,20 @@ export function now({ me, rest, sure }) {
   const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
   const missing = el("div", {});
   const verdict = el("section", { class: "card", "aria-label": "Verdict", hidden: true });
+  const tree = new Tree();
+  const told = el("span", { class: "note", role: "status" });
+  const save = el("button", { type: "button", hidden: me.interval === 0, title: "One page for a ticket: the span of the charts, or the chosen second", onclick: saveReport }, "Save report");
   const flames = stacks({ me, sure, subject: {}, what: "the pooler" });
   const charts = el("div", {}, el("div", { class: "grid" }, waits.element),
     el("div", { class: "grid three" }, done.element, queue.element, servers.element));
-  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, flames.told, flames.button, spans)),
+  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, told, flames.told, save, flames.button, spans)),
     el("div", { class: "grid" }, verdict), el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
   const head = el("div", { class: "heading" });
   const groups = groupTable();
-  const worst = worstTable();
+  const own = new Folded("pgweir's own", "its observer, checks, resets", groupTable());
+  const opened = new Set();
+  const worst = worstTable(opened, () => showWorst());
+  let rows = [];
   const pools = poolTable();
   drawSpans();
 
@@ -55,6 +62,26 @@ export function now({ me, rest, sure }) {
         drawCharts();
       },
     }, name)));
+  }
+
+  // The document of `pgweir report`, of what is shown.
+  async function saveReport() {
+    const end = hour?.at.at(-1);
+    if (!end) return;
+    const [from, to] = choice.at === null ? [end - span, end] : [choice.at, choice.at];
+    told.textContent = "";
+    save.disabled = true;
+    try {
+      await saved("report", { from, to }, `pgweir-report-${new Date(from * 1000).toISOString().slice(0, 19).replace(/[:T]/g, "-")}.html`);
+    } catch (error) {
+      told.textContent = line(error.message);
+    }
+    save.disabled = false;
+  }
+
+  // Equal victims are one row, and those that are kept follow it once it is opened.
+  function showWorst() {
+    worst.show(rows.flatMap((row) => [row, ...(opened.has(row.fold) ? row.alike.map((one) => ({ ...one, count_alike: 1, alike: [] })) : [])]));
   }
 
   async function more() {
@@ -143,13 +170,19 @@ export function now({ me, rest, sure }) {
     if (!live) showVerdict((seen?.verdicts ?? []).map((sentence) => [sentence, true]));
     if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "The history is an hour, and has a bound of memory (", code("observe_memory"), ")."));
     const most = Math.max(1, ...seen.groups.map((group) => group.count));
-    groups.show(seen.groups.map((group) => ({ ...group, scale: most })));
-    worst.show(seen.worst);
+    const scaled = seen.groups.map((group) => ({ ...group, scale: most }));
+    const ours = scaled.filter((group) => group.who.own);
+    groups.show(scaled.filter((group) => !group.who.own));
+    own.show(ours, ours.length);
+    rows = seen.worst.filter((row) => !row.who.own).map((row) => ({ ...row, fold: JSON.stringify([row.who, row.wait_class, row.wait_event]) }));
+    showWorst();
     pools.show(seen.pools);
+    if (seen.locks.length > 0) tree.show(linesThen(seen.locks));
     fill(moment, head,
       seen.hosts_missing > 0 ? el("p", { class: "note" }, `${seen.hosts_missing} PostgreSQL server(s) had not answered: their backends are missing here.`) : null,
-      groups.element,
-      seen.worst.length > 0 ? [el("h3", { class: "more" }, "In detail"), worst.element] : null,
+      seen.locks.length > 0 ? [el("h3", { class: "more" }, "Who is in whose way"), tree.element, el("h3", { class: "more" }, "Who did what")] : null,
+      groups.element, own.element,
+      rows.length > 0 ? [el("h3", { class: "more" }, "In detail"), worst.element] : null,
       seen.pools.length > 0 ? [el("h3", { class: "more" }, "Pools"), pools.element] : null);
   }
 
@@ -218,14 +251,22 @@ function groupTable() {
   });
 }
 
-function worstTable() {
+function worstTable(opened, draw) {
+  const turn = (row) => (event) => {
+    event.stopPropagation();
+    if (!opened.delete(row.fold)) opened.add(row.fold);
+    draw();
+  };
+  const count = (row) => el("button", { type: "button", class: "count", "aria-expanded": String(opened.has(row.fold)), onclick: turn(row), onkeydown: (event) => event.stopPropagation() },
+    `${number(row.count_alike)} alike`);
+  const who = (row) => `${row.client === null ? "stranger" : `#${row.client}`}${row.application_name ? ` ${line(row.application_name)}` : ""}`;
   return new Table({
     name: "in detail",
     open: (row) => {
       if (row.client !== null) location.hash = `client/${row.client}`;
     },
     columns: [
-      { title: "Client", draw: (row) => el("div", { class: "two-lines" }, el("span", {}, row.client === null ? "stranger" : `#${row.client}`, row.application_name ? ` ${line(row.application_name)}` : ""), el("span", { class: "dim" }, row.address ?? "")) },
+      { title: "Client", draw: (row) => el("div", { class: "two-lines" }, row.count_alike > 1 ? [count(row), el("span", { class: "dim" }, `the first ${who(row)}`)] : [el("span", {}, who(row)), el("span", { class: "dim" }, row.address ?? "")]) },
       { title: "pid", number: true, hide: "phone", draw: (row) => (row.pid === null ? "" : String(row.pid)) },
       { title: "Waits for", draw: event },
       { title: "Waiting", number: true, draw: (row) => lasted(row.waiting) },

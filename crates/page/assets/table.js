@@ -70,3 +70,18 @@ function plain(value, column) {
   if (value === null || value === undefined) return "";
   return column.number ? number(value) : line(value);
 }
+
+// A table that is closed until somebody opens it, and not there while it has no rows.
+export class Folded {
+  constructor(title, hint, table) {
+    this.table = table;
+    this.title = el("summary", {}, title, el("span", { class: "hint" }, ` ${hint}`), el("span", { class: "hint" }));
+    this.element = el("details", { class: "folded", hidden: true }, this.title, table.element);
+  }
+
+  show(rows, count) {
+    this.title.lastChild.textContent = ` · ${number(count)}`;
+    this.element.hidden = rows.length === 0;
+    this.table.show(rows);
+  }
+}

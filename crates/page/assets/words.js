@@ -9,9 +9,14 @@ export function number(value) {
   if (size >= 1e9) return `${one.format(value / 1e9)} G`;
   if (size >= 1e6) return `${one.format(value / 1e6)} M`;
   if (size >= 1e5) return `${one.format(value / 1e3)} k`;
+  if (size > 0 && size < 0.1) return small(value);
   if (size > 0 && size < 10 && !Number.isInteger(Number(value))) return one.format(value);
   return thin.format(value);
 }
+
+// Two digits that count: 0.03 is not 0.0.
+const two = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+const small = (value) => (Math.abs(value) < 0.001 ? "< 0.001" : two.format(value));
 
 export function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -28,7 +33,8 @@ export function bytes(value) {
 export function lasted(ms) {
   if (ms === null || ms === undefined || ms === "") return "";
   const value = Number(ms);
-  if (value < 1) return value === 0 ? "0" : `${thin.format(value * 1000)} µs`;
+  if (value < 0.001) return value === 0 ? "0" : "< 1 µs";
+  if (value < 1) return `${thin.format(value * 1000)} µs`;
   if (value < 10) return `${one.format(value)} ms`;
   if (value < 1000) return `${thin.format(value)} ms`;
   if (value < 60_000) return `${(value < 10_000 ? one : thin).format(Math.floor(value / 100) / 10)} s`;

@@ -1,7 +1,7 @@
 //! Answers as JSON.
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
@@ -12,6 +12,16 @@ pub(crate) fn json(status: StatusCode, text: String) -> Response {
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An HTML document of its own, which a browser saves and does not show: the page's policy would forbid its styles.
+pub(crate) fn document_of(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"pgweir-report.html\""));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -10,14 +10,14 @@ use axum::routing::{get, post};
 use axum::{Router, response::IntoResponse as _};
 use serde::{Deserialize, Serialize};
 
-use crate::answers::{json, refused, written};
+use crate::answers::{document_of, json, refused, written};
 use crate::asker::{Admin, Asker};
 use crate::rows::{Rows, Wish};
 use crate::{About, Given, Order, Rights, Said, Shared, Wanted, past};
 
 /// The tables that views show. Others are the console's alone.
-const TABLES: [&str; 9] =
-    ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SIZING", "WHY"];
+const TABLES: [&str; 10] =
+    ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SESSIONS", "SIZING", "WHY"];
 
 /// Bytes of an order: a client's number.
 const BODY_LEN_MAX: usize = 256;
@@ -29,6 +29,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .route("/moment", get(moment))
         .route("/client/{number}", get(client))
         .route("/waits", get(waits))
+        .route("/report", get(report))
         .route("/show/{table}", get(show))
         .route("/disconnect", post(disconnect))
         .route("/cancel", post(cancel))
@@ -87,6 +88,28 @@ struct Part {
 async fn waits(State(shared): State<Shared>, asker: Asker, Query(Part { from, to, by }): Query<Part>) -> Response {
     let made = seen(&shared, move |history| past::waits(history, from, to, &by, asker.rights));
     made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such sum"))
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    from: u64,
+    to: u64,
+}
+
+/// The longest report, in seconds: the hour that the page has.
+const REPORT_SECONDS_MAX: u64 = 3600;
+
+/// A document to be saved. The page's script asks for it, with the header that other sites may not send.
+async fn report(State(shared): State<Shared>, asker: Asker, Query(Reported { from, to }): Query<Reported>) -> Response {
+    if from > to || to - from > REPORT_SECONDS_MAX {
+        return refused(StatusCode::UNPROCESSABLE_ENTITY, "a report is of an hour at most");
+    }
+    let pooler = Arc::clone(&shared.pooler);
+    match shared.makers.have(move || pooler.report(from, to, asker.rights)).await {
+        Some(Ok(document)) => document_of(document),
+        Some(Err(why)) => refused(StatusCode::NOT_FOUND, &why),
+        None => refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"),
+    }
 }
 
 /// On a thread: an hour of many pools takes some milliseconds. Whoever comes meanwhile waits for a turn without a thread, and without the lock.

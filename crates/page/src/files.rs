@@ -39,6 +39,7 @@ const FILES: &[File] = files! {
     "/words.js" SCRIPT;
     "/now.js" SCRIPT;
     "/locks.js" SCRIPT;
+    "/tree.js" SCRIPT;
     "/lists.js" SCRIPT;
     "/client.js" SCRIPT;
     "/stacks.js" SCRIPT;

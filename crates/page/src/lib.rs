@@ -91,7 +91,7 @@ pub enum Given {
     NotInTime,
 }
 
-/// What is shown. `admit`, `table`, `order`, `ways` and `sample` may wait, and have a thread for it.
+/// What is shown. `admit`, `table`, `order`, `report`, `ways` and `sample` may wait, and have a thread for it.
 pub trait Pooler: Send + Sync + 'static {
     /// Whether it knows passwords already: the page is listened for before anything else has begun.
     fn has_begun(&self) -> bool;
@@ -119,6 +119,12 @@ pub trait Pooler: Send + Sync + 'static {
 
     /// What somebody did who is no client: for the log. Texts are as they came.
     fn tell(&self, what: Said<'_>);
+
+    /// The document of `pgweir report` on these seconds of 1970, both included.
+    ///
+    /// # Errors
+    /// Nothing is known of that time, and what is, in words for people.
+    fn report(&self, from: u64, to: u64, rights: Rights) -> Result<String, String>;
 
     /// What was seen in the last hour, as soon as there is something that looks.
     fn history(&self) -> Option<Arc<Mutex<History>>>;

@@ -9,7 +9,8 @@ use std::hash::RandomState;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use activity::History;
+use activity::history::Span;
+use activity::{At, History};
 use auth::{Mark, Secret, Verifier, verify_plain};
 use axum::Router;
 use connections::databases::CONSOLE_DATABASE;
@@ -23,6 +24,7 @@ use settings::AuthType;
 use units::names::shown;
 
 use crate::looked_into;
+use crate::report;
 use crate::watched::{self, NotInTime, Watched};
 
 /// By what was asked, and whether with statements: the table, or that there is none. The page asks for few, so these are few.
@@ -152,6 +154,13 @@ impl Pooler for Live {
 
     fn sample(&self, subject: Subject, way: Way) -> Result<Picture, String> {
         looked_into::sample(subject, way, self.watched.history())
+    }
+
+    fn report(&self, from: u64, to: u64, rights: Rights) -> Result<String, String> {
+        let history = self.watched.history().ok_or("nobody has looked yet")?;
+        let last = to.saturating_mul(1000).saturating_add(999);
+        let span = Span { from: At(from.saturating_mul(1000)), to: At(last) };
+        report::of_process(Arc::clone(history), span, rights == Rights::Admin, own_name())
     }
 
     fn history(&self) -> Option<Arc<Mutex<History>>> {

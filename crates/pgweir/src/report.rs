@@ -1,15 +1,20 @@
-//! `pgweir report`: a part of the history as one HTML page, or as CSV or JSON, from a console or from the history's file.
+//! `pgweir report`: a part of the history as one HTML page, or as CSV or JSON, from a console or from the history's file. The live page saves the
+//! same HTML page of its own process.
 //!
 //! ```text
 //!   console ─ SHOW HISTORY, a minute at a time ─┬─► ::report ─► HTML
-//!   --file ── observer::file ─► History ────────┘─► CSV, JSON: as the console has them
+//!   --file ── observer::file ─► History ────────┤─► CSV, JSON: as the console has them
+//!   the live page ─► History of this process ───┘
 //! ```
 //!
-//! Promises: a console is held up by no more than a minute of its history at a time; nothing is written if nothing is known of that time.
+//! Promises: a console, or this process, is held up by no more than a minute of its history at a time; nothing is written if nothing is known of that time,
+//! and the message says what is known.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::report::{Heading, Sums};
@@ -20,7 +25,7 @@ use control::admin::history_table;
 use control::admin::shown::Clock;
 use control::table::TableFormat;
 use control::version;
-use jiff::{Timestamp, Zoned};
+use jiff::{SignedDuration, Timestamp, Zoned};
 
 use crate::cli::{Report, ReportFormat};
 use crate::complain;
@@ -52,27 +57,54 @@ pub(crate) fn report(wanted: &Report) -> ExitCode {
 fn made(wanted: &Report) -> Result<(), String> {
     let now = Zoned::now();
     let span = span(wanted, &now)?;
-    let shown = |at: At| zoned(at, &now).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let shown = |at: At| zoned(at, &now).strftime(TIME).to_string();
     let (from, to) = (shown(span.from), shown(span.to));
     let (source, span) = Origin::open(wanted, span, &now)?;
-    let nothing = || format!("nothing is known of the time from {from} to {to}");
     let mut parts = Parts { source, left: Some(span), now: &now };
     let text = match wanted.format {
-        ReportFormat::Html => {
-            let mut sums = Sums::default();
-            while let Some(part) = parts.next(TableFormat::Json)? {
-                sums.add(&part.concat())?;
-            }
-            if sums.seconds() == 0 {
-                return Err(nothing());
-            }
-            let source = parts.source.name();
-            sums.page(&Heading { source, from: from.clone(), to: to.clone(), version: version::PGWEIR.to_owned() })
-        }
-        ReportFormat::Csv => csv(&mut parts)?.ok_or_else(nothing)?,
-        ReportFormat::Json => json(&mut parts)?.ok_or_else(nothing)?,
+        ReportFormat::Html => html(&mut parts, &from, &to)?,
+        ReportFormat::Csv => csv(&mut parts)?,
+        ReportFormat::Json => json(&mut parts)?,
     };
-    write(wanted, &text)
+    match text {
+        Some(text) => write(wanted, &text),
+        None => Err(nothing(&from, &to, &parts.source.known(&now))),
+    }
+}
+
+/// The page of a part of this process's history. `source`: what its heading says where it comes from.
+///
+/// # Errors
+/// Nothing is known of that time, and what is.
+pub(crate) fn of_process(
+    history: Arc<Mutex<History>>,
+    span: Span,
+    is_open: bool,
+    source: String,
+) -> Result<String, String> {
+    let now = Zoned::now();
+    let shown = |at: At| zoned(at, &now).strftime(TIME).to_string();
+    let (from, to) = (shown(span.from), shown(span.to));
+    let source = Origin::Process { history, is_open, name: source };
+    let mut parts = Parts { source, left: Some(span), now: &now };
+    html(&mut parts, &from, &to)?.ok_or_else(|| nothing(&from, &to, &parts.source.known(&now)))
+}
+
+const TIME: &str = "%Y-%m-%d %H:%M:%S";
+
+fn nothing(from: &str, to: &str, known: &str) -> String {
+    format!("nothing is known of the time from {from} to {to}: {known}")
+}
+
+/// `None`: there is no row.
+fn html(parts: &mut Parts<'_>, from: &str, to: &str) -> Result<Option<String>, String> {
+    let mut sums = Sums::default();
+    while let Some(part) = parts.next(TableFormat::Json)? {
+        sums.add(&part.concat())?;
+    }
+    let (source, version) = (parts.source.name(), version::PGWEIR.to_owned());
+    let heading = Heading { source, from: from.to_owned(), to: to.to_owned(), version };
+    Ok((sums.seconds() > 0).then(|| sums.page(&heading)))
 }
 
 /// The names once, above all parts. `None`: there is no row.
@@ -122,19 +154,33 @@ fn write(wanted: &Report, text: &str) -> Result<(), String> {
     }
 }
 
+/// An end that is still to come is now, as it is typed by somebody who looks at an incident that goes on. So is a time of day without its day if today it
+/// is at most this far ahead, or if the beginning would be later than yesterday's: not many want a report of a day ago.
+const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(10);
+
 fn span(wanted: &Report, now: &Zoned) -> Result<Span, String> {
-    let clock = |text: &Option<String>| -> Result<Option<At>, String> {
+    let read = |text: &Option<String>| -> Result<Option<Clock>, String> {
         let Some(text) = text else { return Ok(None) };
-        let zoned = Clock::parse(text).and_then(|clock| clock.at(now));
-        let zoned = zoned.ok_or_else(|| {
+        let clock = Clock::parse(text).ok_or_else(|| {
             format!("\"{text}\" is no time, such as 14:03, '2026-07-01 14:03:20' or 2026-07-01T12:03:20Z")
         })?;
-        Ok(Some(at(&zoned)))
+        Ok(Some(clock))
     };
-    let to = clock(&wanted.to)?.unwrap_or_else(|| at(now));
-    let from = clock(&wanted.from)?.unwrap_or(At(to.0.saturating_sub(LENGTH_MS)));
+    let (from, to) = (read(&wanted.from)?, read(&wanted.to)?);
+    let in_zone = |clock: Option<&Clock>| clock.and_then(|clock| clock.at(now));
+    let (from, last) = (in_zone(from.as_ref()), in_zone(to.as_ref()));
+    let to = match (to, last) {
+        (Some(clock @ Clock::Today(_)), Some(last)) => {
+            let ahead = clock.at(&now.saturating_add(AHEAD_MAX)).filter(|ahead| ahead > now);
+            let is_to_come = last.date() < now.date() && from.as_ref().is_some_and(|from| *from > last);
+            if ahead.is_some() || is_to_come { now.clone() } else { last }
+        }
+        (_, last) => last.map_or_else(|| now.clone(), |last| last.min(now.clone())),
+    };
+    let to = at(&to);
+    let from = from.as_ref().map_or(At(to.0.saturating_sub(LENGTH_MS)), at);
     if from > to {
-        return Err("--from is later than --to".to_owned());
+        return Err("--from is later than --to, or is still to come".to_owned());
     }
     Ok(Span { from, to })
 }
@@ -154,7 +200,16 @@ fn zoned(at: At, now: &Zoned) -> Zoned {
 /// Where the history is.
 enum Origin {
     Console(Box<Monitor>, String),
-    File(Box<History>, String),
+    File {
+        history: Box<History>,
+        path: PathBuf,
+    },
+    /// `is_open`: with statements, tags and blockers.
+    Process {
+        history: Arc<Mutex<History>>,
+        is_open: bool,
+        name: String,
+    },
 }
 
 impl Origin {
@@ -171,16 +226,9 @@ impl Origin {
                 Ok((Origin::Console(Box::new(monitor), name), Span { from: span.from.max(hour), ..span }))
             }
             (None, Some(path)) => {
-                let options = Options { memory_max: usize::MAX, seconds_max: usize::MAX, ..Options::default() };
-                let mut history = History::new(options);
-                let back = read_back(path, &mut history, span);
-                for complaint in &back.complaints {
-                    eprintln!("pgweir report: {complaint}");
-                }
-                let ends = history.seconds().next().zip(history.seconds().next_back());
-                let span =
-                    ends.map_or(Span { to: span.from, ..span }, |(first, last)| Span { from: first.at, to: last.at });
-                Ok((Origin::File(Box::new(history), path.display().to_string()), span))
+                let history = of_file(path, span);
+                let span = ends(&history).map_or(span, |(from, to)| Span { from, to });
+                Ok((Origin::File { history: Box::new(history), path: path.clone() }, span))
             }
             _ => Err("the URL of a console, or --file, is needed: one of both".to_owned()),
         }
@@ -188,9 +236,63 @@ impl Origin {
 
     fn name(&self) -> String {
         match self {
-            Origin::Console(_, name) | Origin::File(_, name) => name.clone(),
+            Origin::Console(_, name) | Origin::Process { name, .. } => name.clone(),
+            Origin::File { path, .. } => path.display().to_string(),
         }
     }
+
+    /// What is known, for a person who has asked for a time of which nothing is.
+    fn known(&mut self, now: &Zoned) -> String {
+        let of = |ends: Option<(At, At)>| {
+            let (from, to) = ends?;
+            let shown = |at: At| zoned(at, now).strftime(TIME).to_string();
+            Some((shown(from), shown(to)))
+        };
+        match self {
+            Origin::Console(monitor, _) => known_to_console(&monitor.rows("SHOW PGWEIR").unwrap_or_default()),
+            Origin::File { path, .. } => {
+                let all = of_file(path, Span { from: At(0), to: At(u64::MAX) });
+                reaches("the file", of(ends(&all)))
+            }
+            Origin::Process { history, .. } => {
+                let history = history.lock().expect("nothing panics while it holds this lock");
+                reaches("the history", of(ends(&history)))
+            }
+        }
+    }
+}
+
+/// A build before this one has no rows for it.
+fn known_to_console(rows: &[Vec<Option<String>>]) -> String {
+    let value = |key: &str| rows.iter().find(|row| row[0].as_deref() == Some(key))?.get(1)?.clone();
+    let mut known = reaches("the history", value("history_from").zip(value("history_to")));
+    if let Some(not_seen) = value("not_seen") {
+        known.push_str(&format!("; not all is known of {not_seen}"));
+    }
+    known
+}
+
+fn reaches(what: &str, ends: Option<(String, String)>) -> String {
+    match ends {
+        Some((from, to)) => format!("{what} reaches from {from} to {to}"),
+        None => format!("{what} has no second"),
+    }
+}
+
+fn of_file(path: &Path, span: Span) -> History {
+    let options = Options { memory_max: usize::MAX, seconds_max: usize::MAX, ..Options::default() };
+    let mut history = History::new(options);
+    let back = read_back(path, &mut history, span);
+    for complaint in &back.complaints {
+        eprintln!("pgweir report: {complaint}");
+    }
+    history
+}
+
+/// The first and the last second.
+fn ends(history: &History) -> Option<(At, At)> {
+    let mut seconds = history.seconds();
+    Some((seconds.next()?.at, history.seconds().next_back()?.at))
 }
 
 /// What is left of the span.
@@ -207,10 +309,14 @@ impl Parts<'_> {
         let to = At((left.from.0 - left.from.0 % 1000).saturating_add(PART_MS - 1)).min(left.to);
         self.left = (to < left.to).then_some(Span { from: At(to.0 + 1), ..left });
         let part = Span { from: left.from, to };
+        let lines = |history: &History, is_open: bool| {
+            let table = history_table(history, part, self.now, is_open).in_format(format);
+            table.rows().map(|row| row[0].unwrap_or_default().to_owned()).collect()
+        };
         match &mut self.source {
-            Origin::File(history, _) => {
-                let table = history_table(history, part, self.now).in_format(format);
-                Ok(Some(table.rows().map(|row| row[0].unwrap_or_default().to_owned()).collect()))
+            Origin::File { history, .. } => Ok(Some(lines(history, true))),
+            Origin::Process { history, is_open, .. } => {
+                Ok(Some(lines(&history.lock().expect("nothing panics while it holds this lock"), *is_open)))
             }
             Origin::Console(monitor, name) => {
                 let word = if format == TableFormat::Csv { "CSV" } else { "JSON" };
@@ -245,7 +351,29 @@ mod tests {
         assert_eq!(read(Some("23:30"), Some("23:40")), pair("06-30T23:30:00", "06-30T23:40:00"));
         assert_eq!(read(Some("2026-07-01T13:50:00+02:00"), None), pair("07-01T11:50:00", "07-01T12:00:00"));
         assert!(read(Some("11:04"), Some("11:03")).is_err_and(|why| why.contains("later")));
+        // An end that is still to come is now.
+        assert_eq!(read(None, Some("12:05")), pair("07-01T11:55:00", "07-01T12:00:00"));
+        assert_eq!(read(Some("11:58"), Some("12:09:59")), pair("07-01T11:58:00", "07-01T12:00:00"));
+        assert_eq!(read(Some("11:58"), Some("13:00")), pair("07-01T11:58:00", "07-01T12:00:00"));
+        assert_eq!(read(Some("11:58"), Some("2026-07-01 12:30")), pair("07-01T11:58:00", "07-01T12:00:00"));
+        assert_eq!(read(None, Some("12:30")), pair("06-30T12:25:00", "06-30T12:30:00"), "a time of yesterday");
+        assert!(read(Some("2026-07-01 12:20"), Some("2026-07-01 12:30")).is_err_and(|why| why.contains("to come")));
         assert!(read(Some("yesterday"), None).is_err_and(|why| why.contains("\"yesterday\" is no time")));
+    }
+
+    #[test]
+    fn where_nothing_is_known_it_is_said_what_is() {
+        let row = |key: &str, value: Option<&str>| vec![Some(key.to_owned()), value.map(str::to_owned)];
+        let (from, to) =
+            (row("history_from", Some("2026-07-01 11:00:00")), row("history_to", Some("2026-07-01 11:59:59")));
+        let not_seen = row("not_seen", Some("db2:5432: connection refused"));
+        let reaches = "the history reaches from 2026-07-01 11:00:00 to 2026-07-01 11:59:59";
+        assert_eq!(known_to_console(&[from.clone(), to.clone(), row("not_seen", None)]), reaches);
+        let unseen = format!("{reaches}; not all is known of db2:5432: connection refused");
+        assert_eq!(known_to_console(&[from, to, not_seen]), unseen);
+        assert_eq!(known_to_console(&[row("version", Some("1"))]), "the history has no second");
+        let none = of_process(Arc::default(), Span { from: At(0), to: At(1000) }, true, "db1".to_owned());
+        assert!(none.is_err_and(|why| why.ends_with(": the history has no second")));
     }
 
     #[test]
