@@ -196,7 +196,7 @@ impl Show {
     /// Whether it tells what was seen by the observer.
     #[must_use]
     pub(crate) fn is_of_history(self) -> bool {
-        self.sight().is_some() || matches!(self, Show::Waits | Show::History)
+        self.sight().is_some() || matches!(self, Show::Waits | Show::History | Show::Sessions | Show::Pgweir)
     }
 
     fn listed(self) -> &'static Listed {

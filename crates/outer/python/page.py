@@ -8,6 +8,7 @@ Ends with status 1 and the reason if something is not as it should be.
 import pathlib
 import sys
 import threading
+import time
 
 import psycopg
 
@@ -21,7 +22,7 @@ VIEWS = ["now", "locks", "statements", "holders", "clients"]
 
 
 class Traffic:
-    """Somebody idle in a transaction, two that wait behind, and one who chose its texts badly."""
+    """Somebody idle in a transaction, five that wait behind, and one who chose its texts badly."""
 
     def __init__(self, pooler):
         self.pooler = pooler
@@ -30,7 +31,7 @@ class Traffic:
         self.holder.execute("insert into items values (7, 0) on conflict do nothing")
         self.holder.commit()
         self.holder.execute("/*controller:imports,action:run*/ update items set n = 1 where id = 7")
-        self.waiters = [threading.Thread(target=self.wait, daemon=True) for _ in range(2)]
+        self.waiters = [threading.Thread(target=self.wait, daemon=True) for _ in range(5)]
         for waiter in self.waiters:
             waiter.start()
         # No names with control characters in startup packets of libpq's URL: they come by SET.
@@ -127,9 +128,43 @@ def look_at_texts(browser):
     expect("owned" not in browser.run("document.title"), "nothing has run")
 
 
+SCRIPTS = """
+Promise.all([import('/words.js'), import('/tree.js')]).then(([words, tree]) => {
+  const line = (depth, pid, statement, more) => ({ key: `db ${pid}`, depth, count: 1, members: [{ pid, client: pid, waiting: 1 }], behind: 9,
+    database: 'shop', user: 'app', class: 'web', application: 'puma', tags: `controller=carts request_id=${pid}`, statement, waits: depth ? 'ShareLock' : null,
+    object: 'tuple', ...more });
+  const folded = tree.fold([line(0, 1, 'begin'), line(1, 2, 'update t set n = 2'), line(2, 3, 'update t set n = 3'), line(2, 4, "update t set n = 44 /*a:b*/"),
+    line(2, 5, "update t set n = 'x'", { application: 'sidekiq' }), line(2, 6, 'delete from t'), line(2, 7, 'update t set n = 7', { object: 'relation' }),
+    line(1, 8, 'update t set n = 8')]);
+  return {
+    numbers: [0, 0.03, 0.0004, 0.25, 9.96, 12, 123456].map(words.number),
+    times: [0, 0.0004, 0.03, 0.9, 5, 50].map(words.lasted),
+    folded: folded.map((one) => [one.depth, one.count, one.behind, one.application, one.tags, one.members.map((member) => member.pid).join(' ')].join('|')),
+  };
+})
+"""
+
+
+def look_at_scripts(browser):
+    """Functions of the page's scripts that compute something, by tables."""
+    got = browser.run(SCRIPTS)
+    expect(got["numbers"] == ["0", "0.03", "< 0.001", "0.3", "10.0", "12", "123.5 k"], f"small numbers are no zeros: {got['numbers']}")
+    expect(got["times"] == ["0", "< 1 µs", "30 µs", "900 µs", "5.0 ms", "50 ms"], f"small times are no zeros: {got['times']}")
+    expect(got["folded"] == [
+        "0|1|9|puma|controller=carts request_id=1|1",
+        "1|1|9|puma|controller=carts request_id=2|2",
+        "2|3|0||controller=carts|3 4 5",
+        "2|1|0|puma|controller=carts request_id=6|6",
+        "2|1|0|puma|controller=carts request_id=7|7",
+        "1|1|0|puma|controller=carts request_id=8|8",
+    ], f"equal waiters are one line: {got['folded']}")
+
+
 def look_at_locks(browser):
     browser.run("location.hash = 'locks'")
-    browser.until("document.querySelectorAll('.tree .tree, .tree ul li').length >= 2", "two wait in the tree")
+    browser.until(FOLDED, "the first in the queue has a line of its own, and the four behind it one")
+    tree = browser.run("document.querySelector('.tree').innerText")
+    expect("holds ExclusiveLock on tuple" in tree or "holds ExclusiveLock on items" in tree, f"one that waits shows what it has, too: {tree}")
     first = browser.run("document.querySelector('.tree > li > .node').innerText")
     # Focus and selection outlast what is drawn again each second.
     browser.run("document.querySelector('.tree a').focus(); getSelection().selectAllChildren(document.querySelector('.tree .sql'))")
@@ -141,7 +176,60 @@ def look_at_locks(browser):
     expect("idle in transaction" in first and "controller=imports" in first and "behind it" in first, f"the culprit is first: {first}")
 
 
-def click_on_a_moment(browser):
+FOLDED = "[...document.querySelectorAll('.tree button.count')].some((one) => one.textContent === '4 clients')"
+
+
+def look_at_a_second(browser):
+    """The tree of a second of the past, and victims that unfold."""
+    browser.until(FOLDED, "that second has its lock tree")
+    tree = browser.run("document.querySelector('.tree').innerText")
+    first = tree.splitlines()[0]
+    expect("idle in transaction" in first and tree.index("controller=imports") < tree.index("controller=checkout"), f"the root is first: {tree}")
+    expect(tree.count("holds ") == 2, f"the root and the first that waits show what they have: {tree}")
+    browser.run("document.querySelector('.tree button.count').click()")
+    browser.until("document.querySelectorAll('.tree .members li').length === 4", "the ids of the four unfold")
+    alike = "[...document.querySelectorAll('[aria-label=\"in detail\"] button.count')].find((one) => one.textContent === '4 alike')"
+    before = browser.run("document.querySelectorAll('[aria-label=\"in detail\"] tbody tr').length")
+    browser.until(alike, "four rows are one")
+    browser.run(f"{alike}.click()")
+    browser.until(f"document.querySelectorAll('[aria-label=\"in detail\"] tbody tr').length === {before} + 3", "they unfold")
+
+
+def save_report(browser, folder, words):
+    """The button saves the document of `pgweir report`."""
+    downloads = pathlib.Path(folder) / "downloads"
+    downloads.mkdir(exist_ok=True)
+    for old in downloads.iterdir():
+        old.unlink()
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
+    browser.run("[...document.querySelectorAll('main button')].find((one) => one.textContent === 'Save report').click()")
+    browser.until("![...document.querySelectorAll('main button')].find((one) => one.textContent === 'Save report').disabled", "it is saved")
+    end = time.monotonic() + 60
+    while not (saved := [file for file in downloads.iterdir() if file.suffix == ".html"]) and time.monotonic() < end:
+        browser.rest(0.05)
+    expect(saved and saved[0].name.startswith("pgweir-report-"), f"the report is there: {list(downloads.iterdir())}")
+    text = saved[0].read_text()
+    for word in words:
+        expect(word in text, f"the report has {word!r}: {text[:4000]}")
+
+
+def look_at_whose(browser):
+    """Tags of clients, the order of holders, and statements of pgweir itself apart from the others."""
+    browser.run("location.hash = 'clients'")
+    browser.until("[...document.querySelectorAll('[aria-label=clients] td .tags')].some((one) => one.textContent.includes('controller=imports'))", "clients have tags")
+    browser.run("location.hash = 'holders'")
+    browser.until("document.querySelectorAll('[aria-label=holders] tbody tr').length >= 6", "the holders are there")
+    whys = browser.run("[...document.querySelectorAll('[aria-label=holders] tbody tr td:nth-child(2)')].map((one) => one.innerText.trim())")
+    victims = [why.startswith("waits for a lock") for why in whys]
+    expect(victims == sorted(victims) and any(victims) and not all(victims), f"those that wait for a lock come last: {whys}")
+    browser.run("location.hash = 'statements'")
+    browser.until("document.querySelector('details.folded:not([hidden])')?.textContent.includes('pg_sleep')", "statements of pgweir itself are there")
+    expect(browser.run("!document.querySelector('details.folded').open"), "they are closed")
+    others = browser.run("document.querySelector('[aria-label=\"sessions at a time\"]').innerText")
+    expect("pg_sleep" not in others and "update items" in others, f"and not among those of applications: {others}")
+
+
+def click_on_a_moment(browser, folder):
     browser.run("location.hash = 'now'")
     browser.until("document.querySelector('.u-over') && document.querySelectorAll('.legend li').length > 0")
     seen = "document.querySelector('main').innerText.includes('controller=imports')"
@@ -155,6 +243,8 @@ def click_on_a_moment(browser):
     browser.until("/^#now\\/\\d+$/.test(location.hash) && document.querySelector('main').innerText.includes('At ')", "a click chooses a second")
     browser.until(seen, "that second names the one in the way")
     browser.until(verdict, "that second has its verdict")
+    look_at_a_second(browser)
+    save_report(browser, folder, ["nightly-import [imports, run]", "To end it: KILL_CLIENT"])
     before = browser.run("location.hash")
     browser.press("ArrowLeft")
     browser.until(f"location.hash !== '{before}'")
@@ -331,8 +421,10 @@ def main(chromium, url, user, password, pooler, folder, mode="whole"):
         log_in(browser, url, user, password)
         # The refused login is an answer of 401, which browsers complain about.
         browser.events = [event for event in browser.events if "401" not in str(event)]
-        click_on_a_moment(browser)
+        look_at_scripts(browser)
+        click_on_a_moment(browser, folder)
         look_at_locks(browser)
+        look_at_whose(browser)
         look_at_texts(browser)
         go_about(browser)
         cancel_a_query(browser, traffic)

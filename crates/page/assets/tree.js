@@ -35,7 +35,7 @@ export function linesThen(locks) {
 }
 
 // A statement without what differs from one call to the next.
-const shape = (text) => statement(text, true).replace(/'(?:[^']|'')*'|\b\d+(?:\.\d+)?\b/g, "?");
+const shape = (text) => statement(text, true).trim().replace(/'(?:[^']|'')*'|\b\d+(?:\.\d+)?\b/g, "?");
 
 // The tags that both have: those of single requests differ.
 function common(one, other) {

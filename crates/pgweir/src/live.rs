@@ -91,6 +91,8 @@ impl Pooler for Live {
     }
 
     fn table(&self, wanted: &Wanted, rows: &mut Rows) -> Given {
+        // Somebody looks: the observer asks PostgreSQL meanwhile, of which tags and ages of SESSIONS come.
+        let _ = self.watched.history_for_page();
         let table = match self.fresh(format!("SHOW {}", wanted.table), wanted.rights == Rights::Admin) {
             Ok(Some(table)) => table,
             Ok(None) => return Given::Nothing,

@@ -242,7 +242,16 @@ fn requests_of_other_pages_get_nothing() {
     assert_eq!(with(&[]), 403, "no script of the page has asked");
     assert_eq!(with(&[("X-Pgweir", "1"), ("Origin", "http://evil.example")]), 403);
     assert_eq!(with(&[("X-Pgweir", "1"), ("Sec-Fetch-Site", "same-site")]), 403);
-    for path in ["me", "hour", "moment?at=1", "client/1", "waits?from=1&to=2&by=event", "show/POOLS", "stacks"] {
+    for path in [
+        "me",
+        "hour",
+        "moment?at=1",
+        "client/1",
+        "waits?from=1&to=2&by=event",
+        "show/POOLS",
+        "stacks",
+        "report?from=1&to=2",
+    ] {
         let answer = ask(scene.http, "GET", &format!("/api/{path}"), &[("X-Pgweir", "1")], "");
         assert_eq!(answer.status, 401, "{path}");
     }
@@ -512,6 +521,45 @@ fn a_second_of_the_past_names_the_culprit() {
     waiter.answer().expect("served");
 }
 
+/// The page's report is the document of `pgweir report`, by the rights of the page's user.
+#[test]
+fn a_report_of_what_is_shown_is_saved_by_those_who_may_see_it() {
+    let scene = scene("saved", &[]);
+    let (admin, stats) = (scene.session("postgres", ADMIN), scene.session("joe", "look-only"));
+    let mut holder = scene.stage.client();
+    let _ = scene.stage.direct("create table items (id int primary key)");
+    for sql in ["set application_name = 'nightly'", "begin", "lock items"] {
+        assert_eq!(holder.query(sql).expect("served").errors, []);
+    }
+    let mut waiter = scene.stage.client();
+    waiter.send(&outer::frontend::query("select from items /*controller:carts*/")).expect("sent");
+    let mut last = 0;
+    eventually("a second has both", || {
+        let hour: serde_json::Value = serde_json::from_str(&scene.api(&admin, "hour").body).expect("JSON");
+        last = hour["at"].as_array().and_then(|list| list.last()).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        scene.api(&admin, &format!("moment?at={last}")).body.contains("\"locks\":[{")
+    });
+    let asked = |session: &str, from: u64, to: u64| scene.api(session, &format!("report?from={from}&to={to}"));
+    let document = asked(&admin, last - 5, last);
+    assert_eq!((document.status, document.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(document.header("content-disposition").is_some_and(|words| words.starts_with("attachment")));
+    assert!(document.body.contains("select from items") && document.body.contains("nightly"), "{}", document.body);
+    let hidden = asked(&stats, last - 5, last);
+    assert_eq!(hidden.status, 200);
+    assert!(!hidden.body.contains("select from items") && !hidden.body.contains("lock items"), "{}", hidden.body);
+    let before = asked(&admin, 5, 10);
+    assert_eq!(before.status, 404);
+    assert!(before.body.contains("the history reaches from "), "{}", before.body);
+    assert_eq!(asked(&admin, 0, last).status, 422, "an hour at most");
+    assert_eq!(
+        ask(scene.http, "GET", &format!("/api/report?from={last}&to={last}"), &[], "").status,
+        403,
+        "no script of the page asks"
+    );
+    holder.query("rollback").expect("served");
+    waiter.answer().expect("served");
+}
+
 #[test]
 fn guessing_is_slow() {
     let scene = scene("guess", &[]);
@@ -578,6 +626,13 @@ fn huge_and_many_strangers_keep_nobody_out() {
     scene.stage.assert_healthy();
 }
 
+/// Past the pooler.
+fn stranger(stage: &Stage) -> Client {
+    let dir = stage.cluster.socket_dir().to_str().expect("a plain path");
+    let place = client::Place::of(dir, stage.cluster.port()).expect("a directory");
+    Client::login(place, "postgres", "postgres").unwrap_or_else(|gone| panic!("login: {gone}"))
+}
+
 fn chromium() -> Option<String> {
     let chromium = env::var("PGWEIR_CHROMIUM").ok().filter(|path| !path.is_empty());
     if chromium.is_none() {
@@ -592,9 +647,15 @@ fn a_browser_shows_it() {
     let Some(chromium) = chromium() else { return };
     let mut scene = scene("browser", &[("observe_tags", "controller"), ("default_pool_size", "8")]);
     let (url, pooler, pictures) = (scene.origin(), scene.stage.url(), scene.pictures());
+    // The observer of another pooler.
+    let mut other = stranger(&scene.stage);
+    other.query("set application_name = 'pgweir observer'").expect("connected");
+    other.send(&outer::frontend::query("select pg_sleep(3600)")).expect("sent");
     match outer::python("page.py", &[&chromium, &url, "postgres", "page secret+&%", &pooler, &pictures]) {
         Ok(said) => println!("{said}"),
         Err(wrote) => panic!("{wrote}"),
     }
+    scene.stage.end_sleepers();
+    drop(other);
     scene.stage.assert_healthy();
 }

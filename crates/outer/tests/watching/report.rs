@@ -147,7 +147,10 @@ fn the_culprit_is_named_after_the_pooler_was_killed() {
     assert!(rows.any(|row| row.contains("\"row\"") && row.contains("controller=checkout request_id=")), "{csv}");
     assert_eq!(most_blocked(&report(&[&url, "--format", "json"]).expect("rows")), Some(5));
     let nothing = report(&[&url, "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-01T00:05:00Z"]);
-    assert!(nothing.is_err_and(|why| why.contains("nothing is known of the time")));
+    let why = nothing.expect_err("nobody looked then");
+    assert!(why.contains("nothing is known of the time") && why.contains(": the history reaches from "), "{why}");
+    let nothing = report(&["--file", &file_text, "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-01T00:05:00Z"]);
+    assert!(nothing.is_err_and(|why| why.contains(": the file reaches from ")));
 }
 
 /// A process that takes another one's place has its hour.
