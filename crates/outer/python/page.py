@@ -188,6 +188,7 @@ def look_at_a_second(browser):
     expect(tree.count("holds ") == 2, f"the root and the first that waits show what they have: {tree}")
     browser.run("document.querySelector('.tree button.count').click()")
     browser.until("document.querySelectorAll('.tree .members li').length === 4", "the ids of the four unfold")
+    expect(browser.run("document.querySelector('[aria-label=Verdict] h2').textContent").startswith("At "), "the top says of which second it is")
     alike = "[...document.querySelectorAll('[aria-label=\"in detail\"] button.count')].find((one) => one.textContent === '4 alike')"
     before = browser.run("document.querySelectorAll('[aria-label=\"in detail\"] tbody tr').length")
     browser.until(alike, "four rows are one")

@@ -46,7 +46,7 @@ export function statements({ me }) {
       ? empty(me.interval === 0 ? "Nobody looks." : "Nothing has run in the last five minutes.", me.interval === 0 ? ["With ", code("observe_interval = 0"), " nothing is known of it."] : "")
       : empty("Statements are for administrators.", "Users of ", code("stats_users"), " see everything but these.")),
   });
-  const own = new Folded("pgweir's own", "its observer, checks, resets", new Table({ name: "pgweir's own statements", columns: SUMS }));
+  const own = new Folded("Statements of pgweir itself: its observer, checks, resets", new Table({ name: "pgweir's own statements", columns: SUMS }));
   const queries = new Table({
     name: "statements", asks: () => tick(), order: { by: "total_run_time", down: true },
     columns: [

@@ -27,18 +27,21 @@ export function now({ me, rest, sure }) {
   const rules = el("div", { class: "grid two" });
   const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
   const missing = el("div", {});
-  const verdict = el("section", { class: "card", "aria-label": "Verdict", hidden: true });
   const tree = new Tree();
-  const told = el("span", { class: "note", role: "status" });
+  const told = el("div", {});
+  const verdict = el("section", { class: "card", "aria-label": "Verdict", hidden: true }, told, tree.element);
+  // Each with whether it is of trouble.
+  let sentences = [];
+  const failed = el("span", { class: "note", role: "status" });
   const save = el("button", { type: "button", hidden: me.interval === 0, title: "One page for a ticket: the span of the charts, or the chosen second", onclick: saveReport }, "Save report");
   const flames = stacks({ me, sure, subject: {}, what: "the pooler" });
   const charts = el("div", {}, el("div", { class: "grid" }, waits.element),
     el("div", { class: "grid three" }, done.element, queue.element, servers.element));
-  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, told, flames.told, save, flames.button, spans)),
+  const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, failed, flames.told, save, flames.button, spans)),
     el("div", { class: "grid" }, verdict), el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
   const head = el("div", { class: "heading" });
   const groups = groupTable();
-  const own = new Folded("pgweir's own", "its observer, checks, resets", groupTable());
+  const own = new Folded("Connections of pgweir itself: its observer, checks, resets", groupTable());
   const opened = new Set();
   const worst = worstTable(opened, () => showWorst());
   let rows = [];
@@ -69,12 +72,12 @@ export function now({ me, rest, sure }) {
     const end = hour?.at.at(-1);
     if (!end) return;
     const [from, to] = choice.at === null ? [end - span, end] : [choice.at, choice.at];
-    told.textContent = "";
+    failed.textContent = "";
     save.disabled = true;
     try {
       await saved("report", { from, to }, `pgweir-report-${new Date(from * 1000).toISOString().slice(0, 19).replace(/[:T]/g, "-")}.html`);
     } catch (error) {
-      told.textContent = line(error.message);
+      failed.textContent = line(error.message);
     }
     save.disabled = false;
   }
@@ -157,7 +160,10 @@ export function now({ me, rest, sure }) {
   async function drawMoment() {
     drawFigures();
     const at = choice.at ?? hour?.at.at(-1);
-    if (!at) return fill(moment, me.interval === 0 ? null : empty("Nothing has been seen yet."));
+    if (!at) {
+      showVerdict(null, []);
+      return fill(moment, me.interval === 0 ? null : empty("Nothing has been seen yet."));
+    }
     const seen = await ask("moment", { at }).catch(orElse(null));
     const live = choice.at === null;
     redraw(head,
@@ -167,7 +173,8 @@ export function now({ me, rest, sure }) {
         el("button", { type: "button", "aria-label": "A second earlier", onclick: () => choose(choice.at - 1) }, "←"),
         el("button", { type: "button", "aria-label": "A second later", onclick: () => choose(choice.at + 1) }, "→"),
         el("button", { type: "button", onclick: () => choose(null) }, "Back to now")));
-    if (!live) showVerdict((seen?.verdicts ?? []).map((sentence) => [sentence, true]));
+    if (!live) sentences = (seen?.verdicts ?? []).map((sentence) => [sentence, true]);
+    showVerdict(live ? null : at, seen?.locks ?? []);
     if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "The history is an hour, and has a bound of memory (", code("observe_memory"), ")."));
     const most = Math.max(1, ...seen.groups.map((group) => group.count));
     const scaled = seen.groups.map((group) => ({ ...group, scale: most }));
@@ -177,10 +184,8 @@ export function now({ me, rest, sure }) {
     rows = seen.worst.filter((row) => !row.who.own).map((row) => ({ ...row, fold: JSON.stringify([row.who, row.wait_class, row.wait_event]) }));
     showWorst();
     pools.show(seen.pools);
-    if (seen.locks.length > 0) tree.show(linesThen(seen.locks));
     fill(moment, head,
       seen.hosts_missing > 0 ? el("p", { class: "note" }, `${seen.hosts_missing} PostgreSQL server(s) had not answered: their backends are missing here.`) : null,
-      seen.locks.length > 0 ? [el("h3", { class: "more" }, "Who is in whose way"), tree.element, el("h3", { class: "more" }, "Who did what")] : null,
       groups.element, own.element,
       rows.length > 0 ? [el("h3", { class: "more" }, "In detail"), worst.element] : null,
       seen.pools.length > 0 ? [el("h3", { class: "more" }, "Pools"), pools.element] : null);
@@ -190,12 +195,15 @@ export function now({ me, rest, sure }) {
   async function drawVerdict() {
     if (me.interval === 0) return;
     const rows = objects(await table("WHY"));
-    if (choice.at === null) showVerdict(rows.map((row) => [row.sentence, row.database !== null]));
+    if (choice.at === null) sentences = rows.map((row) => [row.sentence, row.database !== null]);
   }
 
-  function showVerdict(sentences) {
-    redraw(verdict, sentences.map(([sentence, isTrouble]) => el("p", { class: isTrouble ? "note" : "" }, line(sentence))));
-    verdict.hidden = sentences.length === 0;
+  // The sentences, and who is in whose way. `at`: the second of the past that they are of.
+  function showVerdict(at, locks) {
+    redraw(told, at === null ? null : el("h2", {}, `At ${clock(at)}`), sentences.map(([sentence, isTrouble]) => el("p", { class: isTrouble ? "note" : "" }, line(sentence))));
+    if (locks.length > 0) tree.show(linesThen(locks));
+    tree.element.hidden = locks.length === 0;
+    verdict.hidden = sentences.length === 0 && locks.length === 0;
   }
 
   async function drawRules() {

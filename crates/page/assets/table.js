@@ -73,9 +73,9 @@ function plain(value, column) {
 
 // A table that is closed until somebody opens it, and not there while it has no rows.
 export class Folded {
-  constructor(title, hint, table) {
+  constructor(title, table) {
     this.table = table;
-    this.title = el("summary", {}, title, el("span", { class: "hint" }, ` ${hint}`), el("span", { class: "hint" }));
+    this.title = el("summary", {}, title, el("span", {}));
     this.element = el("details", { class: "folded", hidden: true }, this.title, table.element);
   }
 

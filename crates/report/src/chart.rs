@@ -3,14 +3,13 @@
 
 use std::fmt::Write as _;
 
-const WIDTH: f64 = 960.0;
 const LEFT: f64 = 44.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 22.0;
 
-/// Marks on the axis of time.
-const TIMES: usize = 6;
+/// Room for a mark on the axis of time.
+const TIME_WIDTH: f64 = 150.0;
 
 /// One line or area: its class in the style, its name, and a value for each place; `None`: nobody has looked.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,21 +25,21 @@ pub(crate) enum Form {
     Lines,
 }
 
-/// A chart of some series of equal length. `times`: what to write below each place.
-pub(crate) fn chart(series: &[Series], times: &[String], height: u32, form: Form, name: &str) -> String {
-    let height = f64::from(height);
+/// A chart of some series of equal length. `times`: what to write below each place. `size`: width and height.
+pub(crate) fn chart(series: &[Series], times: &[String], size: (u32, u32), form: Form, name: &str) -> String {
+    let (width, height) = (f64::from(size.0), f64::from(size.1));
     let stacked = if form == Form::Areas { stacked(series) } else { series.to_vec() };
     let most = stacked.iter().flat_map(|series| &series.values).copied().flatten().fold(0.0, f64::max);
     let step = step(most);
     let top = (most / step).ceil().max(1.0) * step;
-    let scale = Scale { places: times.len(), top, height };
-    let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", escaped(name));
+    let scale = Scale { places: times.len(), top, width, height };
+    let mut out = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escaped(name));
     let mut mark = 0.0;
     while mark <= top + step / 2.0 {
         let y = scale.y(mark);
         write(
             &mut out,
-            format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT),
+            format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", width - RIGHT),
         );
         write(
             &mut out,
@@ -48,7 +47,7 @@ pub(crate) fn chart(series: &[Series], times: &[String], height: u32, form: Form
         );
         mark += step;
     }
-    for place in marks(times.len()) {
+    for place in marks(times.len(), (width / TIME_WIDTH) as usize) {
         let (x, anchor) = (scale.x(place), if place == 0 { "start" } else { "middle" });
         let y = height - 6.0;
         write(
@@ -105,12 +104,13 @@ fn runs(values: &[Option<f64>]) -> Vec<(usize, usize)> {
 struct Scale {
     places: usize,
     top: f64,
+    width: f64,
     height: f64,
 }
 
 impl Scale {
     fn x(&self, place: usize) -> f64 {
-        let width = WIDTH - LEFT - RIGHT;
+        let width = self.width - LEFT - RIGHT;
         LEFT + width * place as f64 / (self.places.saturating_sub(1)).max(1) as f64
     }
 
@@ -133,11 +133,11 @@ impl Scale {
     }
 }
 
-fn marks(places: usize) -> Vec<usize> {
+fn marks(places: usize, most: usize) -> Vec<usize> {
     if places == 0 {
         return Vec::new();
     }
-    let mut marks: Vec<usize> = (0..TIMES).map(|mark| mark * places / TIMES).collect();
+    let mut marks: Vec<usize> = (0..most).map(|mark| mark * places / most).collect();
     marks.dedup();
     marks
 }
@@ -160,6 +160,12 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 fn trimmed(value: f64) -> String {
+    // Two digits that count: a small number is not 0.
+    if value > 0.0 && value < 0.095 {
+        let digits = (1.0 - value.log10().floor()).clamp(2.0, 6.0) as usize;
+        let text = format!("{value:.digits$}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
@@ -187,7 +193,7 @@ mod tests {
         assert_eq!(stack[1].values, [Some(2.0), Some(4.0), None, Some(2.0)]);
         assert_eq!(runs(&stack[1].values), [(0, 2), (3, 4)]);
         let times: Vec<String> = (0..4).map(|second| format!("12:00:0{second}")).collect();
-        let svg = chart(&stack, &times, 200, Form::Areas, "waits <now>");
+        let svg = chart(&stack, &times, (960, 200), Form::Areas, "waits <now>");
         assert_eq!(svg.matches("<path class=\"area lock\"").count(), 4);
         assert!(
             svg.contains("aria-label=\"waits &lt;now&gt;\"") && svg.contains("<title>&lt;b&gt;&quot;&amp;</title>"),
@@ -201,12 +207,13 @@ mod tests {
         let steps = [0.0, 3.0, 7.0, 40.0, 234.0, 9000.0].map(|most| number(step(most)));
         assert_eq!(steps, ["0.5", "1", "2", "10", "100", "5000"]);
         assert_eq!([0.0, 1.25, 12_000.0, 3_400_000.0].map(number), ["0", "1.2", "12k", "3.4M"]);
-        assert_eq!((marks(0), marks(3), marks(60)), (vec![], vec![0, 1, 2], vec![0, 10, 20, 30, 40, 50]));
+        assert_eq!([0.03, 0.016_66, 0.094, 0.095, 0.000_4].map(number), ["0.03", "0.017", "0.094", "0.1", "0.0004"]);
+        assert_eq!((marks(0, 6), marks(3, 6), marks(60, 6)), (vec![], vec![0, 1, 2], vec![0, 10, 20, 30, 40, 50]));
     }
 
     #[test]
     fn nothing_is_a_chart_too() {
-        let svg = chart(&[], &[], 100, Form::Lines, "");
+        let svg = chart(&[], &[], (960, 100), Form::Lines, "");
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>") && !svg.contains("NaN"), "{svg}");
     }
 }

@@ -97,5 +97,8 @@ pub(crate) struct RowLine {
     pub(crate) idle: Option<f64>,
     pub(crate) query_age: Option<f64>,
     pub(crate) blocked_by: Option<i64>,
+    /// The end of the chain.
+    #[serde(default)]
+    pub(crate) blocked_by_root: Option<i64>,
     pub(crate) blocking: u64,
 }

@@ -1,23 +1,27 @@
 //! The page: what it says in words first, then charts, then tables.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
 
 use crate::chart::{Form, Series, chart, number};
-use crate::lines::RowLine;
-use crate::lines::WhyLine;
-use crate::sums::{Heading, Named, SecondSum, Sums, WhySum};
+use crate::lines::{RowLine, WhyLine};
+use crate::sums::{Doing, Heading, Named, SecondSum, Sums, WhySum};
 
 const STYLE: &str = include_str!("../templates/page.css");
 
 /// Places on the axis of time, at most: a longer span has means.
 const PLACES_MAX: u64 = 320;
 
-/// Rows of each table.
-const TABLE_MAX: usize = 15;
-const WORST_MAX: usize = 40;
+/// Rows of each table that are seen at once, and those that a reader may unfold. What is seen at once is three screens or three sheets of paper at most.
+const TABLE_MAX: usize = 5;
+const TABLE_UNFOLDED_MAX: usize = 10;
+const WORST_MAX: usize = 5;
+const WORST_UNFOLDED_MAX: usize = 35;
+
+/// Equal victims of which the ids are named.
+const ALIKE_NAMED: usize = 12;
 
 /// Verdicts at the top: most often few roots stop all pools.
 const VERDICTS_MAX: usize = 3;
@@ -41,6 +45,8 @@ struct Page<'a> {
     charts: Vec<Chart>,
     tables: Vec<Ranking>,
     worst: Vec<Worst>,
+    /// These a reader may unfold.
+    worst_unfolded: Vec<Worst>,
     rows_left_out: usize,
 }
 
@@ -57,6 +63,8 @@ struct Ranking {
     about: &'static str,
     what: &'static str,
     rows: Vec<Ranked>,
+    /// These a reader may unfold.
+    unfolded: Vec<Ranked>,
     left_out: usize,
 }
 
@@ -68,7 +76,7 @@ struct Ranked {
     most: String,
 }
 
-/// One with all its ids.
+/// A client or backend with all its ids, or equal victims together.
 struct Worst {
     when: String,
     who: String,
@@ -78,6 +86,8 @@ struct Worst {
     blocked: String,
     tags: String,
     query: String,
+    /// The ids of the equal victims: `client 7, pid 815 · client 9, …`.
+    alike: String,
 }
 
 impl Sums {
@@ -89,23 +99,56 @@ impl Sums {
 }
 
 fn page(sums: &Sums, heading: &Heading) -> String {
-    let mut worst: Vec<&RowLine> = sums.rows.values().collect();
-    worst.sort_by_key(|row| Reverse(row.weight()));
-    let rows_left_out = worst.len().saturating_sub(WORST_MAX);
+    let worst = folded(sums);
+    let rows_left_out = worst.len().saturating_sub(WORST_MAX + WORST_UNFOLDED_MAX);
+    let sentences = sentences(sums, worst.first().map(|fold| fold.worst));
+    let mut described = worst.iter().take(WORST_MAX + WORST_UNFOLDED_MAX).map(|fold| described(sums, fold));
     let page = Page {
         style: STYLE,
         heading,
-        sentences: sentences(sums, &worst).iter().map(|sentence| visible(sentence)).collect(),
+        sentences: sentences.iter().map(|sentence| visible(sentence)).collect(),
         tiles: tiles(sums),
         charts: charts(sums),
         tables: tables(sums),
-        worst: worst.into_iter().take(WORST_MAX).map(described).collect(),
+        worst: described.by_ref().take(WORST_MAX).collect(),
+        worst_unfolded: described.collect(),
         rows_left_out,
     };
     page.render().expect("writing to a String cannot fail")
 }
 
-fn sentences(sums: &Sums, worst: &[&RowLine]) -> Vec<String> {
+/// A row, and the victims that are equal to it: they waited for the same in the same statement behind the same root, and nobody had a place behind them.
+struct Fold<'s> {
+    worst: &'s RowLine,
+    others: Vec<&'s RowLine>,
+}
+
+/// The worst first.
+fn folded(sums: &Sums) -> Vec<Fold<'_>> {
+    let mut worst: Vec<&RowLine> = sums.rows.values().collect();
+    worst.sort_by_key(|row| Reverse(row.weight()));
+    let is_victim = |row: &RowLine| row.waited.is_some() && !row.pid.is_some_and(|pid| sums.blockers.contains(&pid));
+    let mut folds: Vec<Fold<'_>> = Vec::new();
+    let mut places: BTreeMap<(Doing, Option<i64>), usize> = BTreeMap::new();
+    for row in worst {
+        if !is_victim(row) {
+            folds.push(Fold { worst: row, others: Vec::new() });
+            continue;
+        }
+        let alike = (row.waiting.doing(), row.blocked_by_root);
+        if let Some(place) = places.get(&alike) {
+            folds[*place].others.push(row);
+        } else {
+            places.insert(alike, folds.len());
+            folds.push(Fold { worst: row, others: Vec::new() });
+        }
+    }
+    // Victims that update one row are in each other's way, one before the next; the blockers come before all of them.
+    folds.sort_by_key(|fold| is_victim(fold.worst));
+    folds
+}
+
+fn sentences(sums: &Sums, worst: Option<&RowLine>) -> Vec<String> {
     let total = sums.by_event.total();
     if sums.seconds.is_empty() {
         return vec!["Nothing is known of this time: the pooler did not run, or did not observe.".to_owned()];
@@ -127,13 +170,32 @@ fn sentences(sums: &Sums, worst: &[&RowLine]) -> Vec<String> {
         let share = percent(sum.samples, total);
         sentences.push(format!("{share} waited for a lock behind {blocker}"));
     }
-    if let Some(row) = worst.first().filter(|row| row.blocking > 0) {
+    if let Some(row) = worst.filter(|row| row.blocking > 0) {
         let idle = row.idle.map(|idle| format!(", idle in its transaction for {}", seconds(idle))).unwrap_or_default();
-        let client = row.client_id.map_or_else(|| "a stranger to the pooler".to_owned(), |id| format!("client {id}"));
-        let pid = row.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
-        sentences.push(format!("At {} {client}{pid} was in the way of {}{idle}.", row.when.time, row.blocking));
+        sentences.push(format!("At {} {} was in the way of {}{idle}.", row.when.time, named(row), row.blocking));
     }
     sentences
+}
+
+/// `billing [close_month, bill-50645b], client 7, pid 815`: as the verdict names it, with its ids.
+fn named(row: &RowLine) -> String {
+    let application = row.application_name.as_deref().filter(|name| !name.is_empty()).map(str::to_owned);
+    let tags =
+        row.waiting.tags.as_deref().map(tag_values).filter(|tags| !tags.is_empty()).map(|tags| format!("[{tags}]"));
+    let words: Vec<String> = application.into_iter().chain(tags).collect();
+    let client = row.client_id.map_or_else(|| "a connection past pgweir".to_owned(), |id| format!("client {id}"));
+    let pid = row.pid.filter(|pid| *pid > 0).map(|pid| format!("pid {pid}"));
+    let named = (!words.is_empty()).then(|| words.join(" "));
+    named.into_iter().chain([client]).chain(pid).collect::<Vec<_>>().join(", ")
+}
+
+/// Tags of a statement by which a person knows whose it is.
+const TAGS_NAMED: usize = 4;
+
+/// `close_month, bill-50645b` of `job=close_month request_id=bill-50645b`.
+fn tag_values(tags: &str) -> String {
+    let values = tags.split(' ').filter_map(|tag| Some(tag.split_once('=')?.1)).filter(|value| !value.is_empty());
+    values.take(TAGS_NAMED).collect::<Vec<_>>().join(", ")
 }
 
 /// `At 14:03:20: 60 clients of shop/web wait, because … This was so in 25 of the seconds.`
@@ -196,6 +258,10 @@ impl<'s> Places<'s> {
     }
 }
 
+/// Width and height of the first chart, and of those beside each other.
+const LARGE: (u32, u32) = (1160, 230);
+const SMALL: (u32, u32) = (380, 150);
+
 fn charts(sums: &Sums) -> Vec<Chart> {
     let places = Places::of(sums);
     let one = |style: &str, name: &str, values| Series { style: style.to_owned(), name: name.to_owned(), values };
@@ -209,10 +275,10 @@ fn charts(sums: &Sums) -> Vec<Chart> {
         one("cpu", "servers that work", places.mean(|second| Some(second.active as f64))),
         one("other", "idle servers", places.mean(|second| Some(second.idle as f64))),
     ];
-    let drawn = |title, about, series: &[Series], height, form| Chart {
+    let drawn = |title, about, series: &[Series], size, form| Chart {
         title,
         about,
-        svg: chart(series, &places.times, height, form, title),
+        svg: chart(series, &places.times, size, form, title),
         legend: series.iter().map(|series| (series.style.clone(), series.name.clone())).collect(),
     };
     vec![
@@ -220,12 +286,12 @@ fn charts(sums: &Sums) -> Vec<Chart> {
             "What sessions did and waited for",
             "Sessions and backends by class of wait event. CPU: it ran. Client: idle in a transaction. Pool: a client that waited for a server.",
             &waits,
-            300,
+            LARGE,
             Form::Areas,
         ),
-        drawn("Queue", "Clients that waited for a server, and the longest wait.", &queue, 160, Form::Lines),
-        drawn("Throughput", "Transactions in a second, over all pools.", &rate, 160, Form::Lines),
-        drawn("Servers", "Connections to PostgreSQL.", &servers, 160, Form::Areas),
+        drawn("Queue", "Clients that waited for a server, and the longest wait.", &queue, SMALL, Form::Lines),
+        drawn("Throughput", "Transactions in a second, over all pools.", &rate, SMALL, Form::Lines),
+        drawn("Servers", "Connections to PostgreSQL.", &servers, SMALL, Form::Areas),
     ]
 }
 
@@ -253,8 +319,10 @@ fn tables(sums: &Sums) -> Vec<Ranking> {
             percent: percent(sum.samples, total),
             most: visible(sum.most()),
         };
-        let left_out = ranked.len().saturating_sub(TABLE_MAX);
-        Ranking { title, about, what, rows: ranked.iter().take(TABLE_MAX).map(row).collect(), left_out }
+        let left_out = ranked.len().saturating_sub(TABLE_MAX + TABLE_UNFOLDED_MAX);
+        let mut ranked = ranked.iter().take(TABLE_MAX + TABLE_UNFOLDED_MAX).map(row);
+        let rows = ranked.by_ref().take(TABLE_MAX).collect();
+        Ranking { title, about, what, rows, unfolded: ranked.collect(), left_out }
     };
     let all = [
         table("Waits", "What was waited for.", "event", &sums.by_event),
@@ -271,34 +339,58 @@ fn tables(sums: &Sums) -> Vec<Ranking> {
     all.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-fn described(row: &RowLine) -> Worst {
+fn described(sums: &Sums, fold: &Fold<'_>) -> Worst {
+    let row = fold.worst;
     let waiting = &row.waiting;
-    let application = row.application_name.as_deref().filter(|name| !name.is_empty());
-    let client =
-        [row.client_id.map(|id| format!("client {id}")), row.client_addr.clone(), application.map(str::to_owned)];
-    let pid = row.pid.map(|pid| format!("pid {pid}"));
     let times = [
         row.waited.map(|waited| format!("waits {}", seconds(waited))),
         row.idle.map(|idle| format!("idle {}", seconds(idle))),
         row.transaction_age.map(|age| format!("transaction {}", seconds(age))),
         row.query_age.filter(|_| row.idle.is_none()).map(|age| format!("query {}", seconds(age))),
     ];
-    let blocked = [
-        (row.blocking > 0).then(|| format!("in the way of {}", row.blocking)),
-        row.blocked_by.map(|pid| format!("behind {pid}")),
-    ];
+    let kept = fold.others.len() + 1;
+    let is_many = kept > 1;
+    let at_once =
+        sums.most_alike.get(&waiting.doing()).map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX));
+    let count = kept.max(at_once);
+    let behind = row.blocked_by_root.or(row.blocked_by).filter(|pid| *pid > 0).map(|pid| format!("behind pid {pid}"));
+    let blocking = (row.blocking > 0 && !is_many).then(|| format!("in the way of {}", row.blocking));
     let joined = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
-    let class = if waiting.class.is_empty() { String::new() } else { format!(", class {}", waiting.class) };
+    let class = match waiting.class.as_str() {
+        "" | "default" => String::new(),
+        class => format!(", class {class}"),
+    };
+    // Of equal victims the tags that all of them have: those of single requests differ.
+    let tags = |row: &RowLine| row.waiting.tags.clone().unwrap_or_default();
+    let common = fold.others.iter().fold(tags(row), |common, other| common_tags(&common, &tags(other)));
+    let ids = |row: &RowLine| {
+        let client = row.client_id.map(|id| format!("client {id}"));
+        joined(&[client, row.pid.filter(|pid| *pid > 0).map(|pid| format!("pid {pid}"))])
+    };
+    let named: Vec<String> = [row].into_iter().chain(fold.others.iter().copied()).take(ALIKE_NAMED).map(ids).collect();
+    let unnamed = count.saturating_sub(ALIKE_NAMED);
+    let more = if unnamed > 0 { format!(" and {unnamed} more") } else { String::new() };
+    let application = row.application_name.as_deref().filter(|name| !name.is_empty());
     Worst {
         when: row.when.time.split(' ').next_back().unwrap_or_default().to_owned(),
         who: visible(&format!("{}{class}", waiting.pool())),
-        client: visible(&joined(&[client.as_slice(), &[pid]].concat())),
+        client: match is_many {
+            true => format!("{count} clients alike, the longest wait first"),
+            false => visible(&joined(&[Some(ids(row)), row.client_addr.clone(), application.map(str::to_owned)])),
+        },
         wait: visible(&waiting.event()),
         times: joined(&times),
-        blocked: joined(&blocked),
-        tags: visible(waiting.tags.as_deref().unwrap_or_default()),
+        blocked: joined(&[blocking, behind]),
+        tags: visible(&common),
         query: visible(waiting.query.as_deref().unwrap_or_default()),
+        alike: if is_many { format!("{}{more}", named.join(" · ")) } else { String::new() },
     }
+}
+
+/// The tags that both have.
+fn common_tags(one: &str, other: &str) -> String {
+    let theirs: BTreeSet<&str> = other.split(' ').collect();
+    one.split(' ').filter(|tag| theirs.contains(tag)).collect::<Vec<_>>().join(" ")
 }
 
 /// What a terminal would obey, and what changes the direction of writing, can be seen instead.
@@ -310,7 +402,8 @@ fn visible(text: &str) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+    let percent = part as f64 * 100.0 / whole.max(1) as f64;
+    if percent > 0.0 && percent < 0.1 { "< 0.1 %".to_owned() } else { format!("{percent:.1} %") }
 }
 
 fn seconds(seconds: f64) -> String {

@@ -1,7 +1,7 @@
 //! What the page needs of the lines, summed as they come.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting, WhyLine};
 
@@ -11,6 +11,10 @@ const ROWS_MAX: usize = 4096;
 /// Different things of a kind; the rest is counted as [`REST`].
 const NAMES_MAX: usize = 10_000;
 pub(crate) const REST: &str = "(others)";
+
+/// The class of samples of pgweir's own statements in SHOW HISTORY, and the name that they have together.
+const OWN_CLASS: &str = "(pgweir)";
+const OWN: &str = "(statements of pgweir itself)";
 
 /// A pool's counts of two seconds are compared if they are no further apart.
 const GAP_MAX_MS: u64 = 5_000;
@@ -38,10 +42,17 @@ pub struct Sums {
     pub(crate) by_pool: Named,
     pub(crate) by_tags: Named,
     pub(crate) rows: BTreeMap<RowKey, RowLine>,
+    /// The most that did one thing in one second: a second has rows of some of them only.
+    pub(crate) most_alike: BTreeMap<Doing, u64>,
+    /// Processes behind which others stood.
+    pub(crate) blockers: BTreeSet<i64>,
     /// By database, user, and the root.
     whys: BTreeMap<(String, String, Option<String>), WhySum>,
     counts: BTreeMap<(String, String), (u64, u64)>,
 }
+
+/// Pool, class, event and statement.
+pub(crate) type Doing = [String; 6];
 
 /// One client's or backend's statement.
 pub(crate) type RowKey = (Option<i64>, Option<i64>, Option<String>);
@@ -165,10 +176,18 @@ impl Sums {
         let second = self.second(line.when.at, &line.when.time);
         let class = second.classes.entry(waiting.wait_event_type.clone()).or_default();
         *class = class.saturating_add(line.count);
+        let doing = waiting.doing();
+        if self.most_alike.len() < NAMES_MAX || self.most_alike.contains_key(&doing) {
+            let most = self.most_alike.entry(doing).or_default();
+            *most = line.count.max(*most);
+        }
         self.by_event.add(&event, &event, line.count);
         self.by_pool.add(&waiting.pool(), &event, line.count);
+        // What pgweir itself runs is one line among the statements.
+        let own = (waiting.class == OWN_CLASS).then(|| OWN.to_owned());
+        let statement = if own.is_some() { &own } else { &waiting.query };
         for (named, name) in [
-            (&mut self.by_statement, &waiting.query),
+            (&mut self.by_statement, statement),
             (&mut self.by_blocker, &waiting.blocker),
             (&mut self.by_tags, &waiting.tags),
         ] {
@@ -202,6 +221,12 @@ impl Sums {
 
     /// Of the seconds of one statement the worst.
     fn add_row(&mut self, line: RowLine) {
+        if self.blockers.len() < ROWS_MAX {
+            self.blockers.extend(line.blocked_by);
+        }
+        if line.waiting.class == OWN_CLASS {
+            return;
+        }
         let key = (line.client_id, line.pid, line.waiting.query.clone());
         if let Some(known) = self.rows.get_mut(&key) {
             if line.weight() >= known.weight() {
@@ -220,6 +245,12 @@ impl Sums {
 }
 
 impl Waiting {
+    pub(crate) fn doing(&self) -> Doing {
+        let Waiting { database, user, class, wait_event_type, wait_event, query, .. } = self;
+        let query = query.as_deref().unwrap_or_default();
+        [database, user, class, wait_event_type, wait_event, query].map(str::to_owned)
+    }
+
     /// `Lock:relation`.
     pub(crate) fn event(&self) -> String {
         match self.wait_event == self.wait_event_type {

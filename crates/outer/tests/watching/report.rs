@@ -252,3 +252,41 @@ fn a_full_disk_is_said_once_and_the_history_goes_on_when_there_is_room() {
     drop(clients);
     stage.assert_healthy();
 }
+
+/// Sixty-five clients behind one row, with twenty different statements, are no more than a person reads in a minute: three screens, three sheets of paper.
+#[test]
+fn a_report_of_an_incident_is_three_screens() {
+    let settings = vec![("observe_tags", "controller".to_owned()), ("default_pool_size", "80".to_owned())];
+    let stage = Stage::set(&Wishes { pool: 80, max_connections: 100, settings, ..Wishes::default() });
+    let mut clients = wait_for_a_row(&stage);
+    // Aliases make other statements of them, constants do not.
+    for number in 0..60 {
+        let mut client = stage.client();
+        let name = format!("stock_{number}_{}", "x".repeat(40));
+        let sql = match number {
+            0..40 => "update stock set n = 8 where id = 1 /*controller:carts*/".to_owned(),
+            _ => format!("update stock as {name} set n = 8 where {name}.id = 1 and {name}.n is not null"),
+        };
+        client.send(&frontend::query(&sql)).expect("connected");
+        clients.push(client);
+    }
+    let url = stage.url_of("pgbouncer");
+    let is_whole = |page: &str| page.contains("44 clients alike") && page.contains("more</summary>");
+    let mut page = String::new();
+    eventually("all are in the report", || {
+        page = report(&[&url]).unwrap_or_default();
+        is_whole(&page)
+    });
+    let seen = page.split("<details>").map(|part| part.rsplit("</details>").next().unwrap_or_default());
+    let articles: usize = seen.map(|part| part.matches("<article>").count()).sum();
+    assert!(articles <= 5, "{articles} are seen at once");
+    let Some(chromium) = std::env::var("PGWEIR_CHROMIUM").ok().filter(|path| !path.is_empty()) else {
+        return println!("SKIPPED the height of a report: tools/chromium installs a browser, PGWEIR_CHROMIUM names it");
+    };
+    let folder = Folder::new("screens");
+    let file = folder.0.join("report.html");
+    fs::write(&file, &page).expect("our own");
+    let pictures = std::env::var("PGWEIR_PICTURES").unwrap_or_else(|_| folder.0.display().to_string());
+    let arguments = [&*chromium, file.to_str().expect("text"), &*pictures];
+    println!("{}", outer::python("report.py", &arguments).unwrap_or_else(|wrote| panic!("{wrote}")));
+}

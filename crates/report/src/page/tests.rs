@@ -48,7 +48,7 @@ fn a_verdict_without_its_sentence_names_the_pool_only() {
         .replace("\"root\":\"billing\"", "\"root\":null");
     assert!(!hidden.contains("billing"), "{hidden}");
     sums.add(&format!("[{hidden}]")).expect("a line");
-    let told = sentences(&sums, &[]);
+    let told = sentences(&sums, None);
     assert_eq!(
         told[0],
         "At 2026-07-01 12:00:10: 9 clients of shop/app waited. Administrators see why. It was so in 1 second."
@@ -101,7 +101,7 @@ fn the_culprit_stands_at_the_top() {
     for words in [
         "75.0 % of what was seen was Lock:transactionid.",
         "75.0 % waited for a lock behind shop/app controller=checkout: select ",
-        "At 2026-07-01 12:00:19 client 7, pid 815 was in the way of 38, idle in its transaction for 19 s.",
+        "At 2026-07-01 12:00:19 &#60;i&#62;puma [checkout, 7], client 7, pid 815 was in the way of 38, idle in its transaction for 19 s.",
     ] {
         assert!(top.contains(words), "{words}: {top}");
     }
@@ -138,5 +138,52 @@ fn many_different_statements_take_a_bounded_room() {
     }
     assert_eq!(sums.rows.len(), 4096);
     let page = sums.page(&heading());
-    assert!(page.contains("4056 more are left out."), "{}", &page[page.len() - 500..]);
+    assert!(
+        page.contains("<summary>35 more</summary>") && page.contains("4056 more are left out."),
+        "{}",
+        &page[page.len() - 500..]
+    );
+}
+
+fn victim(client: u64, request: &str, behind: u64) -> String {
+    format!(
+        "{{\"time\":\"2026-07-01 12:00:30\",\"at\":30000,\"kind\":\"row\",\"database\":\"shop\",\"user\":\"app\",\"class\":\"default\",\
+         \"wait_event_type\":\"Lock\",\"wait_event\":\"tuple\",\"tags\":\"controller=carts request_id={request}\",\
+         \"query\":\"update stock set n = ?\",\"blocker\":null,\"client_id\":{client},\"client_addr\":\"10.0.0.9\",\
+         \"application_name\":\"puma\",\"pid\":{},\"waited\":{}.5,\"transaction_age\":null,\"idle\":null,\"query_age\":null,\
+         \"blocked_by\":{behind},\"blocked_by_root\":815,\"blocking\":{}}}",
+        1000 + client,
+        100 - client,
+        60 - client
+    )
+}
+
+/// 7 is in the way of 8, and 8 of 40 others, which update one row: each is in the way of those that come after it.
+#[test]
+fn equal_victims_are_one_and_come_after_their_blockers() {
+    let mut sums = Sums::default();
+    let mut lines = vec![pool(30, 1, 41), row(30, 7, "update", 61), victim(8, "r8", 815)];
+    lines.extend((9..49).map(|client| victim(client, &format!("r{client}"), 1008)));
+    // Samples count all; rows are kept of some.
+    lines.push(sample(30, ("Lock", "tuple"), 70, "null").replace("\"class\":\"web\"", "\"class\":\"default\""));
+    sums.add(&format!("[{}]", lines.join(","))).expect("lines");
+    let folds = folded(&sums);
+    let told: Vec<_> = folds.iter().map(|fold| (fold.worst.client_id, fold.others.len())).collect();
+    assert_eq!(told, [(Some(7), 0), (Some(8), 0), (Some(9), 39)]);
+    let many = described(&sums, &folds[2]);
+    assert_eq!(many.client, "70 clients alike, the longest wait first");
+    assert_eq!((many.tags.as_str(), many.blocked.as_str()), ("controller=carts", "behind pid 815"));
+    assert!(many.alike.starts_with("client 9, pid 1009 · client 10, pid 1010 · "), "{}", many.alike);
+    assert!(many.alike.ends_with(" · client 20, pid 1020 and 58 more"), "{}", many.alike);
+}
+
+/// What pgweir itself runs is one name among the statements, and none of the worst.
+#[test]
+fn statements_of_pgweir_itself_are_one_line() {
+    let own = |line: String| line.replace("\"class\":\"web\"", "\"class\":\"(pgweir)\"");
+    let mut sums = Sums::default();
+    let lines = [pool(10, 1, 0), own(sample(10, ("CPU", "CPU"), 3, "null")), own(row(10, 7, "select pid", 9))];
+    sums.add(&format!("[{}]", lines.join(","))).expect("lines");
+    assert_eq!(sums.by_statement.ranked()[0].0, "(statements of pgweir itself)");
+    assert_eq!(sums.rows.len(), 0);
 }
