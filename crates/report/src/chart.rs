@@ -48,7 +48,13 @@ pub(crate) fn chart(series: &[Series], times: &[String], size: (u32, u32), form:
         mark += step;
     }
     for place in marks(times.len(), (width / TIME_WIDTH) as usize) {
-        let (x, anchor) = (scale.x(place), if place == 0 { "start" } else { "middle" });
+        let x = scale.x(place);
+        // At both ends there is room on one side only.
+        let anchor = match place {
+            0 => "start",
+            _ if x + TIME_WIDTH / 4.0 > width => "end",
+            _ => "middle",
+        };
         let y = height - 6.0;
         write(
             &mut out,

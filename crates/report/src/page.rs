@@ -177,16 +177,16 @@ fn sentences(sums: &Sums, worst: Option<&RowLine>) -> Vec<String> {
     sentences
 }
 
-/// `billing [close_month, bill-50645b], client 7, pid 815`: as the verdict names it, with its ids.
+/// `billing [close_month, bill-50645b], client 7, pid 815`: as the verdict names it, with its ids. Without an application the pool is named.
 fn named(row: &RowLine) -> String {
-    let application = row.application_name.as_deref().filter(|name| !name.is_empty()).map(str::to_owned);
+    let application = row.application_name.clone().filter(|name| !name.is_empty());
+    let application = application.unwrap_or_else(|| row.waiting.pool());
     let tags =
         row.waiting.tags.as_deref().map(tag_values).filter(|tags| !tags.is_empty()).map(|tags| format!("[{tags}]"));
-    let words: Vec<String> = application.into_iter().chain(tags).collect();
+    let words: Vec<String> = [application].into_iter().chain(tags).collect();
     let client = row.client_id.map_or_else(|| "a connection past pgweir".to_owned(), |id| format!("client {id}"));
     let pid = row.pid.filter(|pid| *pid > 0).map(|pid| format!("pid {pid}"));
-    let named = (!words.is_empty()).then(|| words.join(" "));
-    named.into_iter().chain([client]).chain(pid).collect::<Vec<_>>().join(", ")
+    [words.join(" "), client].into_iter().chain(pid).collect::<Vec<_>>().join(", ")
 }
 
 /// Tags of a statement by which a person knows whose it is.
