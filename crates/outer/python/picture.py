@@ -11,7 +11,7 @@ from browser import Browser
 
 def main(chromium, url, user, password, view, words, file):
     with Browser(chromium) as browser:
-        browser.size(1200, 1080 if view == "now" else 720)
+        browser.size(1200, 900 if view == "now" else 720)
         browser.theme("light")
         browser.open(f"{url}/")
         browser.until("document.activeElement?.name === 'user'", "the login asks for a name")

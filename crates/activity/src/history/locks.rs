@@ -75,11 +75,14 @@ pub struct LockText {
     pub object: Box<str>,
 }
 
+/// What equal waiters have in common: host, blocker, owner, and the mode and the object of the lock.
+type Equal<'m> = (u16, i32, Who, Option<&'m str>, Option<&'m str>);
+
 /// The lines of a moment, with the owner of each.
 pub(super) fn lines(moment: &Moment, who: impl Fn(&Row) -> Who) -> Vec<(Who, LockSeen)> {
     let mut lines: Vec<(Who, LockSeen)> = Vec::new();
-    // By host, blocker, owner and lock: the place of the line.
-    let mut equal: BTreeMap<(u16, i32, Who, Option<&str>, Option<&str>), usize> = BTreeMap::new();
+    // The place of the line.
+    let mut equal: BTreeMap<Equal<'_>, usize> = BTreeMap::new();
     let branches = tree(moment);
     for (place, branch) in branches.iter().enumerate() {
         let is_leaf = branches.get(place + 1).is_none_or(|next| next.depth <= branch.depth);

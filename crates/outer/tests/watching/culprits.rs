@@ -151,7 +151,7 @@ fn create_index_before_234_inserts() {
     found("SHOW WAITS BY TAG", || {
         show(&stage, "WAITS BY TAG controller LAST 60s").into_iter().next().filter(|row| row["name"] == "orders")
     });
-    draw(&stage, &page, ("locks", "CREATE INDEX CONCURRENTLY"), "slow-create-index");
+    draw(&stage, &page, ("now", "CREATE INDEX CONCURRENTLY"), "slow-create-index");
     assert_shown_elsewhere(&stage, &page, &culprit);
     assert_summed_elsewhere(&stage, &page, "blocker", |text| {
         text.contains("job=migrate") && text.contains("create index on orders")
