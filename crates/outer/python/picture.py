@@ -1,6 +1,7 @@
-"""A view of the live page as a picture, for the manual.
+"""A view of the live page, or the beginning of a report, as a picture, for the manual.
 
 picture.py CHROMIUM URL USER PASSWORD VIEW WORDS FILE   logs in, waits until the view has the words, and writes FILE.
+picture.py CHROMIUM REPORT FILE                         opens a report, and writes FILE.
 """
 
 import pathlib
@@ -27,5 +28,14 @@ def main(chromium, url, user, password, view, words, file):
         browser.picture(pathlib.Path(file))
 
 
+def report(chromium, page, file):
+    with Browser(chromium) as browser:
+        browser.size(1200, 900)
+        browser.theme("light")
+        browser.open(pathlib.Path(page).as_uri())
+        browser.until("document.readyState === 'complete' && document.querySelector('article')", "the report is there")
+        browser.picture(pathlib.Path(file))
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (report if len(sys.argv) == 4 else main)(*sys.argv[1:])

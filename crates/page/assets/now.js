@@ -27,7 +27,7 @@ export function now({ me, rest, sure }) {
   const rules = el("div", { class: "grid two" });
   const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
   const missing = el("div", {});
-  const tree = new Tree();
+  const tree = new Tree({ most: 6 });
   const told = el("div", {});
   const verdict = el("section", { class: "card", "aria-label": "Verdict", hidden: true }, told, tree.element);
   // Each with whether it is of trouble.

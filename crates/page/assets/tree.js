@@ -71,7 +71,10 @@ export function fold(lines) {
 }
 
 export class Tree {
-  constructor() {
+  // `most`: lines that are drawn until somebody asks for the whole tree.
+  constructor({ most = Infinity } = {}) {
+    this.most = most;
+    this.isWhole = false;
     this.element = el("div", {});
     this.opened = new Set();
     this.last = [];
@@ -79,15 +82,21 @@ export class Tree {
 
   show(lines, ...more) {
     this.last = [lines, more];
+    const isCut = !this.isWhole && lines.length > this.most + 1;
     const roots = [];
     const path = [];
-    for (const one of lines) {
+    for (const one of isCut ? lines.slice(0, this.most) : lines) {
       const node = { one, children: [] };
       path.length = Math.min(one.depth, path.length);
       (path.at(-1)?.children ?? roots).push(node);
       path.push(node);
     }
-    redraw(this.element, el("ul", { class: "tree" }, roots.map((node) => this.drawn(node))), more);
+    const whole = () => {
+      this.isWhole = true;
+      this.show(lines, ...more);
+    };
+    redraw(this.element, el("ul", { class: "tree" }, roots.map((node) => this.drawn(node))),
+      isCut ? el("button", { type: "button", class: "rest", onclick: whole }, `${number(lines.length - this.most)} more lines`) : null, more);
   }
 
   turn(key) {
@@ -119,15 +128,24 @@ export class Tree {
   }
 }
 
+// PostgreSQL's word for the lock of a transaction, on which others wait for rows that it has changed.
+const ROWS = "transactionid";
+
 function waitsFor(one) {
   if (!one.waits) return el("strong", {}, line(one.state || "active"), one.transaction ? `, in its transaction for ${lasted(one.transaction)}` : "");
   const longest = Math.max(...one.members.map((member) => member.waiting));
-  return el("strong", {}, `${one.count > 1 ? "wait up to" : "waits"} ${lasted(longest)} for ${line(one.waits)}`, one.object ? [" on ", code(line(one.object))] : null);
+  const begun = `${one.count > 1 ? "wait up to" : "waits"} ${lasted(longest)} for`;
+  if (one.object === ROWS) return el("strong", { title: `${line(one.waits)} on ${ROWS}` }, `${begun} a row that the one above has changed`);
+  return el("strong", {}, `${begun} ${line(one.waits)}`, one.object ? [" on ", code(line(one.object))] : null);
 }
 
 // One that waits may have what others wait for, or be before them in the queue.
 function has(one) {
-  if (one.holds) return el("span", {}, `holds ${line(one.holds)}`);
+  if (one.holds) {
+    const locks = one.holds.split(", ");
+    const shown = locks.map((lock) => (lock.endsWith(` on ${ROWS}`) ? "rows that it has changed" : line(lock)));
+    return el("span", { title: line(one.holds) }, `holds ${shown.join(", ")}`);
+  }
   return one.waits && one.behind > 0 ? el("span", { class: "dim" }, "before them in the queue") : null;
 }
 

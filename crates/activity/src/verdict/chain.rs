@@ -72,6 +72,10 @@ pub enum LinkOwner {
     Abandoned {
         pid: i32,
     },
+    /// A server of the pooler that got another client while it was looked at: its transaction is shorter than [`super::LONG_WAIT`].
+    Changed {
+        pid: i32,
+    },
     WalSender {
         pid: i32,
     },
@@ -259,7 +263,9 @@ fn who(moment: &Moment, row: &Row) -> LinkOwner {
     // A server that is being reset may still hold what its last client has locked.
     let is_reset = || row.origin == Origin::Own && !row.backend.as_deref().is_some_and(is_of_pgweir);
     if row.origin == Origin::Server || is_reset() {
-        return LinkOwner::Abandoned { pid };
+        let age = row.backend.as_ref().and_then(|backend| backend.ages.transaction.or(backend.ages.query));
+        let is_young = age.is_some_and(|age| age < super::LONG_WAIT);
+        return if is_young { LinkOwner::Changed { pid } } else { LinkOwner::Abandoned { pid } };
     }
     let backend = row.backend.as_ref();
     match backend.and_then(|backend| backend.kind.as_deref()) {

@@ -342,6 +342,8 @@ fn label(link: &Link, detail: Detail) -> String {
         LinkOwner::Abandoned { pid } => {
             format!("{name}{tags}, whose client has gone (pid {pid})").trim_start_matches(", ").to_owned()
         }
+        // Its name may be that of the client before.
+        LinkOwner::Changed { pid } => format!("a short transaction{tags} (pid {pid})"),
         LinkOwner::WalSender { pid } => format!("WAL sender {name}{at} (pid {pid})"),
         LinkOwner::Process { pid, kind } => format!("{kind} (pid {pid})"),
         LinkOwner::Unseen { pid } => format!("a backend that pgweir may not see (pid {pid})"),
@@ -376,6 +378,8 @@ fn ending(link: &Link) -> Option<Ending> {
         // It begins again, and has to come to its end one day.
         LinkOwner::Autovacuum { prevents_wraparound: true, .. } => None,
         LinkOwner::Process { kind, .. } if !can_be_terminated(kind) => None,
+        // It is over before anybody could end it, and its client has done nothing wrong.
+        LinkOwner::Changed { .. } => None,
         LinkOwner::Direct { pid, .. }
         | LinkOwner::Autovacuum { pid, .. }
         | LinkOwner::Abandoned { pid }

@@ -109,6 +109,18 @@ fn draw(stage: &Stage, page: &Page, (view, words): (&str, &str), name: &str) {
     outer::python("picture.py", &arguments).unwrap_or_else(|why| panic!("{why}"));
 }
 
+/// A picture of a report, with `PGWEIR_PICTURES` as above.
+fn draw_report(stage: &Stage, name: &str) {
+    let named = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let Some((folder, chromium)) = named("PGWEIR_PICTURES").zip(named("PGWEIR_CHROMIUM")) else { return };
+    let page = stage.cluster.socket_dir().join("report.html");
+    let page = page.to_str().expect("a plain path");
+    let report = ["report", &stage.url_of("pgbouncer"), "-o", page];
+    assert!(Command::new(binary()).args(report).status().expect("the program starts").success());
+    let file = format!("{}/../../{folder}/{name}.png", env!("CARGO_MANIFEST_DIR"));
+    outer::python("picture.py", &[&*chromium, page, &file]).unwrap_or_else(|why| panic!("{why}"));
+}
+
 /// The page and top sum waits of the last minute under such a name.
 fn assert_summed_elsewhere(stage: &Stage, page: &Page, by: &str, is_it: impl Fn(&str) -> bool) {
     found(&format!("the page, by {by}"), || {
@@ -152,6 +164,7 @@ fn create_index_before_234_inserts() {
         show(&stage, "WAITS BY TAG controller LAST 60s").into_iter().next().filter(|row| row["name"] == "orders")
     });
     draw(&stage, &page, ("now", "CREATE INDEX CONCURRENTLY"), "slow-create-index");
+    draw_report(&stage, "why-is-it-slow");
     assert_shown_elsewhere(&stage, &page, &culprit);
     assert_summed_elsewhere(&stage, &page, "blocker", |text| {
         text.contains("job=migrate") && text.contains("create index on orders")
