@@ -149,7 +149,7 @@ function has(one) {
   return one.waits && one.behind > 0 ? el("span", { class: "dim" }, "before them in the queue") : null;
 }
 
-const client = (member) => (member?.client === null || member?.client === undefined ? el("span", { class: "dim" }, "not through the pooler")
+const client = (member) => (member?.client === null || member?.client === undefined ? el("span", { class: "dim" }, "no client of the pooler")
   : el("a", { href: `#client/${member.client}` }, `client #${member.client}`));
 
 // The ids of equal waiters: those that are kept.
